@@ -31,14 +31,16 @@ def decide(context: Context) -> Settings:
             chosen = list(rule.decide(current))
         except NotJudged:
             continue
+        settings = []
         for setting in chosen:
             before = current.settings.get(setting.key)
             if setting.key not in rule.owns:
                 raise AssertionError(f"{rule.id} sets {setting.key}, which it does not own")
             if before is not None and before.given and before.value not in ("auto", None):
                 raise AssertionError(f"{rule.id} overwrites {setting.key}, which the user wrote")
-        if chosen:
-            current = current._replace(settings=current.settings.having(chosen))
+            settings.append(setting._replace(origin=rule.id, path=before.path if before is not None else None))
+        if settings:
+            current = current._replace(settings=current.settings.having(settings))
     return current.settings
 
 
@@ -68,7 +70,7 @@ def _judged(rule: Rule, context: Context) -> Iterable[Finding]:
         return found
     spoken_for = {path[:depth] for path in context.refused for depth in range(min(2, len(path)), len(path) + 1)}
     silent = {context.source.marks[path] for path in spoken_for if path in context.source.marks}
-    return [finding for finding in found if finding.mark not in silent]
+    return [finding._replace(rule=rule.id) for finding in found if finding.mark not in silent]
 
 
 def _not_checked(rule: Rule, context: Context, found: Finding) -> Finding:

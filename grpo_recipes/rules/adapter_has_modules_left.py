@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     shown = f"[{', '.join(words(excluded))}]" if isinstance(excluded, list) else str(excluded)
     yield context.finding(
-        ID,
         "exclude_modules leaves no module to adapt",
         EXCLUDED,
         because=[f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"],

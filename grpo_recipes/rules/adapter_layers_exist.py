@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
     if wrong:
         yield _layers(context, numbers, wrong, count)
     elif config is None and numbers and context.has_section("lora"):
-        yield not_at_hand(context, ID, "whether the model has these layers", LAYERS)
+        yield not_at_hand(context, "whether the model has these layers", LAYERS)
     model = adapted_model(context)
     pattern = words(context.value(PATTERN))
     if model is not None and pattern and not any(model[1].layers.endswith(name) for name in pattern):
@@ -36,7 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
         path: Path = ("lora", "layers_pattern")
         because = [f"they are {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
         told = f"the model's layers are not called {' or '.join(pattern)}"
-        yield context.finding(ID, told, PATTERN, because=because, patch=[Patch(path, name)])
+        yield context.finding(told, PATTERN, because=because, patch=[Patch(path, name)])
 
 
 def _layers(context: Context, numbers: list[int], wrong: list[int], count: int | None) -> Finding:
@@ -46,7 +46,6 @@ def _layers(context: Context, numbers: list[int], wrong: list[int], count: int |
     says = "layer numbers count from 0" if count is None else f"its layers are 0 to {count - 1}"
     path: Path = ("lora", "layers_to_transform")
     return context.finding(
-        ID,
         f"the model has no layer {', '.join(map(str, wrong))}",
         LAYERS,
         because=[says, "PEFT skips such a layer, silently if any other number is right"],

@@ -47,7 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
         given = [key for key in (TARGETS, SAVED, PARAMETERS) if context.given(key) and context.value(key)]
         asked = [key for key in given if not is_all_linear(context.value(key))]
         if asked and not wrong and model_config(context) is None:
-            yield not_at_hand(context, ID, f"whether the model has what {asked[0].partition('.')[2]} names", asked[0])
+            yield not_at_hand(context, f"whether the model has what {asked[0].partition('.')[2]} names", asked[0])
         return
     everything = names.adapted + names.other
     if isinstance(targets, list):
@@ -184,7 +184,6 @@ def _finding(
     if fix is None and key == TARGETS:
         fix = "all-linear"
     return context.finding(
-        ID,
         message,
         key,
         because=[because, *([told] if told else [])],

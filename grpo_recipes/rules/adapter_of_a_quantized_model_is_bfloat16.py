@@ -19,4 +19,4 @@ READS = ("distributed.strategy",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if quantized(context) and context.has_section("lora") and context.value("distributed.strategy") != "fsdp2":
-        yield decided(OWNS[0], True, ID, "this TRL leaves the adapter in float32", context.settings)
+        yield decided(OWNS[0], True, "this TRL leaves the adapter in float32")

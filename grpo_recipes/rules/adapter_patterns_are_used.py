@@ -39,7 +39,6 @@ def _nothing(context: Context) -> Iterator[Finding]:
         if context.given(key) and context.value(key) is None:
             path = ("lora", key.partition(".")[2])
             yield context.finding(
-                ID,
                 f"{path[1]} is null, but must be a map",
                 key,
                 because=["PEFT raises AttributeError for null, after loading the model"],
@@ -55,7 +54,6 @@ def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[
     name = key.partition(".")[2]
     path = ("lora", name, pattern)
     yield context.finding(
-        ID,
         f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}",
         key,
         because=["PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"],
@@ -85,8 +83,8 @@ def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None
             patch = [Patch(path, remove=True), Patch((*path[:-1], close[0]), value)]
             fix = f"{name}: {{{close[0]}: {value}}}"
             context.source.mark(path)
-            yield context.finding(ID, told, key, because=[because], fix=fix, patch=patch)
+            yield context.finding(told, key, because=[because], fix=fix, patch=patch)
             return
     context.source.mark(path)
     patch = [Patch(path, remove=True)]
-    yield context.finding(ID, told, key, because=[because], patch=patch)
+    yield context.finding(told, key, because=[because], patch=patch)

@@ -34,7 +34,6 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, told: str, because: str, fix: object = None, severity: str = "error") -> Finding:
     path = ("lora", "init_lora_weights")
     return context.finding(
-        ID,
         told,
         START,
         because=[because],

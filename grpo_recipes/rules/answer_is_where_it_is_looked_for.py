@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
             near = nearest_words(str(said), ANSWER_IN, cutoff=0.5)
             place = ("rewards", index, "options", "answer_in")
             yield context.finding(
-                ID,
                 f"answer_in is {flow(said)}, which the reward does not know",
                 "rewards",
                 because=[f"the reward looks for an answer in {', '.join(ANSWER_IN)}"],

@@ -22,4 +22,4 @@ def decide(context: Context) -> Iterator[Setting]:
     zero = str(context.value("distributed.strategy")).startswith("zero")
     if zero and context.value("GRPOConfig.bf16") is True and context.value("model_init_kwargs.dtype") == "float32":
         why = "DeepSpeed's own bf16 would turn the float32 weights into bfloat16"
-        yield decided(OWNS[0], "bfloat16", ID, why, context.settings)
+        yield decided(OWNS[0], "bfloat16", why)

@@ -18,7 +18,6 @@ BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"
 def check(context: Context) -> Iterator[Finding]:
     if context.value(BF16) is True and context.value(FP16) is True:
         yield context.finding(
-            ID,
             "bf16 and fp16 exclude each other",
             FP16,
             because=["TrainingArguments raises ValueError for both"],
@@ -26,7 +25,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     elif context.value(FP16) is True and context.value("world.device") == "cpu":
         yield context.finding(
-            ID,
             "fp16 autocast needs a GPU, but this run is on the CPU",
             FP16,
             because=[context.settings["world.device"].why, "the Trainer would silently train in full precision"],
@@ -39,11 +37,10 @@ def check(context: Context) -> Iterator[Finding]:
 def _capability(context: Context) -> Iterator[Finding]:
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is not known"
-        yield context.finding(ID, message, BF16, because=[UNKNOWN_GPUS], severity="not-checked")
+        yield context.finding(message, BF16, because=[UNKNOWN_GPUS], severity="not-checked")
     for gpu in used_gpus(context) or ():
         if gpu.capability is None:
             yield context.finding(
-                ID,
                 f"whether {gpu.name} computes in bfloat16 is not known",
                 BF16,
                 because=["grpo-run has no datasheet of this GPU"],
@@ -52,7 +49,6 @@ def _capability(context: Context) -> Iterator[Finding]:
             return
         if gpu.capability < (8, 0):
             yield context.finding(
-                ID,
                 f"bf16 autocast needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                 BF16,
                 because=["TrainingArguments raises ValueError for it"],

@@ -49,7 +49,6 @@ def _other_world(context: Context, processes: int) -> Finding:
     asked = _asked_for(context, processes)
     so_many = f"{'.'.join(map(str, asked.path))}: {asked.value}" if asked else f"{processes} GPUs to train on"
     return context.finding(
-        ID,
         f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, but {made} would train",
         PROCESSES,
         because=[
@@ -75,7 +74,6 @@ def _asked_for(context: Context, processes: int) -> Patch | None:
 def _two_sizes(context: Context, size: int) -> Finding:
     own = context.value(MICRO_BATCH)
     return context.finding(
-        ID,
         f"training.per_device_train_batch_size is {own}, but training.cut says {size}",
         MICRO_BATCH,
         because=["one of them cuts the batch, and the cut is part of the experiment"],

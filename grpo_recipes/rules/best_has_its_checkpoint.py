@@ -26,7 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
     if every == 0:
         what, key = ("the best evaluation", KEEP) if keeps else ("evaluations without a better one", STOP)
         yield context.finding(
-            ID,
             f"{what} cannot be found: nothing is evaluated during the training",
             key,
             because=[f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after the training"],
@@ -38,7 +37,6 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _without_checkpoint(context, every)
     if keeps and context.value(PUSH) is True:
         yield context.finding(
-            ID,
             "push_to_hub would push the model of the last step, not the best one",
             PUSH,
             because=["the trainer pushes the weights that it holds at the end of the training"],
@@ -57,12 +55,12 @@ def _too_few(context: Context, every: int) -> Iterator[Finding]:
     fix = "a smaller every_steps, or more steps"
     if context.value(KEEP) is True and number == 1:
         what = "keep_best has only one evaluation to choose from"
-        yield context.finding(ID, what, EVERY, because=because, fix=fix, severity="warning")
+        yield context.finding(what, EVERY, because=because, fix=fix, severity="warning")
     if isinstance(stop, int) and number <= stop:
         what = (
             f"the training never stops early: stop_after is {stop}, and it has {number} evaluation{'s' * (number > 1)}"
         )
-        yield context.finding(ID, what, STOP, because=because, fix=fix, severity="warning")
+        yield context.finding(what, STOP, because=because, fix=fix, severity="warning")
 
 
 def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
@@ -70,7 +68,6 @@ def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
     if every % unit:
         whole = -(-every // unit) * unit
         yield context.finding(
-            ID,
             f"the evaluation at step {every} has no checkpoint",
             EVERY,
             because=[f"checkpoints can only be written where a generation ends, every {unit} optimizer steps"],
@@ -78,7 +75,6 @@ def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
         )
     elif saves == 0 or every % saves:
         yield context.finding(
-            ID,
             f"the evaluation at step {every} has no checkpoint",
             SAVE_STEPS,
             because=[

@@ -18,4 +18,4 @@ READS = ("world.device",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if quantized(context) and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, ID, "this transformers asks for an extension that is not needed", context.settings)
+        yield decided(OWNS[0], True, "this transformers asks for an extension that is not needed")

@@ -31,7 +31,6 @@ def check(context: Context) -> Iterator[Finding]:
         f"{left} is the same matrix now, and a separate one then" if ends.is_tied else f"the rows of {left} are random"
     )
     yield context.finding(
-        ID,
         f"{trained[0]} is trained, but {left} is not",
         SAVED,
         because=[f"modules_to_save trains a copy: {why}"],

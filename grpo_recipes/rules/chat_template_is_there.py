@@ -29,7 +29,6 @@ def check(context: Context) -> Iterator[Finding]:
             yield _no_template(context, value, wrong)
         return
     yield context.finding(
-        ID,
         f"there is no chat template {value}",
         KEY,
         because=[f"looked for {file}", *_meant(value)],
@@ -48,7 +47,6 @@ def _meant(value: str) -> list[str]:
 
 def _no_template(context: Context, value: str, wrong: str) -> Finding:
     return context.finding(
-        ID,
         f"chat template {value} has an unexpected file name",
         KEY,
         because=[

@@ -44,7 +44,7 @@ def check(context: Context) -> Iterator[Finding]:
     others = [name for name in given if name not in (*PASSED, *CONTRADICT, *OF_THE_CALL)]
     if others and template_text(context) is None:
         what = f"whether the chat template reads {', '.join(others)}"
-        yield not_at_hand(context, ID, what, "GRPOConfig.chat_template_kwargs", "tokenizer_config.json")
+        yield not_at_hand(context, what, "GRPOConfig.chat_template_kwargs", "tokenizer_config.json")
     for name in others:
         if known is not None and name not in known:
             yield _unread(context, name, known)
@@ -69,7 +69,6 @@ def _given(context: Context) -> Mapping[str, object]:
 def _unused(context: Context) -> Finding:
     """The finding for template variables of plain prompts."""
     return context.finding(
-        ID,
         "chat_template_kwargs has no effect on plain prompts",
         "GRPOConfig.chat_template_kwargs",
         because=["the prompts are plain text, and TRL applies no chat template to them"],
@@ -82,7 +81,6 @@ def _unused(context: Context) -> Finding:
 def _finding(context: Context, name: str, message: str, because: str, *, warning: bool = False) -> Finding:
     path = ("generation", "chat_template_kwargs", name)
     return context.finding(
-        ID,
         message,
         "GRPOConfig.chat_template_kwargs",
         because=[because],

@@ -45,6 +45,6 @@ def decide(context: Context) -> Iterator[Setting]:
         why = f"an update without it needs {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
     else:
         why = f"an update fits without it: {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
-        yield decided(CHECKPOINTING, False, ID, why, context.settings)
+        yield decided(CHECKPOINTING, False, why)
         return
-    yield decided(CHECKPOINTING, True, ID, why, context.settings)
+    yield decided(CHECKPOINTING, True, why)

@@ -28,7 +28,7 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     reentrant = _reentrant(context)
     why = "an adapter under ZeRO-3 needs it" if reentrant else "works with a frozen base on every release"
-    yield decided(KWARGS, {"use_reentrant": reentrant}, ID, why, context.settings)
+    yield decided(KWARGS, {"use_reentrant": reentrant}, why)
 
 
 def _meant(kwargs: Mapping[str, object], name: str) -> list[Patch]:
@@ -46,7 +46,6 @@ def check(context: Context) -> Iterator[Finding]:
     for name in unknown:
         path = ("training", "gradient_checkpointing_kwargs", name)
         yield context.finding(
-            ID,
             f"torch's checkpoint has no argument {name}",
             KWARGS,
             because=[
@@ -64,7 +63,6 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
     if value is None:
         right = _reentrant(context)
         yield context.finding(
-            ID,
             "gradient_checkpointing_kwargs lacks use_reentrant",
             KWARGS,
             because=["torch then takes true, and warns that a later release will raise"],
@@ -73,7 +71,6 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
         )
     elif value is True and context.mapping(KWARGS).get("debug"):
         yield context.finding(
-            ID,
             "debug needs use_reentrant false",
             KWARGS,
             because=["torch raises ValueError for it at the first forward pass"],
@@ -82,7 +79,6 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
         )
     elif value is False and _reentrant(context):
         yield context.finding(
-            ID,
             "use_reentrant false with an adapter under ZeRO-3",
             KWARGS,
             because=["ZeRO-3 gathers frozen parameters again in the backward pass; TRL 1.9 and later set it to true"],

@@ -21,7 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.mapping(KWARGS).get("use_reentrant") is True and context.given(KWARGS):
         yield context.finding(
-            ID,
             "reentrant checkpointing of a frozen base gives the adapter no gradient",
             KWARGS,
             because=[f'trl {context.stack.version("trl")} ends in "element 0 of tensors does not require grad"'],

@@ -39,7 +39,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if isinstance(every, int) and every > 0:
         steps, why = every, "evaluation.keep_best: a checkpoint at each evaluation"
     if steps % unit or every:
-        yield decided(SAVE_STEPS, -(-steps // unit) * unit, ID, why, context.settings)
+        yield decided(SAVE_STEPS, -(-steps // unit) * unit, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -51,7 +51,6 @@ def check(context: Context) -> Iterator[Finding]:
     other = more if nearest == less else less
     feeds, accumulation, iterations = micro_batches_fed(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
     yield context.finding(
-        ID,
         f"checkpoints come after steps {_written(steps, unit)}, ..., not every {steps} steps",
         SAVE_STEPS,
         because=[

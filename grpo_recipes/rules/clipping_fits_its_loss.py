@@ -29,7 +29,6 @@ def check(context: Context) -> Iterator[Finding]:
     high = _number(context, HIGH) or _number(context, EPSILON)
     if loss == "cispo" and high is not None and high <= 1:
         yield context.finding(
-            ID,
             f"loss_type cispo with epsilon_high {high} sets every ratio to {high}",
             HIGH if context.given(HIGH) else LOSS,
             because=["cispo bounds the ratio by epsilon_high itself, and a new completion has the ratio 1"],
@@ -52,7 +51,6 @@ def _number(context: Context, key: str) -> float | None:
 def _unread(context: Context, key: str, loss: str) -> Finding:
     name = key.partition(".")[2]
     return context.finding(
-        ID,
         f"{name} has no effect on loss_type {loss}",
         key,
         because=[f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"],
@@ -64,7 +62,6 @@ def _unread(context: Context, key: str, loss: str) -> Finding:
 def _no_lower_bound(context: Context, low: float) -> Finding:
     meant = round(low - 1, 6) or 0.2
     return context.finding(
-        ID,
         f"epsilon {low:g} never clips a worse completion",
         EPSILON,
         because=[f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"],
@@ -76,7 +73,6 @@ def _no_lower_bound(context: Context, low: float) -> Finding:
 def _low_delta(context: Context, delta: float, high: float) -> Finding:
     cut = delta < 1
     return context.finding(
-        ID,
         f"delta {delta:g} removes the gradient of every completion that is better than its group"
         if cut
         else f"delta {delta:g} is not above the upper bound {1 + high:g}",

@@ -56,7 +56,6 @@ def _finding(context: Context, name: str, happens: str, because: str) -> Finding
     free = next(other for other in (f"data_{name}", f"data_{name}_2") if other not in added)
     patch = [Patch(("dataset", "columns", name), remove=True), Patch(("dataset", "columns", free), added.get(name))]
     return context.finding(
-        ID,
         f"a column {name} {happens}",
         "dataset.columns" if name in added else "dataset.path",
         because=[because],
@@ -70,7 +69,6 @@ def _prompt(context: Context, template: str) -> Finding:
     has_one = context.value("dataset.prompt") is not None
     patch = [Patch(path, remove=True)] + ([] if has_one else [Patch(("dataset", "prompt"), template)])
     return context.finding(
-        ID,
         "dataset.columns.prompt is not used",
         "dataset.columns",
         because=["the prompt of a row comes from dataset.prompt or from the row's column prompt"],

@@ -15,7 +15,6 @@ REPOSITORY = "GRPOConfig.log_completions_hub_repo"
 def check(context: Context) -> Iterator[Finding]:
     if context.value(REPOSITORY) is not None and context.value("GRPOConfig.log_completions") is not True:
         yield context.finding(
-            ID,
             "log_completions_hub_repo needs log_completions",
             REPOSITORY,
             because=["GRPOConfig raises ValueError without logging.log_completions"],

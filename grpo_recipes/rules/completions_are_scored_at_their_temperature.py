@@ -20,4 +20,4 @@ def decide(context: Context) -> Iterator[Setting]:
     temperature = context.value("GRPOConfig.temperature")
     if isinstance(temperature, int | float) and temperature not in (0, 1):
         why = f"trl {context.stack.version('trl')} leaves the temperature out of the loss"
-        yield decided(OWNS[0], temperature, ID, why, context.settings)
+        yield decided(OWNS[0], temperature, why)

@@ -41,7 +41,6 @@ def check(context: Context) -> Iterator[Finding]:
     goes_on = "the model continues beyond them, where it was not trained; transformers warns once in the log"
     better = positions - rest
     yield context.finding(
-        ID,
         f"{context.text(MODEL)} has {positions} positions, fewer than the longest prompt and completion",
         COMPLETION,
         because=[

@@ -36,7 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif room is not None and room < needed:
         yield _below(context, room, needed, own)
     elif isinstance(length, int) and model_config(context) is None:
-        yield not_at_hand(context, ID, f"whether the model has {length} positions", LENGTH)
+        yield not_at_hand(context, f"whether the model has {length} positions", LENGTH)
 
 
 def _own_length(context: Context) -> int | None:
@@ -50,7 +50,6 @@ def _own_length(context: Context) -> int | None:
 
 def _above(context: Context, length: int, own: int) -> Finding:
     return context.finding(
-        ID,
         f"vllm_max_model_length {length} exceeds the model's {own} tokens",
         LENGTH,
         because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"],
@@ -79,7 +78,6 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
         fix, patch = f"{key}: {sum_of} the tokens of the longest prompt, {value} where that has {left}", []
     name = "vllm_max_model_length" if written else f"the context of {context.text(MODEL)}"
     return context.finding(
-        ID,
         f"{name} holds {room} tokens: {'no' if never else 'not every'} prompt leaves room for the longest completion",
         LENGTH if written else COMPLETION,
         because=because,

@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _greedy(context: Context, name: str, better: object, *, nearly: bool = False) -> Finding:
     return context.finding(
-        ID,
         f"{name} {context.value(f'GRPOConfig.{name}')} {'hardly leaves' if nearly else 'leaves'} the completions"
         f" of a prompt {'room to differ' if nearly else 'no room to differ'}",
         f"GRPOConfig.{name}",

@@ -35,7 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _without(context: Context, told: str, because: str) -> Finding:
     patch = [Patch(("lora", "continue"), remove=True)]
-    return context.finding(ID, told, CONTINUE, because=[because], patch=patch)
+    return context.finding(told, CONTINUE, because=[because], patch=patch)
 
 
 def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:
@@ -48,7 +48,6 @@ def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:
         if name in FREE or value is None or _same(value, own):
             continue
         yield context.finding(
-            ID,
             f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}",
             f"LoraConfig.{name}",
             because=["an adapter that is trained further keeps its shape"],
@@ -67,7 +66,6 @@ def _more_tokens(context: Context, found: StartingPoint) -> Iterator[Finding]:
     tokens = context.value(TOKENS)
     if isinstance(tokens, list) and tokens:
         yield context.finding(
-            ID,
             f"add_tokens makes the model larger than that of the adapter of {found.name}",
             TOKENS,
             because=["the tokens of the run are in its model already, and the adapter has no rows for more"],

@@ -17,7 +17,6 @@ CONTINUOUS = "GRPOConfig.use_transformers_continuous_batching"
 def check(context: Context) -> Iterator[Finding]:
     if context.value(CONTINUOUS) is True and context.value("world.device") == "cpu":
         yield context.finding(
-            ID,
             "use_transformers_continuous_batching is slow and needs much memory on a CPU",
             CONTINUOUS,
             because=["its cache fills the machine's memory: a step of the quickstart takes 11 s, and 0.7 s without it"],

@@ -16,7 +16,6 @@ CONTINUOUS = "GRPOConfig.use_transformers_continuous_batching"
 def check(context: Context) -> Iterator[Finding]:
     if context.value(CONTINUOUS) is True and context.value("GRPOConfig.use_vllm") is not True:
         yield context.finding(
-            ID,
             "use_transformers_continuous_batching needs transformers 5.8",
             CONTINUOUS,
             because=[f"the stack has transformers {context.stack.version('transformers')}"],

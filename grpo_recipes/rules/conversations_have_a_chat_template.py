@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     built = context.value("dataset.prompt") is not None
     yield context.finding(
-        ID,
         f"the tokenizer of {context.text(MODEL)} has no chat template",
         MODEL,
         because=["the prompts are messages" + (", as prompt_format says" if built else " in the first row")],

@@ -18,4 +18,4 @@ READS = ("world.device",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("BitsAndBytesConfig.load_in_4bit") is True and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, ID, "evaluation would repack the 4-bit weights", context.settings)
+        yield decided(OWNS[0], True, "evaluation would repack the 4-bit weights")

@@ -50,9 +50,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         if problem:
             near = near_path(value, path) if not os.path.exists(path) else None
             fix = f"path: {near}, if you meant that" if near else _what_to_do(problem)
-            yield context.finding(
-                ID, f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"], fix=fix
-            )
+            yield context.finding(f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"], fix=fix)
             return
         if os.path.isfile(path):
             try:
@@ -60,7 +58,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
             except (ValueError, OSError) as error:
                 because = ["columns are read from the first row, and datasets cannot load such a file"]
                 fix = "one JSON object per line, the first with all columns"
-                yield context.finding(ID, f"{section}.path {value}: {error}", key, because=because, fix=fix)
+                yield context.finding(f"{section}.path {value}: {error}", key, because=because, fix=fix)
                 return
             yield from _broken_row(context, path, key)
         if data_format(path):
@@ -72,7 +70,6 @@ def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
     for line, row in first_rows(path):
         if isinstance(row, str):
             yield context.finding(
-                ID,
                 f"{key} {context.text(key)}: line {line}: {row}",
                 key,
                 because=["datasets refuses the whole file, and its DatasetGenerationError does not name the line"],
@@ -111,7 +108,6 @@ def _split(context: Context, section: str) -> Iterator[Finding]:
     split = context.value(f"{section}.split")
     if split not in (None, "train"):
         yield context.finding(
-            ID,
             f"a single file has no split {split}",
             f"{section}.split",
             because=["all its rows are in the split train"],
@@ -124,7 +120,6 @@ def _split_of_training_file(context: Context) -> Iterator[Finding]:
     path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
     if path is not None and data_format(path) and os.path.isfile(path):
         yield context.finding(
-            ID,
             f"a single file has no split {context.value('evaluation.split')}",
             "evaluation.split",
             because=[f"evaluation takes its rows from dataset.path {context.value('dataset.path')}"],
@@ -139,7 +134,6 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
             likely = _prompts(context, columns)
             written = likely[0] if len(likely) == 1 else "{{ ... }}"
             yield context.finding(
-                ID,
                 f"{file} has no column prompt, and dataset.prompt is not set",
                 "dataset.path",
                 because=[f"its columns are {listed(columns)}"],
@@ -168,12 +162,11 @@ def _template(
     except TemplateProblem as problem:
         because = ["jinja2 raises TemplateSyntaxError for it, before the model is loaded"]
         fix = 'write a variable in two braces on each side: "{{ question }}"'
-        yield context.finding(ID, f"the template cannot be read: {problem}", key, because=because, fix=fix, mark=mark)
+        yield context.finding(f"the template cannot be read: {problem}", key, because=because, fix=fix, mark=mark)
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []
     if missing:
         yield context.finding(
-            ID,
             f"{file} has no column {listed(missing)}",
             key,
             because=[f"its columns are {listed(columns or ())}"],

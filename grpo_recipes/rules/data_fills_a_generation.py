@@ -30,7 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
     key = ROWS if few_taken and (has is None or has >= needed) else SIZE if makes_rows(context) else "dataset.path"
     fix, patch = _way_out(context, key, needed, rows)
     yield context.finding(
-        ID,
         f"{rows} rows do not fill a generation of {needed} prompts",
         key,
         because=[

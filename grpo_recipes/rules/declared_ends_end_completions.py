@@ -20,4 +20,4 @@ READS = ("shims.completion_ends",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("shims.completion_ends") is not True:  # which ends completions at these tokens too
-        yield decided(OWNS[0], True, ID, "this TRL masks only after the tokenizer's end token", context.settings)
+        yield decided(OWNS[0], True, "this TRL masks only after the tokenizer's end token")

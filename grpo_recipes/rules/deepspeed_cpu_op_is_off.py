@@ -18,4 +18,4 @@ READS = ("distributed.strategy", "world.device")
 def decide(context: Context) -> Iterator[Setting]:
     strategy = str(context.value("distributed.strategy"))
     if strategy.startswith("zero") and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, ID, "its shared-memory operation can hang on a stale lock", context.settings)
+        yield decided(OWNS[0], True, "its shared-memory operation can hang on a stale lock")

@@ -18,6 +18,4 @@ READS = ("distributed.strategy",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.has_section("lora") and str(context.value("distributed.strategy")).startswith("zero"):
-        yield decided(
-            OWNS[0], True, ID, "DeepSpeed drops the parameter group that an adapter leaves empty", context.settings
-        )
+        yield decided(OWNS[0], True, "DeepSpeed drops the parameter group that an adapter leaves empty")

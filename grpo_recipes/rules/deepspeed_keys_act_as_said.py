@@ -46,7 +46,6 @@ def _finding(
 ) -> Finding:
     where = (*HOME, *path)
     return context.finding(
-        ID,
         said,
         KEY,
         because=[because],

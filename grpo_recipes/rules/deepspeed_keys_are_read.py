@@ -50,7 +50,6 @@ def _finding(
 ) -> Finding:
     same = context.stack.version("deepspeed") == deepspeed_keys().release
     return context.finding(
-        ID,
         message,
         KEY,
         because=[because],

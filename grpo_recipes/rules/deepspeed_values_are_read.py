@@ -55,7 +55,6 @@ def _finding(context: Context, path: tuple[str, ...], said: str, because: str) -
     same = context.stack.version("deepspeed") == deepspeed_keys().release
     name = ".".join(path)
     return context.finding(
-        ID,
         said,
         KEY,
         because=[because],

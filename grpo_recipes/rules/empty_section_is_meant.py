@@ -17,7 +17,6 @@ def check(context: Context) -> Iterator[Finding]:
     for section, means in MEANS.items():
         if section in context.source.values and context.source.values[section] is None:
             yield context.finding(
-                ID,
                 f"`{section}` is empty: {means}",
                 section,
                 because=["a key without a value is null in YAML, which removes the section"],

@@ -30,7 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _of_method(context, said, name, method)
     if not called and not found.is_open and not context.value("tools"):
         yield context.finding(
-            ID,
             f"{said.file}:{found.line}: {said.name} has no method that the model can call",
             KEY,
             because=["its public methods other than reset and get_reward are tools, and it has no such method"],
@@ -46,7 +45,6 @@ def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> I
     if method.bound_to != "object":
         kind = "a static method" if method.bound_to == "nothing" else "a class method"
         yield context.finding(
-            ID,
             f"{where}: {name} is {kind}",
             KEY,
             because=["only some releases of TRL treat such a method as a tool, and it has no state of a completion"],
@@ -54,7 +52,7 @@ def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> I
         )
     elif not method.takes_self:
         because = ["Python passes the object at every call, which raises TypeError"]
-        yield context.finding(ID, f"{where}: {name} takes no self", KEY, because=because, fix=f"def {name}(self, ...)")
+        yield context.finding(f"{where}: {name} takes no self", KEY, because=because, fix=f"def {name}(self, ...)")
 
 
 def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iterator[Finding]:
@@ -63,7 +61,6 @@ def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iter
     needed = [one.name for one in function.parameters if one.is_needed]
     if needed and not function.is_decorated:
         yield context.finding(
-            ID,
             f"{where}: get_reward asks for {listed(needed)}",
             KEY,
             because=["TRL calls it without arguments, which raises TypeError at the first reward"],
@@ -73,7 +70,6 @@ def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iter
     names = reward_names(rewards) if isinstance(rewards, list) else []
     if said.name in names:
         yield context.finding(
-            ID,
             f"a reward of the recipe and get_reward are both called {said.name}",
             "rewards",
             because=[f"{where}: the environment's reward has the name of its class"],

@@ -21,7 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
         if reason is not None:
             path = ("launch", "environment", name)
             yield context.finding(
-                ID,
                 f"environment variable {name} is refused",
                 "launch.environment",
                 because=[reason],
@@ -35,7 +34,6 @@ def check(context: Context) -> Iterator[Finding]:
 def _to_be_asked(context: Context, name: str) -> Finding:
     """The note for a variable or value that is not known to be harmless."""
     return context.finding(
-        ID,
         f"environment variable {name} needs your consent at run",
         "launch.environment",
         because=[why_asked(name)],

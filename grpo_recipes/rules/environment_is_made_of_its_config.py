@@ -32,7 +32,6 @@ def check(context: Context) -> Iterator[Finding]:
     missing = [one.name for one in own if one.is_needed and one.name not in config]
     if missing:
         yield context.finding(
-            ID,
             f"{where}: {said.name} needs {listed(missing)}, which config does not have",
             "environment.python",
             because=[RAISED],
@@ -44,7 +43,6 @@ def check(context: Context) -> Iterator[Finding]:
         patch = [Patch(path, remove=True)]
         patch += [Patch((*path[:2], close[0]), config[name])] if close else []
         yield context.finding(
-            ID,
             f"{where}: {said.name} does not take {name}",
             KEY,
             because=[f"it takes {listed(taken) or 'nothing'}", RAISED],

@@ -29,7 +29,6 @@ def check(context: Context) -> Iterator[Finding]:
     said, found = environment
     if not found.may_have("reset"):
         yield context.finding(
-            ID,
             f"{said.file}:{found.line}: {said.name} has no method reset",
             KEY,
             because=["TRL raises ValueError when it builds the trainer"],
@@ -44,7 +43,7 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
     where = f"{said.file}:{function.line}"
     if function.is_async:
         because = ["TRL does not await it, and would add a coroutine to the prompt"]
-        yield context.finding(ID, f"{where}: reset is asynchronous", KEY, because=because, fix=OPEN)
+        yield context.finding(f"{where}: reset is asynchronous", KEY, because=because, fix=OPEN)
         return
     columns = _columns(context)
     plain = [one for one in function.parameters if one.kind == "plain"]
@@ -52,7 +51,6 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
         missing = [one.name for one in plain if one.is_needed and one.name not in columns]
         if missing:
             yield context.finding(
-                ID,
                 f"{where}: reset reads column {listed(missing)}, which the rows do not have",
                 KEY,
                 because=[f"TRL calls it with {listed(sorted(columns))}"],
@@ -61,7 +59,6 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
         untaken = sorted(columns - {one.name for one in plain})
         if untaken and all(one.kind != "**" for one in function.parameters):
             yield context.finding(
-                ID,
                 f"{where}: reset does not take {listed(untaken)}",
                 KEY,
                 because=["TRL calls it with every column of the row, which raises TypeError at the first completion"],
@@ -69,7 +66,6 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
             )
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
         yield context.finding(
-            ID,
             "the server answers all completions of a row with the prompt of the first",
             MODE,
             because=[f"{where}: the result of reset becomes part of the prompt"],

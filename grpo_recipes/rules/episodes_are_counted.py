@@ -36,15 +36,15 @@ def decide(context: Context) -> Iterator[Setting]:
     if not are_episodes(context):
         return
     if context.value(PROMPT) is None:
-        yield decided(PROMPT, "", ID, "reset returns the prompt", context.settings)
+        yield decided(PROMPT, "", "reset returns the prompt")
     if not context.given(SHUFFLE):
-        yield decided(SHUFFLE, False, ID, "episodes come in their order", context.settings)
+        yield decided(SHUFFLE, False, "episodes come in their order")
     steps = context.value(STEPS)
     if context.value(ROWS) is None and isinstance(steps, int) and steps > 0:
         fed, taken = micro_batches_fed(context) * context.whole(ITERATIONS), steps * context.whole(ACCUMULATION)
         generations, prompts = -(-taken // max(1, fed)), prompts_of_a_generation(context)
         why = f"{generations} generations of {prompts} prompts"
-        yield decided(ROWS, min(MOST, generations * prompts), ID, why, context.settings)
+        yield decided(ROWS, min(MOST, generations * prompts), why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -52,7 +52,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.value(ROWS) is None:
         yield context.finding(
-            ID,
             "max_steps does not say how many episodes the run has",
             STEPS,
             because=["an environment that owns its data never ends: TRL raises ValueError without max_steps"],
@@ -62,7 +61,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.value(HELD_OUT) is None:
         yield context.finding(
-            ID,
             "evaluation does not say how many episodes it has",
             HELD_OUT,
             because=["the environment owns the data, and never runs out of rows"],

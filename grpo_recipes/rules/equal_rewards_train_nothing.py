@@ -22,4 +22,4 @@ OWNS = ("shims.equal_rewards",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, ID, "TRL trains equal rewards on float32's rounding errors", context.settings)
+    yield decided(OWNS[0], True, "TRL trains equal rewards on float32's rounding errors")

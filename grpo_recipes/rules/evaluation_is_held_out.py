@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         is_file = data_format(trained_on) is not None
         other = "train" if split == "test" else "test"
         yield context.finding(
-            ID,
             "evaluation uses the rows that are trained on",
             "evaluation.split" if context.given("evaluation.split") else "evaluation",
             because=[f"both take split {split} of {context.value('dataset.path')}"],

@@ -40,4 +40,4 @@ def decide(context: Context) -> Iterator[Setting]:
         who, why = "vllm", "use_vllm: true; the server's random numbers may advance, which changes the training"
     else:
         who, why = "transformers", "the training needs the server's random numbers; evaluation.use_vllm: true asks it"
-    yield decided(GENERATED_BY, who, ID, why, context.settings)
+    yield decided(GENERATED_BY, who, why)

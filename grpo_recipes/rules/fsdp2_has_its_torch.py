@@ -16,7 +16,6 @@ APPLIES_TO = {"torch": "<2.6"}
 def check(context: Context) -> Iterator[Finding]:
     if context.text("distributed.strategy") == "fsdp2" and context.value("world.device") == "cuda":
         yield context.finding(
-            ID,
             f"fsdp2 needs a newer torch than {context.stack.version('torch')}",
             "distributed.strategy",
             because=["accelerate raises ImportError: FSDP2 requires PyTorch >= 2.6.0"],

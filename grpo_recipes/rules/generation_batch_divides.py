@@ -38,7 +38,6 @@ def _of_nothing(context: Context, key: str) -> Finding:
     name = key.rpartition(".")[2]
     patch = Patch(("trl", name), remove=True) if key != ACCUMULATION else Patch(("trl", name), 1)
     return context.finding(
-        ID,
         f"{name} is {context.value(key)}, but must be at least 1",
         key,
         because=["torch's data loader raises ValueError for an empty batch, after loading the model"],
@@ -55,7 +54,6 @@ def _shape(context: Context) -> Iterator[Finding]:
     batch, steps = context.value(BATCH), context.value(STEPS)
     if batch is not None and steps is not None:
         yield context.finding(
-            ID,
             "generation_batch_size and steps_per_generation cannot both be set",
             STEPS,
             because=["GRPOConfig raises ValueError for both", "each follows from the other"],
@@ -66,7 +64,6 @@ def _shape(context: Context) -> Iterator[Finding]:
         step = size * processes
         better = max(step, batch // step * step)
         yield context.finding(
-            ID,
             f"generation_batch_size {batch} is not a multiple of the global batch {step}",
             BATCH,
             because=[f"{step} = per_device_train_batch_size {size} x {processes} processes"],
@@ -87,7 +84,6 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
     need = generations // gcd(generations, size * processes)
     value = size * processes * need if key == BATCH else need
     yield context.finding(
-        ID,
         f"generation batch {total} is not a multiple of num_generations {generations}",
         key if context.given(key) else "GRPOConfig.num_generations",
         because=[

@@ -20,7 +20,6 @@ def check(context: Context) -> Iterator[Finding]:
     because = [f"trl {context.stack.version('trl')} generates for one optimizer step at a time"]
     if context.whole(PER_GENERATION) > 1:
         yield context.finding(
-            ID,
             f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation",
             PER_GENERATION,
             because=because,
@@ -29,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     if context.given(STEPS) and context.value(STEPS) not in (None, context.value(ACCUMULATION)):
         yield context.finding(
-            ID,
             f"steps_per_generation {context.value(STEPS)} is not gradient_accumulation_steps",
             STEPS,
             because=because,

@@ -19,4 +19,4 @@ READS = ("GRPOConfig.gradient_checkpointing",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("GRPOConfig.gradient_checkpointing") is True:
-        yield decided(OWNS[0], True, ID, "this TRL generates with checkpointing on", context.settings)
+        yield decided(OWNS[0], True, "this TRL generates with checkpointing on")

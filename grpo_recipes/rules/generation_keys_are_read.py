@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
     if known is None:
         message = f"whether the target's {backend} reads these keys is not known"
         because = [f"what the release of {backend} reads is not known here"]
-        yield context.finding(ID, message, KEY, because=because, severity="not-checked")
+        yield context.finding(message, KEY, because=because, severity="not-checked")
 
 
 def _backend(context: Context) -> str:
@@ -51,7 +51,6 @@ def _finding(
 ) -> Finding:
     """A finding at a key that its fix removes; patch: the key that is set instead."""
     return context.finding(
-        ID,
         said,
         KEY,
         because=[why],

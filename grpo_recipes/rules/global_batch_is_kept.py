@@ -123,15 +123,15 @@ def decide(context: Context) -> Iterator[Setting]:
         size = _micro_batch(context, per_process, processes)
         if size is None:
             return
-        yield decided(MICRO_BATCH, size, ID, _why(context, size, per_process), context.settings)
+        yield decided(MICRO_BATCH, size, _why(context, size, per_process))
     if not isinstance(size, int) or per_process % size:
         return
     accumulation = per_process // size
     steps = accumulation * context.whole("grpo.optimizer_steps_per_generation")
     why = f"{prompts} prompts x {completions // prompts} generations / {processes} processes / {size} in a micro-batch"
-    yield decided(ACCUMULATION, accumulation, ID, why, context.settings)
+    yield decided(ACCUMULATION, accumulation, why)
     why = f"{accumulation} accumulation steps x {context.value('grpo.optimizer_steps_per_generation')} optimizer steps"
-    yield decided(STEPS_PER_GENERATION, steps, ID, why, context.settings)
+    yield decided(STEPS_PER_GENERATION, steps, why)
 
 
 def _why(context: Context, size: int, per_process: int) -> str:
@@ -162,9 +162,9 @@ def _from_trl_fields(context: Context) -> Iterator[Setting]:
         size = cut or (context.whole("GRPOConfig.num_generations") if one_prompt else 8)
         why = context.settings["batch.one_prompt"].why if one_prompt else "TRL's own default"
         why = why if cut is None else f"{SIZE} is {size}"
-        yield decided(MICRO_BATCH, size, ID, why, context.settings)
+        yield decided(MICRO_BATCH, size, why)
     if context.value(ACCUMULATION) is None:
-        yield decided(ACCUMULATION, 1, ID, "TRL's own default", context.settings)
+        yield decided(ACCUMULATION, 1, "TRL's own default")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -175,7 +175,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for key in [key for key in trl_fields if not context.settings[key].refused]:
         yield context.finding(
-            ID,
             f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size",
             key,
             because=["accumulation follows from prompts_per_step and the processes"],
@@ -198,7 +197,6 @@ def _missing(context: Context) -> Finding:
     least = at_once // gcd(at_once, generations)
     prompts = -(-USUAL_PROMPTS // least) * least
     return context.finding(
-        ID,
         "`training` lacks prompts_per_step",
         "training.prompts_per_step",
         because=["nothing else sets the batch size"],
@@ -226,7 +224,6 @@ def _not_of_the_cut(context: Context, size: int) -> Finding:
     if completions % processes == 0:
         smaller = [f"{SIZE}: {_nearest_below(context, completions // processes, processes, size)}"]
     return context.finding(
-        ID,
         f"{completions} completions per step cannot be cut into micro-batches of {size} in {_counted(processes)}",
         micro_batch_key(context),
         because=[
@@ -246,7 +243,6 @@ def _not_shared(context: Context) -> Finding:
     better = -(-prompts // least) * least
     fewer = next(number for number in range(processes - 1, 0, -1) if completions % number == 0)
     return context.finding(
-        ID,
         f"{completions} completions per step cannot be split over {processes} processes",
         "training.prompts_per_step",
         because=[
@@ -265,7 +261,6 @@ def _not_cut(context: Context, size: int) -> Finding:
     better = _nearest_below(context, per_process, processes, size)
     made_of = _made_of(context, prompts, completions // prompts).partition(" = ")[2]
     return context.finding(
-        ID,
         f"{per_process} completions per process cannot be cut into micro-batches of {size}",
         MICRO_BATCH,
         because=[f"{per_process} = {made_of} / {_counted(processes)}"],

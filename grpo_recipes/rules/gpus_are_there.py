@@ -29,7 +29,6 @@ def check(context: Context) -> Iterator[Finding]:
     processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
     if used and processes != used:
         yield context.finding(
-            ID,
             f"{processes} processes on {used} GPUs",
             "launch.num_processes",
             because=["each process drives one GPU", f"{context.settings['world.gpus'].why}"],
@@ -41,7 +40,6 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
     gpus = context.stack.gpus
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):
         yield context.finding(
-            ID,
             f"the recipe asks for {asked} GPUs, but {context.stack.origin} has {len(gpus)}",
             GPUS,
             because=[f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"],
@@ -49,7 +47,6 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
         )
     elif gpus is None and isinstance(asked, int) and asked and not is_slurm(context):
         yield context.finding(
-            ID,
             f"whether {context.stack.origin} has {asked} GPUs is not known",
             GPUS,
             because=[UNKNOWN_GPUS],
@@ -59,7 +56,6 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
 
 def _not_known(context: Context) -> Finding:
     return context.finding(
-        ID,
         "how many GPUs this machine has is not known",
         GPUS,
         because=["it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"],
@@ -69,7 +65,6 @@ def _not_known(context: Context) -> Finding:
 
 def _not_written(context: Context) -> Finding:
     return context.finding(
-        ID,
         "launch.gpus_per_node is auto, but the GPUs of the cluster are not known",
         GPUS if context.given(GPUS) else ENGINE,
         because=["Slurm gives a job the GPUs that it asks for; those of this machine do not matter"],

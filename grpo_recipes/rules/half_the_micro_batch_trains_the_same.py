@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
     reason = _why_not(context, size)
     if reason is not None:
         yield context.finding(
-            ID,
             f"a micro-batch of {size} cannot be halved for the same experiment",
             KEY,
             because=[reason],

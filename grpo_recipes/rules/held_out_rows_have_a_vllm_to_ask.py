@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     else:
         why = f"generation.use_vllm is false ({context.origin('GRPOConfig.use_vllm')})"
     yield context.finding(
-        ID,
         "this run has no vLLM that can answer the held-out rows",
         KEY,
         because=[why],

@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     mode = str(context.value("GRPOConfig.vllm_importance_sampling_mode"))
     amount = "the product over all its tokens" if mode.startswith("sequence_") else "the share that was cut away"
     yield context.finding(
-        ID,
         f"{' and '.join(cut)} weaken{'' if len(cut) > 1 else 's'} the gradient through the importance ratio",
         f"GRPOConfig.{cut[0]}",
         because=[

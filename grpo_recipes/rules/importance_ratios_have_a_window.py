@@ -56,7 +56,6 @@ def _value(context: Context, name: str) -> object:
 
 def _finding(context: Context, name: str, what: str, why: str, better: object) -> Finding:
     return context.finding(
-        ID,
         f"vllm_importance_sampling: {what}",
         f"GRPOConfig.{NAME}{name}",
         because=[why],

@@ -29,7 +29,7 @@ def decide(context: Context) -> Iterator[Setting]:
         why = "ten minutes, since the length of a step is not known"
     else:
         why = f"a quarter of the time limit of {limit} seconds"
-    yield decided(SIGNAL, USUAL_S if limit is None else _within(limit), ID, why, context.settings)
+    yield decided(SIGNAL, USUAL_S if limit is None else _within(limit), why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -39,7 +39,6 @@ def check(context: Context) -> Iterator[Finding]:
     if limit is not None and signal >= limit:
         better = _within(limit)
         yield context.finding(
-            ID,
             f"Slurm signals the run {signal} seconds before the end of a job of {limit} seconds",
             SIGNAL,
             because=[f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"],

@@ -64,7 +64,6 @@ def _width(context: Context) -> int:
 
 def _finding(context: Context, said: str, because: str) -> Finding:
     return context.finding(
-        ID,
         said,
         RATE,
         because=[because, "usual rates are 1e-6 to 1e-5 for all weights, 1e-5 to 1e-3 for an adapter"],

@@ -18,7 +18,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_liger_kernel") is True and context.mapping(CONFIG).get(FUSED):
         path = ("trl", "liger_kernel_config", FUSED)
         yield context.finding(
-            ID,
             f"{FUSED} conflicts with TRL's fused output layer",
             CONFIG,
             because=["TRL's own fused output layer computes the log-probs"],

@@ -37,7 +37,7 @@ def decide(context: Context) -> Iterator[Setting]:
     else:
         release = f"{name} of transformers {context.stack.version('transformers')}"
         why = f"{release} takes {known.name or 'no such keyword'}, trl {trl} passes {passed}"
-    yield decided(OWNS[0], True, ID, why, context.settings)
+    yield decided(OWNS[0], True, why)
 
 
 def _model_class(context: Context) -> str | None:

@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     name = key.partition(".")[2]
     patch = Patch(("grpo", name), 1) if ours else Patch(("trl", name), remove=True)
     yield context.finding(
-        ID,
         f"loss_type {loss} is divided by the tokens of {steps} micro-batches but trains on {accumulation}",
         key,
         because=[

@@ -56,10 +56,10 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     if key is not None:
         why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so the whole batch is one"
-        yield decided(OWNS[0], True, ID, why, context.settings)
+        yield decided(OWNS[0], True, why)
     elif context.value(LOSS) == "dapo" and not _knows_dapo(context):
         why = "this TRL computes dapo as bnpo, which is the same on a batch in one piece"
-        yield decided(OWNS[0], True, ID, why, context.settings)
+        yield decided(OWNS[0], True, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -70,7 +70,6 @@ def check(context: Context) -> Iterator[Finding]:
     name, value, size = key.partition(".")[2], context.value(key), context.whole(MICRO_BATCH)
     cut = {"processes": processes, "per_device_train_batch_size": size}
     yield context.finding(
-        ID,
         f"{name} {value} depends on the micro-batch",
         key,
         because=[

@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         if context.value(key) == value:
             continue
         yield context.finding(
-            ID,
             f"loss_type luspo with {path[1]} {context.value(key)} averages padding into the loss",
             key,
             because=[f"trl {context.stack.version('trl')} multiplies the loss of each token by the sequence's length"],

@@ -33,7 +33,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, path: tuple[str, ...], what: str, why: str, otherwise: str = "") -> Finding:
     return context.finding(
-        ID,
         what,
         ".".join(path),
         because=[why],

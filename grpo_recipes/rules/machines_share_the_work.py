@@ -18,7 +18,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     better = -(-processes // nodes) * nodes
     yield context.finding(
-        ID,
         f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines",
         "launch.num_processes",
         because=["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why],

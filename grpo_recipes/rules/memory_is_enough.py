@@ -64,7 +64,6 @@ def check(context: Context) -> Iterator[Finding]:
         largest = f"completions of {needs.update.completion} tokens, {needs.update.batch} in a micro-batch"
         keeping = next((way.patch for way in ways if way.patch), ())
         yield context.finding(
-            ID,
             f"{peak.name} needs {peak.total() / GIB:.1f} GiB of each GPU, which has {memory / GIB:.1f}"
             + (": tight" if verdict == "tight" else ""),
             MODEL,
@@ -88,5 +87,5 @@ def _least(needs: "MemoryNeeds") -> int:
 
 def _not_known(context: Context, why: str) -> Finding:
     return context.finding(
-        ID, "whether the memory of the GPUs is enough is not known", MODEL, because=[why], severity="not-checked"
+        "whether the memory of the GPUs is enough is not known", MODEL, because=[why], severity="not-checked"
     )

@@ -25,7 +25,7 @@ OWNS = ("batch.whole_groups",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, ID, "this TRL compares rewards within a micro-batch", context.settings)
+    yield decided(OWNS[0], True, "this TRL compares rewards within a micro-batch")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -36,7 +36,6 @@ def check(context: Context) -> Iterator[Finding]:
     better = generations // gcd(generations, processes)
     own = has_cut(context) or context.value("training.prompts_per_step") is None
     yield context.finding(
-        ID,
         f"a micro-batch of {size * processes} completions splits groups of {generations}",
         micro_batch_key(context),
         because=[

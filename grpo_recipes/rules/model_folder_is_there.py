@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif not os.path.isdir(path):
         near = near_path(value, path, folders=True)
         fix = f"model_name_or_path: {near}, if you meant that" if near else "a folder, or a hub id: owner/name"
-        yield context.finding(ID, f"folder {value} does not exist", KEY, because=[f"looked for {path}"], fix=fix)
+        yield context.finding(f"folder {value} does not exist", KEY, because=[f"looked for {path}"], fix=fix)
     elif not os.path.isfile(os.path.join(path, "config.json")):
         yield _no_model(context, value, path)
 
@@ -44,7 +44,6 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
     if os.path.isfile(os.path.join(path, "plan.json")):
         because = [f"{path} has a plan.json", "a run's trained model is in its final/"]
         return context.finding(
-            ID,
             f"{value} is a run folder, not a model",
             KEY,
             because=because,
@@ -52,7 +51,6 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
             patch=_from_run(value),
         )
     return context.finding(
-        ID,
         f"{value} is not a model folder",
         KEY,
         because=[f"{path} has no config.json"],
@@ -64,7 +62,6 @@ def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, obj
     """The finding for an adapter. place: its folder."""
     base = adapter.get("base_model_name_or_path") or "an unnamed model"
     return context.finding(
-        ID,
         f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, not a model",
         KEY,
         because=["TRL loads a whole model and puts a new adapter on it", f"{place} has no config.json"],
@@ -91,7 +88,6 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
         yield _adapter(context, value, str(snapshot), adapter)
     elif near := _near_folder(context, value):
         yield context.finding(
-            ID,
             f"{value} counts as a hub id, but {near} is a folder beside the recipe",
             KEY,
             because=["transformers looks for anything that is not a folder on the hub"],
@@ -120,7 +116,7 @@ def _near_folder(context: Context, value: str) -> str | None:
 
 def _finding(context: Context, message: str, fix: str) -> Finding:
     because = ["a hub id is name or owner/name", "there is no such folder beside the recipe"]
-    return context.finding(ID, message, KEY, because=because, fix=fix)
+    return context.finding(message, KEY, because=because, fix=fix)
 
 
 def _address(context: Context, value: str, model: str, revision: str | None) -> Finding:
@@ -129,4 +125,4 @@ def _address(context: Context, value: str, model: str, revision: str | None) -> 
     if revision not in (None, "main"):
         patch.append(Patch(("model", "model_revision"), revision))
     because = ["transformers takes a hub id, owner/name"]
-    return context.finding(ID, f"{value} is a web address, not a hub id", KEY, because=because, patch=patch)
+    return context.finding(f"{value} is a web address, not a hub id", KEY, because=because, patch=patch)

@@ -31,13 +31,12 @@ def check(context: Context) -> Iterator[Finding]:
     if method in NEVER_TRAINED:
         because = f"transformers raises ValueError when the Trainer is built: {method} cannot be trained"
         yield context.finding(
-            ID, f"{name} is quantized with {method}", MODEL, because=[because], fix="name the model in full precision"
+            f"{name} is quantized with {method}", MODEL, because=[because], fix="name the model in full precision"
         )
     elif context.has_section("quantization"):
         yield from _twice(context, name, method, inner)
     elif method in BY_ADAPTER and not context.has_section("lora"):
         yield context.finding(
-            ID,
             f"{name} is quantized with {method} and cannot be trained without an adapter",
             MODEL,
             because=["transformers raises ValueError for purely quantized models, after loading the model"],
@@ -48,7 +47,6 @@ def check(context: Context) -> Iterator[Finding]:
 def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]) -> Iterator[Finding]:
     if method != OWN:
         yield context.finding(
-            ID,
             f"{name} is already quantized with {method}",
             "quantization",
             because=["transformers raises ValueError for a second configuration, while loading the model"],
@@ -61,7 +59,6 @@ def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]
         if own is None or own == value or not context.given(key):
             continue
         yield context.finding(
-            ID,
             f"{field} is {_shown(value)}, but the checkpoint was saved with {_shown(own)}",
             key,
             because=["transformers uses the checkpoint's values, and only warns about the recipe's"],

@@ -22,7 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     of_text = text_model(config)
     yield context.finding(
-        ID,
         f"{context.text(MODEL)} is a vision model, and is trained on text only",
         MODEL,
         because=[

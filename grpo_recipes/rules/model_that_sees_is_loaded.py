@@ -21,7 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     of_text = text_model(config)
     yield context.finding(
-        ID,
         f"trl {context.stack.version('trl')} cannot load {context.text(MODEL)}, a vision model",
         MODEL,
         because=["it loads every model as a causal language model without a processor, and raises ValueError"],

@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     text, patch = both_ends(context)
     yield context.finding(
-        ID,
         f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values",
         KEY,
         because=["LoRA freezes every module that it does not name, and the new rows are random"],

@@ -19,4 +19,4 @@ DECAY = "GRPOConfig.weight_decay"
 def decide(context: Context) -> Iterator[Setting]:
     only_matrices = context.has_section("lora") and not context.settings.under("LoraConfig").get("modules_to_save")
     if context.value(DECAY) != 0 and not only_matrices:
-        yield decided(OWNS[0], True, ID, "this transformers decays some norms", context.settings)
+        yield decided(OWNS[0], True, "this transformers decays some norms")

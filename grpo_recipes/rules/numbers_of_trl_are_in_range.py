@@ -35,7 +35,6 @@ def check(context: Context) -> Iterator[Finding]:
             bounds = f"{'above' if excluded else 'at least'} {least:g}"
             bounds += f" and at most {greatest:g}" if greatest != float("inf") else ""
             yield context.finding(
-                ID,
                 f"{name} is {value}, but must be {bounds}",
                 f"GRPOConfig.{name}",
                 because=[why],
@@ -56,7 +55,6 @@ def _multiple(text: str) -> int | str | None:
 
 def _no_multiple(context: Context, text: str) -> Finding:
     return context.finding(
-        ID,
         f"{PADDING} is {text}, but must be a whole number, auto or none",
         f"GRPOConfig.{PADDING}",
         because=["GRPOConfig raises ValueError for any other word"],
@@ -70,7 +68,6 @@ def _entropy_bounds(context: Context) -> Iterator[Finding]:
         return
     if isinstance(least, int | float) and isinstance(greatest, int | float) and least > greatest:
         yield context.finding(
-            ID,
             f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}",
             LEAST if context.given(LEAST) else GREATEST,
             because=["the coefficient jumps between them, and is the larger one where entropy is high enough"],

@@ -36,7 +36,6 @@ def _without_deepspeed(context: Context, offloaded: list[str]) -> Iterator[Findi
     for key in [*offloaded, *([EXTRA] if context.mapping(EXTRA) else [])]:
         name = key.partition(".")[2]
         yield context.finding(
-            ID,
             f"{name} needs DeepSpeed, but the strategy is {strategy}",
             key,
             because=["only zero1, zero2 and zero3 read it"],
@@ -60,7 +59,7 @@ def _impossible(context: Context, key: str) -> list[Finding]:
     else:
         return []
     patch = [Patch(tuple(key.split(".")), "none")]
-    return [context.finding(ID, said, key, because=[why], patch=patch)]
+    return [context.finding(said, key, because=[why], patch=patch)]
 
 
 def _without_path(context: Context, key: str) -> list[Finding]:
@@ -71,7 +70,6 @@ def _without_path(context: Context, key: str) -> list[Finding]:
         return []
     return [
         context.finding(
-            ID,
             f"{key.partition('.')[2]} nvme has no path",
             key,
             because=["DeepSpeed fails when it loads the model or makes the optimizer"],
@@ -93,7 +91,6 @@ def _replaced(context: Context) -> Iterator[Finding]:
     else:
         return
     yield context.finding(
-        ID,
         f"{said} when its states are offloaded",
         OPTIMIZER,
         because=[why],

@@ -27,14 +27,13 @@ OWNS = ("batch.one_prompt",)
 
 def decide(context: Context) -> Iterator[Setting]:
     why = "this TRL scores padded prompts wrong, so a micro-batch takes one prompt"
-    yield decided(OWNS[0], True, ID, why, context.settings)
+    yield decided(OWNS[0], True, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
     size, generations = context.value(MICRO_BATCH), context.whole("GRPOConfig.num_generations")
     if isinstance(size, int) and size != generations:
         yield context.finding(
-            ID,
             f"a micro-batch of {size} completions is not one prompt with its {generations}",
             micro_batch_key(context),
             because=[
@@ -54,7 +53,6 @@ def _prompts(context: Context) -> Iterator[Finding]:
         return
     better = -(-prompts // processes) * processes
     yield context.finding(
-        ID,
         f"{prompts} prompts per step cannot be split over {processes} processes",
         "training.prompts_per_step",
         because=[f"trl {context.stack.version('trl')} makes all completions of a prompt in one process"],

@@ -41,7 +41,6 @@ def check(context: Context) -> Iterator[Finding]:
     optim = context.text(OPTIM)
     if optim in OTHER_HARDWARE:
         yield context.finding(
-            ID,
             f"{optim} needs {OTHER_HARDWARE[optim]}",
             OPTIM,
             because=["the trainer raises ValueError for it on a GPU or the CPU, after loading the model"],
@@ -63,11 +62,10 @@ def _package(context: Context, optim: str) -> Iterator[Finding]:
     if not context.stack.is_known(package):
         because = [f"{context.stack.origin} does not say"]
         message = f"not checked: whether {package} is installed, which {optim} needs"
-        yield context.finding(ID, message, OPTIM, because=because, severity="not-checked")
+        yield context.finding(message, OPTIM, because=because, severity="not-checked")
     elif context.stack.is_absent(package):
         install = "'grpo-recipes[quantization]'" if package == "bitsandbytes" else package
         yield context.finding(
-            ID,
             f"optim {optim} needs {package}, which is not installed",
             OPTIM,
             because=["the trainer raises ImportError for it, after loading the model"],
@@ -80,7 +78,6 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
     if not optim.startswith(LOW_RANK):
         if context.given(TARGETS) and targets is not None:
             yield context.finding(
-                ID,
                 f"optim_target_modules has no effect on optim {optim}",
                 TARGETS,
                 because=["only GaLore and APOLLO read optim_target_modules"],
@@ -89,7 +86,6 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
             )
     elif not isinstance(targets, str | list) or not targets:
         yield context.finding(
-            ID,
             f"optim {optim} needs optim_target_modules",
             OPTIM if targets is None else TARGETS,
             because=["the trainer raises ValueError without them, after loading the model"],
@@ -107,7 +103,6 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
         return
     whole = optim.removesuffix("_layerwise")
     yield context.finding(
-        ID,
         f"{optim} cannot work with {reason}",
         OPTIM,
         because=["it steps inside the backward pass, and the trainer raises when it makes the optimizer"],
@@ -119,7 +114,6 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     parts = text.replace(" ", "").split(",")
     if any(part.count("=") != 1 for part in parts):
         yield context.finding(
-            ID,
             f"optim_args is not name=value,name=value: {text}",
             ARGS,
             because=["the trainer raises ValueError for it, after loading the model"],
@@ -128,7 +122,6 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
         return
     if optim.startswith("rmsprop_bnb"):
         yield context.finding(
-            ID,
             f"optim {optim} does not take optim_args",
             ARGS,
             because=["bitsandbytes gets them as text and raises TypeError"],
@@ -141,7 +134,6 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     if unread:
         kept = ",".join(part for part in parts if part not in unread)
         yield context.finding(
-            ID,
             f"optim {optim} does not read {', '.join(part.partition('=')[0] for part in unread)}",
             ARGS,
             because=[f"it reads {', '.join(read)}" if read else "it does not read optim_args"],

@@ -22,7 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     config = model_config(context)
     if config is None:
-        yield not_at_hand(context, ID, "whether cast_lm_head_to_fp32 finds the embedding of the model", CAST)
+        yield not_at_hand(context, "whether cast_lm_head_to_fp32 finds the embedding of the model", CAST)
     if config is None or config.get("tie_word_embeddings") is not True or has_own_code(config):
         return
     names = module_names(config, context.stack.version("transformers"))
@@ -34,7 +34,6 @@ def check(context: Context) -> Iterator[Finding]:
     else:
         return
     yield context.finding(
-        ID,
         "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head",
         CAST,
         because=[f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"],

@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     text = f"[{', '.join(kept)}]" if kept else fix
     tied = ", ensure_weight_tying: true" if vocabulary(context).is_tied and keeps_ties(context) else ""
     yield context.finding(
-        ID,
         "an adapter on lm_head would not be trained",
         TARGETS,
         because=["TRL reads the weights of lm_head itself, and raises ValueError after loading the model"],

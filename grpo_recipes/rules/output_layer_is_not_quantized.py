@@ -25,7 +25,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     names = [*skipped, "lm_head"]
     yield context.finding(
-        ID,
         "llm_int8_skip_modules lacks lm_head, so the output layer is quantized",
         SKIPPED,
         because=["the list replaces transformers' default, the output layer"],

@@ -30,7 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
     else:
         why = f"transformers {context.stack.version('transformers')} has no class for model_type {kind}: ValueError"
     yield context.finding(
-        ID,
         f"{context.text(MODEL)} has its own class, but its code may not run",
         MODEL,
         because=[

@@ -49,7 +49,6 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         close = nearest_words(named.name, names, cutoff=0.5) if not is_bound else []
         right = f"{named.module}:{close[0]}" if close else None
         yield context.finding(
-            ID,
             f"{named.module} of {named.package} {named.release} has no function {named.name}",
             "rewards",
             because=[f"its functions are {listed(names) or 'none'}"],
@@ -60,7 +59,7 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
     elif isinstance(named.found, str) or named.is_factory is None:
         how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
         message = f"not checked: how {named.name} is called, which its source does not show"
-        yield context.finding(ID, message, "rewards", because=[how], severity="not-checked", mark=mark)
+        yield context.finding(message, "rewards", because=[how], severity="not-checked", mark=mark)
     elif isinstance(named.found.node, ast.ClassDef):
         yield from _of_class(context, path, named, named.found, options)
     else:
@@ -71,7 +70,6 @@ def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
     mark, module = context.source.mark(place), named.module
     if context.stack.declared:
         return context.finding(
-            ID,
             f"not checked: whether {module} has {named.name}",
             "rewards",
             because=[f"{context.stack.origin} is declared, but its {named.package or module} is not installed here"],
@@ -87,7 +85,6 @@ def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
         else f"python: FILE.py:{named.name}, or install the package that has it"
     )
     return context.finding(
-        ID,
         f"no installed package has a module {module}",
         "rewards",
         because=[
@@ -116,7 +113,6 @@ def _of_class(
     where = f"it is defined in {found.at} of {named.package} {named.release}"
     if not read.may_have("__call__"):
         yield context.finding(
-            ID,
             f"{named.name} is a class whose objects cannot be called",
             "rewards",
             because=["TRL calls the class's object, which has no __call__", where],
@@ -131,7 +127,6 @@ def _of_class(
 def _lacking(context: Context, path: Path, name: str, options: list[str], where: str) -> Iterator[Finding]:
     for option in options:
         yield context.finding(
-            ID,
             f"{name} needs its option {option}",
             "rewards",
             because=["TRL gets the reward by calling it once with the options", where],
@@ -149,7 +144,6 @@ def _of_function(
     if not named.is_factory and not function.takes_any_keyword:
         missing = [keyword for keyword in CALLED_WITH if keyword not in function.parameters]
         yield context.finding(
-            ID,
             f"{named.name} has no **kwargs",
             "rewards",
             because=[f"TRL also passes {', '.join(missing)} and every column", where],
@@ -163,7 +157,6 @@ def _of_function(
         given.update(close[:1])
         at = (*path, "options", option)
         yield context.finding(
-            ID,
             f"{named.name} has no option {option}",
             "rewards",
             because=[f"its options are {', '.join(known) or 'none'}", where],

@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
     if max(once) > samples:
         patch = [Patch(("evaluation", "samples"), max(once)), Patch(("evaluation", "greedy"), False)]
         yield context.finding(
-            ID,
             f"pass@{max(once)} needs {max(once)} completions per row, but samples is {samples}",
             PASS_AT,
             because=[f"samples: {samples} comes from {context.origin('evaluation.samples')}"],
@@ -33,7 +32,6 @@ def check(context: Context) -> Iterator[Finding]:
     if len(once) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
         yield context.finding(
-            ID,
             f"pass_at lists {twice} twice",
             PASS_AT,
             because=["each number has one entry in metrics.jsonl, named after it"],

@@ -71,7 +71,6 @@ def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
 
 def _finding(context: Context, said: str, why: list[str], fix: str, *, severity: str = "error") -> Finding:
     return context.finding(
-        ID,
         said,
         PATTERN,
         because=why,

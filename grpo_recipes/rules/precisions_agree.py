@@ -45,7 +45,7 @@ def _autocast(context: Context) -> str | None:
 def _finding(context: Context, key: str, said: str, because: str, fix: tuple[str, str, object]) -> Finding:
     """An error whose fix is one value of a section."""
     section, name, value = fix
-    return context.finding(ID, said, key, because=[because], patch=[Patch((section, name), value)])
+    return context.finding(said, key, because=[because], patch=[Patch((section, name), value)])
 
 
 def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> I
         else:
             message = "whether this DeepSpeed keeps float32 weights under bf16 is not known"
             because = f"the version of deepspeed is not known for {context.stack.origin}"
-            yield context.finding(ID, message, DTYPE, because=[because], severity="not-checked")
+            yield context.finding(message, DTYPE, because=[because], severity="not-checked")
 
 
 def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
@@ -80,7 +80,6 @@ def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
         yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
     elif weights == "bfloat16" and isinstance(rate, float | int) and rate < SURVIVES_BFLOAT16:
         yield context.finding(
-            ID,
             f"bfloat16 weights lose most steps at learning rate {rate:g}",
             DTYPE,
             because=["a step smaller than 1/512 of a weight is rounded away, and nothing keeps a float32 copy"],
@@ -93,7 +92,6 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
     compute = context.value(COMPUTE)
     if autocast is not None and context.given(COMPUTE) and compute != autocast:
         yield context.finding(
-            ID,
             f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}",
             COMPUTE,
             because=["autocast also applies to the 4-bit product: either value gives the same numbers"],
@@ -104,7 +102,6 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
         stored = context.value(STORAGE) or "uint8"
         is_float = "float" in str(stored)
         yield context.finding(
-            ID,
             f"fsdp2 does not shard 4-bit weights stored as {stored}: each GPU holds all of them",
             STORAGE if context.given(STORAGE) else "quantization",
             because=["it shards weights stored in the dtype of the other weights; the results are the same"],

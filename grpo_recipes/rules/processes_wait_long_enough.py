@@ -33,4 +33,4 @@ def decide(context: Context) -> Iterator[Setting]:
     is_slow = context.value("world.device") == "cpu" or context.value("distributed.strategy") in GATHERS_EACH_TOKEN
     token_s = 1.0 if is_slow else 0.25
     why = f"{BASE_S} s, and {token_s:g} s for each of {tokens} tokens"
-    yield decided(TIMEOUT, BASE_S + round(token_s * tokens), ID, why, context.settings)
+    yield decided(TIMEOUT, BASE_S + round(token_s * tokens), why)

@@ -30,7 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.torch_compile") is True or not _multiplies_float32(context):
         return
     yield context.finding(
-        ID,
         f"this trains in float32, which {gpus[0].name} multiplies without its tensor cores",
         BF16,
         because=[

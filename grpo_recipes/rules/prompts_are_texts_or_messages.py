@@ -42,7 +42,6 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     written = template_of("prompt", prompt) if len(wrong) == len(rows) else None
     others = f", and of {len(wrong) - 1} of the first {len(rows)} rows" if len(wrong) > 1 else ""
     yield context.finding(
-        ID,
         f"{context.text(key)}: the prompt of line {line}{others} cannot be used",
         key,
         because=[reason, "it ends the first generation that meets it, after loading the model"],

@@ -21,4 +21,4 @@ def decide(context: Context) -> Iterator[Setting]:
     is_built = context.value("dataset.prompt") is not None
     if not is_built or context.value("dataset.prompt_format") == "standard":
         why = "this TRL leaves the tokenizer's special tokens out of plain prompts"
-        yield decided(OWNS[0], True, ID, why, context.settings)
+        yield decided(OWNS[0], True, why)

@@ -50,7 +50,6 @@ def _finding(context: Context, key: str, line: int, reason: str, column: str) ->
     inner = f'prompt: "{{{{ {column}[-1].content }}}}"'
     whole = "remove dataset.prompt, so that TRL reads the messages"
     return context.finding(
-        ID,
         f"{context.text(key)}: line {line} gives a prompt that chat templates cannot read",
         "dataset.prompt" if is_template else key,
         because=[reason, "TRL uses it unchanged, so the model gets a different prompt than intended"],

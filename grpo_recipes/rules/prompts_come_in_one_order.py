@@ -17,4 +17,4 @@ OWNS = ("shims.prompt_order",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, ID, "this TRL does not read prompts in whole optimizer steps", context.settings)
+    yield decided(OWNS[0], True, "this TRL does not read prompts in whole optimizer steps")

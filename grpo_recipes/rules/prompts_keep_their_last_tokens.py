@@ -21,4 +21,4 @@ def decide(context: Context) -> Iterator[Setting]:
     length = context.value("GRPOConfig.max_prompt_length")
     if length is not None:
         why = f"trl {context.stack.version('trl')} does not keep the last tokens by itself"
-        yield decided(OWNS[0], length, ID, why, context.settings)
+        yield decided(OWNS[0], length, why)

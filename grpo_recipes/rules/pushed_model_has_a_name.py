@@ -19,7 +19,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.value(NAME):
         yield context.finding(
-            ID,
             f"the run pushes its model to {context.text(NAME)} on the hub",
             PUSH,
             because=["the trainer uploads it when it saves, with the login of this machine"],
@@ -29,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     else:
         name = context.text("name")
         yield context.finding(
-            ID,
             "the pushed model would be called checkpoints",
             PUSH,
             because=["the trainer uses the name of its output folder, which is the same in every run"],

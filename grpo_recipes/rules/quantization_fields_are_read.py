@@ -43,7 +43,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, name: str, told: str, because: str, fix: object, is_error: bool = True) -> Finding:
     return context.finding(
-        ID,
         f"{name} {told}",
         f"BitsAndBytesConfig.{name}",
         because=[because],

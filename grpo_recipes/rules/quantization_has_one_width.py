@@ -19,7 +19,6 @@ def check(context: Context) -> Iterator[Finding]:
     four, eight = context.value(FOUR), context.value(EIGHT)
     if four and eight:
         yield context.finding(
-            ID,
             "load_in_4bit and load_in_8bit cannot both be true",
             EIGHT,
             because=["BitsAndBytesConfig raises ValueError for both"],
@@ -27,7 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     elif not four and not eight:
         yield context.finding(
-            ID,
             "`quantization` sets neither load_in_4bit nor load_in_8bit",
             "quantization",
             because=["without one of them nothing is quantized"],

@@ -16,7 +16,6 @@ ID = "QNT001"
 def check(context: Context) -> Iterator[Finding]:
     if quantized(context) and not context.has_section("lora"):
         yield context.finding(
-            ID,
             "a quantized model cannot be trained without an adapter",
             "quantization",
             because=["transformers raises ValueError for purely quantized models, after loading the model"],

@@ -23,4 +23,4 @@ def decide(context: Context) -> Iterator[Setting]:
     strategy = context.value("distributed.strategy")
     if quantized(context) and strategy not in ("zero3", "fsdp2"):
         why = "each process holds the whole quantized model on its own device"
-        yield decided(OWNS[0], "local_rank", ID, why, context.settings)
+        yield decided(OWNS[0], "local_rank", why)

@@ -19,4 +19,4 @@ OWNS = ("shims.no_kbit_preparation",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if quantized(context) and context.has_section("lora"):
-        yield decided(OWNS[0], True, ID, "this TRL casts weights that the recipe leaves alone", context.settings)
+        yield decided(OWNS[0], True, "this TRL casts weights that the recipe leaves alone")

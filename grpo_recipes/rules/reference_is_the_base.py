@@ -40,7 +40,6 @@ def _finding(context: Context, key: str, told: str, because: str, fix: object) -
     name = key.partition(".")[2]
     beta = f"beta is {context.value('GRPOConfig.beta')} ({context.origin('GRPOConfig.beta')})"
     return context.finding(
-        ID,
         told,
         key,
         because=[because, beta],

@@ -25,7 +25,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.has_section("lora"):
         yield context.finding(
-            ID,
             "sync_ref_model needs full fine-tuning",
             SYNC,
             because=["an adapter's reference is the model without it, and never changes"],
@@ -35,7 +34,6 @@ def check(context: Context) -> Iterator[Finding]:
     steps = context.value(STEPS)
     if isinstance(steps, int) and steps < 1:
         yield context.finding(
-            ID,
             f"ref_model_sync_steps is {steps}, but must be at least 1",
             STEPS,
             because=["the first step would divide by zero"],
@@ -50,7 +48,6 @@ def _no_reference(context: Context) -> Iterator[Finding]:
         return
     ways = "beta: 0.04, " if not context.has_section("lora") else ""
     yield context.finding(
-        ID,
         "sync_ref_model needs a reference model, but with beta 0 there is none",
         SYNC,
         because=[f"beta: {context.origin('GRPOConfig.beta')}", "TRL raises ValueError after loading the model"],

@@ -20,4 +20,4 @@ def decide(context: Context) -> Iterator[Setting]:
     config = model_config(context)
     if context.value("GRPOConfig.trust_remote_code") is True and (config is None or has_own_code(config)):
         why = f"trl {context.stack.version('trl')} does not load a class from beside the weights"
-        yield decided(OWNS[0], True, ID, why, context.settings)
+        yield decided(OWNS[0], True, why)

@@ -60,7 +60,6 @@ def _unknown(context: Context, services: list[object], service: str) -> Finding:
         f"{service} cannot be combined with other services" if service in ALONE else f"it knows {', '.join(SERVICES)}"
     )
     return context.finding(
-        ID,
         f"transformers does not know the service {service}",
         KEY,
         because=[f"{reason}; the Trainer raises ValueError, after loading the model"],
@@ -75,11 +74,10 @@ def _package(context: Context, services: list[object], service: str) -> Iterator
     if not packages or not all(context.stack.is_known(package) for package in packages):
         message = f"not checked: whether {' or '.join(packages) or f'what {service} needs'} is installed"
         because = [f"{context.stack.origin} does not say"] if packages else ["grpo-run does not know its package"]
-        yield context.finding(ID, message, KEY, because=because, severity="not-checked")
+        yield context.finding(message, KEY, because=because, severity="not-checked")
         return
     left = _without(services, service)
     yield context.finding(
-        ID,
         f"report_to {service} needs {packages[0]}, which is not installed",
         KEY,
         because=["the Trainer raises for it, after loading the model"],

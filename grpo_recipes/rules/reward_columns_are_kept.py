@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
     readers = [(name, columns) for name, columns in readers if columns]
     if readers:
         yield context.finding(
-            ID,
             "remove_unused_columns removes columns that rewards read",
             REMOVES,
             because=[f"reward {name} reads {', '.join(columns)}" for name, columns in readers],

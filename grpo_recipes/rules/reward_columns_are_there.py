@@ -108,7 +108,6 @@ def _missing(context: Context, index: int, name: str, missing: list[str], availa
     template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
     which = "" if is_certain else ", with the column that has it"
     return context.finding(
-        ID,
         f"reward {name} reads column {listed(missing)}, which the data does not have",
         "rewards",
         because=[f"it gets {listed(sorted(available))}"],
@@ -120,7 +119,6 @@ def _missing(context: Context, index: int, name: str, missing: list[str], availa
 
 def _kept_back(context: Context, index: int, name: str, keyword: str) -> Finding:
     return context.finding(
-        ID,
         f"reward {name} asks for {keyword}, which TRL does not pass",
         "rewards",
         because=[f"TRL passes {keyword}s, for the whole batch"],
@@ -131,7 +129,6 @@ def _kept_back(context: Context, index: int, name: str, keyword: str) -> Finding
 
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:
     return context.finding(
-        ID,
         f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass",
         "rewards",
         because=[f"trl {releases} passes it"],

@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         if path is not None:
             if not os.path.isfile(os.path.join(path, "config.json")):
                 yield context.finding(
-                    ID,
                     f"{model} is not a model folder",
                     "rewards",
                     because=[f"looked for config.json in {path}"],
@@ -41,7 +40,6 @@ def check(context: Context) -> Iterator[Finding]:
 def _of_another_revision(context: Context, index: int, model: str) -> Finding:
     revision = context.value(REVISION)
     return context.finding(
-        ID,
         f"TRL would load {model} at the policy's model_revision {revision}",
         "rewards",
         because=["TRL loads a reward model with all keywords of the policy"],

@@ -43,7 +43,6 @@ def _of_one(context: Context, index: int, reward: dict[str, object], are_message
     why = "as prompt_format says" if built else "in the first row"
     kinds = "messages, so TRL passes lists of messages" if are_messages else "plain text, so TRL passes texts"
     yield context.finding(
-        ID,
         f"{name} reads {'lists of messages as text' if are_messages else 'texts as messages'}",
         "rewards",
         because=[

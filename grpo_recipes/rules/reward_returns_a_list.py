@@ -41,7 +41,6 @@ def check(context: Context) -> Iterator[Finding]:
             because.append(f"{os.path.basename(found.path)}:{line}: this return ends the loop at the first completion")
         is_raised = returned is not None or (trl is not None and is_within(trl, COUNTED))
         yield context.finding(
-            ID,
             f"{name} returns {returned}, not a list of numbers"
             if returned
             else f"{name} returns only the reward of the first completion",

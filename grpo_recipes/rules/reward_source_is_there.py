@@ -56,7 +56,7 @@ def _at(
 ) -> Finding:
     mark = context.source.mark(path)
     return context.finding(
-        ID, message, "rewards", because=because, fix=fix, patch=patch or (), severity=severity, mark=mark
+        message, "rewards", because=because, fix=fix, patch=patch or (), severity=severity, mark=mark
     )
 
 

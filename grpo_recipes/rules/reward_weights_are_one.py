@@ -18,7 +18,6 @@ def check(context: Context) -> Iterator[Finding]:
         if reward["weight"] == 1:
             continue
         yield context.finding(
-            ID,
             f"reward {index + 1} has the weight {reward['weight']}",
             "rewards",
             because=[f"trl {context.stack.version('trl')} adds the rewards up without weights"],

@@ -19,7 +19,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if isinstance(rewards, list) and len(rewards) > 1 and context.value(SCALE) not in ("group", True):
         yield context.finding(
-            ID,
             f"scale_rewards {context.value(SCALE)} has no effect with normalize_then_sum",
             SCALE,
             because=["each reward is divided by the deviation of its group, and the sum by that of the batch"],

@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     why = _why_not(function)
     if why is not None:
         yield context.finding(
-            ID,
             f"{said.file}:{function.line}: {said.name} {why}",
             KEY,
             because=["TRL calls it as a plain function, with the prompts and the trainer as positional arguments"],

@@ -20,7 +20,6 @@ def check(context: Context) -> Iterator[Finding]:
     for section in ("tools", "environment"):
         if context.value("tools") if section == "tools" else said_code(context, section) is not None:
             yield context.finding(
-                ID,
                 f"a rollout cannot be combined with {'tools' if section == 'tools' else 'an environment'}",
                 section,
                 because=["TRL also calls tools after the rollout, and then ignores its env_mask"],
@@ -28,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
             )
     if context.has_section("evaluation"):
         yield context.finding(
-            ID,
             "a rollout cannot answer held-out rows",
             "evaluation",
             because=["the policy would answer them itself in one turn, unlike in training"],

@@ -23,11 +23,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     config = model_config(context)
     if config is None and context.given(COEFFICIENT):
-        yield not_at_hand(context, ID, "whether the model has experts", COEFFICIENT)
+        yield not_at_hand(context, "whether the model has experts", COEFFICIENT)
     kind = config.get("model_type") if config is not None else None
     if config is not None and kind in DENSE and "output_router_logits" not in config:
         yield context.finding(
-            ID,
             f"router_aux_loss_coef {coefficient} needs a mixture of experts",
             COEFFICIENT,
             because=[f"{context.text('model.model_name_or_path')} is a dense {kind}"],

@@ -26,7 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
     does = "uses 0.001" if has_field else "adds none"
     value = own if has_field else 0.0
     yield context.finding(
-        ID,
         f"the load-balancing loss of the model has the coefficient {own}",
         "model.model_name_or_path",
         because=[f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's"],

@@ -26,7 +26,6 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
     path, are_made = context.value(f"{section}.path"), makes_rows(context, section)
     if path is not None and are_made:
         yield context.finding(
-            ID,
             f"{section} has both path and reasoning_gym",
             f"{section}.path",
             because=["rows come from a path, or from tasks that make them"],
@@ -34,7 +33,6 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
         )
     elif path is None and not are_made and not has_rows:
         yield context.finding(
-            ID,
             f"{section} has no rows: neither path nor reasoning_gym",
             section,
             because=["without them it would evaluate the rows that are trained on"],
@@ -42,7 +40,6 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
         )
     elif are_made and section == "evaluation" and not makes_rows(context):
         yield context.finding(
-            ID,
             "evaluation.reasoning_gym has no tasks",
             "evaluation.reasoning_gym",
             because=["it uses the tasks of dataset.reasoning_gym, which is not set"],
@@ -52,7 +49,6 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
         for key in OF_A_PATH:
             if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
                 yield context.finding(
-                    ID,
                     f"{section}.{key} selects rows of a path, but there is no path",
                     f"{section}.{key}",
                     because=["tasks of reasoning_gym make the rows"],

@@ -26,7 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("environment"):
         has_section = context.has_section("dataset")
         yield context.finding(
-            ID,
             "`dataset` has neither path nor reasoning_gym" if has_section else "the recipe lacks dataset",
             PATH if has_section else "dataset",
             because=["only an environment can make the rows itself"],
@@ -38,7 +37,6 @@ def check(context: Context) -> Iterator[Finding]:
         section, _, name = key.partition(".")
         if context.given(key) and context.value(key) is not None and not (section == "evaluation" and has_own):
             yield context.finding(
-                ID,
                 f"{key} selects rows of a data set, but there is no {PATH}",
                 key,
                 because=["the environment owns the data: the rows are its episodes"],

@@ -35,7 +35,6 @@ def _finding(context: Context, place: str, key: str) -> Finding:
     of_text = text_model(config) if config is not None and sees(config) else None
     instead = f", with a text model such as {of_text} for {context.text(MODEL)}" if of_text else ""
     return context.finding(
-        ID,
         f"the rows have pictures in {place}",
         key,
         because=["only the trainer would see them; evaluation would silently ask without them"],

@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
     else:
         because = "it would silently resume with a fresh optimizer and schedule"
     yield context.finding(
-        ID,
         "a run cannot resume from a checkpoint of only the model",
         ONLY_MODEL,
         because=[because],

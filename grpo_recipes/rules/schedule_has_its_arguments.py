@@ -56,7 +56,6 @@ def _finding(
     context: Context, key: str, said: str, because: str, fix: str, patch: list[Patch], *, mistake: bool = True
 ) -> Finding:
     return context.finding(
-        ID,
         said,
         key,
         because=[because],

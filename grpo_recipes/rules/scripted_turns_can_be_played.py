@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     is_open = context.has_section(ENVIRONMENT) if environment is None else environment[1].is_open
     if not known and not is_open:
         yield context.finding(
-            ID,
             "preflight.turns needs tools, but the recipe has none",
             TURNS,
             because=["a completion without tools is a single turn, which preflight takes from the data"],
@@ -107,7 +106,6 @@ def _of_turn(
     is_error: bool = True,
 ) -> Finding:
     return context.finding(
-        ID,
         message,
         TURNS,
         because=[because],

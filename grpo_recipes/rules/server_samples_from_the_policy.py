@@ -20,6 +20,4 @@ READS = ("GRPOConfig.use_vllm", "GRPOConfig.vllm_mode")
 
 def decide(context: Context) -> Iterator[Setting]:
     if is_server_mode(context):
-        yield decided(
-            OWNS[0], True, ID, "this TRL assumes that the server already has the policy's weights", context.settings
-        )
+        yield decided(OWNS[0], True, "this TRL assumes that the server already has the policy's weights")

@@ -40,7 +40,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, what: str, why: str, path: tuple[str, ...], *, severity: str = "error") -> Finding:
     return context.finding(
-        ID,
         what,
         ".".join(path[:2]),
         because=[why],

@@ -17,7 +17,6 @@ def check(context: Context) -> Iterator[Finding]:
     samples = context.whole("evaluation.samples")
     if samples > 1:
         yield context.finding(
-            ID,
             f"{samples} completions of a row would all be the same",
             "evaluation.samples",
             because=[

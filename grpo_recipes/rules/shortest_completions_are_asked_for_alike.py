@@ -45,7 +45,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, said: str, why: str, better: int | None) -> Finding:
     return context.finding(
-        ID,
         said,
         LEAST,
         because=[why],

@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
     if all(key in context.settings and context.value(key) == value for key, value in WANTED.items()):
         path = ("launch", "environment", VARIABLE)
         yield context.finding(
-            ID,
             f"{VARIABLE} has expandable segments, but vLLM sleeps",
             "launch.environment",
             because=[f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"],

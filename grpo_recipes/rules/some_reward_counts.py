@@ -25,14 +25,13 @@ def check(context: Context) -> Iterator[Finding]:
         if environment is None or (environment[1].is_open and "get_reward" not in environment[1].methods):
             message = f"not checked: whether {said.name} has get_reward, the only reward that counts"
             because = [f"{said.file} does not say all that the class has"]
-            yield context.finding(ID, message, "rewards", because=because, severity="not-checked")
+            yield context.finding(message, "rewards", because=because, severity="not-checked")
             return
         if "get_reward" in environment[1].methods:
             return
         why = [f"{said.file}:{environment[1].line}: {said.name} has no get_reward"]
     if weights:
         yield context.finding(
-            ID,
             "every reward has the weight 0",
             "rewards",
             because=["the weighted sum is 0 for every completion, so nothing is trained", *why],
@@ -40,7 +39,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     else:
         yield context.finding(
-            ID,
             "the recipe has no reward",
             "rewards",
             because=["nothing scores a completion", *why],

@@ -22,7 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
     unknown = [package for package, *_ in wanted if not context.stack.is_known(package) and package not in OWNERS]
     if unknown:
         yield context.finding(
-            ID,
             f"not checked: whether {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} installed",
             "recipe",
             because=[f"{context.stack.origin} does not say"],
@@ -37,7 +36,6 @@ def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: s
     """One finding for all packages that the same command installs."""
     packages = [package for package, *_ in absent]
     return context.finding(
-        ID,
         f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed",
         absent[0][1],
         because=_reasons(absent),

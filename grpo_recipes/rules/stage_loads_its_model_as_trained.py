@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     dtype = context.value(DTYPE)
     if found.dtype is not None and dtype != found.dtype:
         yield context.finding(
-            ID,
             f"the weights are loaded in {dtype}, but {found.name} trained its adapter on {found.dtype}",
             DTYPE,
             because=["the first completions differ slightly from those that the run ended with"],
@@ -47,7 +46,6 @@ def _other_bits(context: Context, found: StartingPoint, was: str) -> Finding:
     if found.quantization is not None:
         section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
     return context.finding(
-        ID,
         f"{found.name} trained its adapter on a model in {was}, but this one is loaded differently",
         "quantization" if context.has_section("quantization") else "lora.continue",
         because=["an adapter corrects the errors of the model that it was trained on"],

@@ -23,6 +23,6 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     if found.adapter is not None and continues(context.source):
         why = f"TRL switches the adapter off: the model that {found.name} was trained on"
-        yield decided(OWNS[0], "base", ID, why, context.settings)
+        yield decided(OWNS[0], "base", why)
     else:
-        yield decided(OWNS[0], "policy", ID, f"what {found.name} ended with, which is what is loaded", context.settings)
+        yield decided(OWNS[0], "policy", f"what {found.name} ended with, which is what is loaded")

@@ -44,11 +44,11 @@ def _of_the_model(context: Context) -> Iterator[Finding]:
         local_path(named, context.source.directory(("model", "model_name_or_path"))) if isinstance(named, str) else None
     )
     if path is not None and isinstance(why := written_folder(str(named), path), NoStart):
-        yield context.finding(ID, why.message, MODEL, because=why.because, fix=why.fix)
+        yield context.finding(why.message, MODEL, because=why.because, fix=why.fix)
 
 
 def _finding(context: Context, why: NoStart) -> Finding:
-    return context.finding(ID, why.message, KEY, because=why.because, fix=why.fix)
+    return context.finding(why.message, KEY, because=why.because, fix=why.fix)
 
 
 def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
@@ -56,7 +56,6 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
     start = str(found.shape(context.facts).get("init_lora_weights")).lower()
     if found.adapter is None and is_given:
         yield context.finding(
-            ID,
             f"{found.name} trained a whole model, but model_name_or_path names a different one",
             MODEL,
             because=[f"{found.weights} has the whole model, its tokenizer and its chat template"],
@@ -73,7 +72,7 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
         yield _finding(context, why)
     elif found.is_old:
         message = f"{found.name} has no content hashes, so grpo-run cannot detect damage"
-        yield context.finding(ID, message, KEY, because=["an older grpo-run wrote it"], severity="warning")
+        yield context.finding(message, KEY, because=["an older grpo-run wrote it"], severity="warning")
 
 
 def _written(context: Context) -> dict[str, object]:

@@ -22,7 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     config = model_config(context)
     if config is None:
-        yield not_at_hand(context, ID, "whether stop_token_ids are tokens of the model", KEY)
+        yield not_at_hand(context, "whether stop_token_ids are tokens of the model", KEY)
         return
     inner = config.get("text_config")
     size = (inner if isinstance(inner, dict) and "vocab_size" in inner else config).get("vocab_size")
@@ -32,7 +32,6 @@ def check(context: Context) -> Iterator[Finding]:
     rest = [token for token in ids if token not in wrong]
     path = ("generation", "stop_token_ids")
     yield context.finding(
-        ID,
         f"stop_token_ids has {wrong[0]}, but the model has only {size} tokens",
         KEY,
         because=[f"the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion"],

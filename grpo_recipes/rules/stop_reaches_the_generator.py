@@ -28,7 +28,7 @@ def decide(context: Context) -> Iterator[Setting]:
     stop, ids, kwargs = context.value(STOP), context.value(STOP_IDS), asked(context)
     why = "generation_kwargs and min_tokens by the generator's own names"
     if stop or ids:
-        yield decided(SHIM, True, ID, "TRL ends completions only at the model's own end tokens", context.settings)
+        yield decided(SHIM, True, "TRL ends completions only at the model's own end tokens")
     if (stop or ids) and context.value("GRPOConfig.use_vllm") is True:
         why = "vLLM's own names for generation.stop" + (f"; {why}" if kwargs else "")
         if stop:
@@ -36,7 +36,7 @@ def decide(context: Context) -> Iterator[Setting]:
         if ids:
             kwargs["stop_token_ids"] = ids
     if kwargs and _has_kwargs(context):
-        yield decided(KWARGS, kwargs, ID, why, context.settings)
+        yield decided(KWARGS, kwargs, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -54,7 +54,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _beside_vllm(context: Context, key: str) -> Finding:
     return context.finding(
-        ID,
         f"{key} does not reach vLLM",
         key,
         because=[
@@ -68,7 +67,6 @@ def _beside_vllm(context: Context, key: str) -> Finding:
 
 def _in_continuous_batches(context: Context, key: str, name: str) -> Finding:
     return context.finding(
-        ID,
         f"{key} does not reach continuous batches of transformers",
         name,
         because=["generate_batch takes no stopping criteria: a completion would continue after its stop"],

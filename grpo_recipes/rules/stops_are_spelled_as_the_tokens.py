@@ -26,7 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
         if token in stops:
             continue  # it ends the completion itself, and the other text is an additional stop
         yield context.finding(
-            ID,
             f"the stop {stop} is spelled differently from the added token {token}",
             STOP,
             because=["the token does not complete that text, so a completion continues after it"],

@@ -34,10 +34,10 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     processes = context.whole("world.num_processes")
     if processes == 1:
-        yield decided("distributed.strategy", "single", ID, "one process", context.settings)
+        yield decided("distributed.strategy", "single", "one process")
     else:
         strategy, why = _lightest(context, processes)
-        yield decided("distributed.strategy", strategy, ID, why, context.settings)
+        yield decided("distributed.strategy", strategy, why)
 
 
 def _lightest(context: Context, processes: int) -> tuple[str, str]:
@@ -100,7 +100,6 @@ def check(context: Context) -> Iterator[Finding]:
     strategy, processes = context.text("distributed.strategy"), context.whole("world.num_processes")
     if strategy == "single" and processes > 1:
         yield context.finding(
-            ID,
             f"strategy single cannot have {processes} processes",
             "distributed.strategy",
             because=["each would train alone and write into the same folder"],
@@ -108,7 +107,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     if strategy == "fsdp2" and context.value("world.device") == "cpu":
         yield context.finding(
-            ID,
             "fsdp2 cannot run on the CPU",
             "distributed.strategy",
             because=["accelerate silently turns a CPU run into plain DDP"],

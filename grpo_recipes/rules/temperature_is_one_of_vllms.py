@@ -20,7 +20,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True or not isinstance(temperature, int | float) or temperature <= MOST:
         return
     yield context.finding(
-        ID,
         f"vLLM cannot sample at temperature {temperature:g}",
         TEMPERATURE,
         because=[

@@ -36,7 +36,6 @@ def _finding(context: Context, path: Path, text: str, words: list[str]) -> Findi
     right = _SINGLE.sub(lambda found: f"{{{{ {found[1]} }}}}" if found[1] in words else found[0], text)
     shown = ", ".join(f"{{{word}}}" for word in words)
     return context.finding(
-        ID,
         f"{shown} in {path[-1]} is text, not a column",
         ".".join(map(str, path[:2])),
         because=["jinja2 reads a column only in double braces, so every row gets the same words"],

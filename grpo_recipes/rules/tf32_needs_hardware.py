@@ -29,12 +29,11 @@ def check(context: Context) -> Iterator[Finding]:
         )
     elif unknown:
         message = f"whether the GPUs of {context.stack.origin} have tf32 is not known"
-        yield context.finding(ID, message, TF32, because=[UNKNOWN_GPUS], severity="not-checked")
+        yield context.finding(message, TF32, because=[UNKNOWN_GPUS], severity="not-checked")
 
 
 def _finding(context: Context, said: str) -> Finding:
     return context.finding(
-        ID,
         said,
         TF32,
         because=["TrainingArguments raises ValueError for it"],

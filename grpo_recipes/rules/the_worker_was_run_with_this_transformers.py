@@ -15,7 +15,6 @@ APPLIES_TO = {"transformers": "<4.48"}
 
 def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
-        ID,
         f"grpo-run was never tested with transformers {context.stack.version('transformers')}",
         "recipe",
         because=["the oldest release that its training process ran with is 4.48.3"],

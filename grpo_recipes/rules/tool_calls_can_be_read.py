@@ -31,13 +31,12 @@ def check(context: Context) -> Iterator[Finding]:
     transformers = context.stack.version("transformers")
     known, keys = known_templates(trl, transformers), read_responses(trl, transformers)
     if text is None:
-        yield not_at_hand(context, ID, "whether TRL can read tool calls of the model", turns, "tokenizer_config.json")
+        yield not_at_hand(context, "whether TRL can read tool calls of the model", turns, "tokenizer_config.json")
     if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context, keys) is not False:
         return
     named = context.value(TEMPLATE) is not None
     families = ", ".join(sorted({name.partition("_")[0] for name in known.values()}))
     yield context.finding(
-        ID,
         f"TRL cannot read tool calls of {'this chat template' if named else 'the chat template of the model'}",
         TEMPLATE if named else MODEL,
         because=[

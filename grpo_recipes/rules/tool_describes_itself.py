@@ -32,10 +32,9 @@ def check(context: Context) -> Iterator[Finding]:
         function, mark = told.function, context.source.mark(told.place)
         where = f"{told.file}:{function.line}"
         for message, because, fix in slips(function):
-            yield context.finding(ID, f"{where}: {message}", told.section, because=[because], fix=fix, mark=mark)
+            yield context.finding(f"{where}: {message}", told.section, because=[because], fix=fix, mark=mark)
         if function.text and not description(function.text):
             yield context.finding(
-                ID,
                 f"{where}: the docstring of {function.name} does not say what it does",
                 told.section,
                 because=["the model reads an empty description, and has only the name to go by"],

@@ -18,7 +18,6 @@ def check(context: Context) -> Iterator[Finding]:
         function = told.function
         if function.yields and not function.is_decorated:
             yield context.finding(
-                ID,
                 f"{told.file}:{function.line}: {function.name} yields, so a call returns a generator",
                 told.section,
                 because=[f"the model gets only its name: <generator object {function.name} at 0x7f...>"],

@@ -41,19 +41,18 @@ def _of_one(
         found = definition(said.path, said.name)
     except OSError as error:
         because = [f"looked for {said.path}"]
-        yield context.finding(ID, f"{said.file}: {error.strerror or error}", key, because=because, mark=mark)
+        yield context.finding(f"{said.file}: {error.strerror or error}", key, because=because, mark=mark)
         return
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else error
         because = ["the file is not Python source"]
-        yield context.finding(ID, f"{said.file}{line}: {text}", key, because=because, mark=mark)
+        yield context.finding(f"{said.file}{line}: {text}", key, because=because, mark=mark)
         return
     if found is None or (isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) != (kind == "class")):
         names = [name for name in module_of(said.path).callables if _may_be(said.path, name, kind)]
         close = nearest_words(said.name, names, cutoff=0.5)
         yield context.finding(
-            ID,
             f"{said.file} has no {kind} {said.name}",
             key,
             because=[f"its {PLURAL[kind]} are {', '.join(names) or 'none'}"],
@@ -65,7 +64,6 @@ def _of_one(
     part = _partial_of(said.path, said.name) if kind == "class" and isinstance(found, str) else None
     if part is not None:
         yield context.finding(
-            ID,
             f"{said.file}: {said.name} is a partial of {part}, not a class",
             key,
             because=["the tools are methods of a class, whose objects TRL makes with environment.config"],
@@ -74,7 +72,6 @@ def _of_one(
         )
     elif read(said.path, said.name) is None:
         yield context.finding(
-            ID,
             f"not checked: what {said.name} is, which its source does not show",
             key,
             because=[found if isinstance(found, str) else f"it is defined at {found.at}"],
@@ -86,7 +83,6 @@ def _of_one(
     except (OSError, ValueError) as error:
         because = [f"a run copies everything that {WHO[section]} imports from its own folder into the run folder"]
         yield context.finding(
-            ID,
             (error.strerror if isinstance(error, OSError) else None) or str(error),
             key,
             because=because,

@@ -28,7 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
         by_position = [one.name for one in function.parameters if one.kind == "positional only"]
         if by_position:
             yield context.finding(
-                ID,
                 f"{where}: {function.name} takes {', '.join(by_position)} by position only",
                 told.section,
                 because=["TRL calls it with keywords; the model gets a TypeError at every call"],
@@ -38,7 +37,6 @@ def check(context: Context) -> Iterator[Finding]:
         for one in function.parameters:
             if one.kind in ("*", "**"):
                 yield context.finding(
-                    ID,
                     f"{where}: {function.name} has {one.kind}{one.name}, which a model cannot fill",
                     told.section,
                     because=[f"the model sees a parameter {one.name}, and TRL passes its value as {one.name}="],
@@ -56,7 +54,6 @@ def _hidden(context: Context, tools: Mapping[str, SaidTool]) -> Iterator[Finding
     for name, method in called_methods(found).items():
         if name in tools:
             yield context.finding(
-                ID,
                 f"a tool and a method of {said.name} are called {name}",
                 "tools",
                 because=[
@@ -71,7 +68,6 @@ def _hidden(context: Context, tools: Mapping[str, SaidTool]) -> Iterator[Finding
 def _again(context: Context, number: int, tool: SaidTool, first: SaidTool) -> Finding:
     is_same = tool.path == first.path
     return context.finding(
-        ID,
         f"two tools are called {tool.name}",
         "tools",
         because=["TRL calls a tool by its function's name, and of two with the same name the last"],

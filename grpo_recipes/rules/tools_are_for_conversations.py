@@ -22,7 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     built = context.value("dataset.prompt") is not None
     yield context.finding(
-        ID,
         f"the prompts are plain text, but {MANY[turns]} need messages",
         "dataset.prompt_format" if built else "dataset.path",
         because=["TRL looks for tool calls in messages, and raises AttributeError after the first generation"],

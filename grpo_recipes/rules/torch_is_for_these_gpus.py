@@ -22,7 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
     if built is None or context.value(GPUS) != "auto" or context.value("world.device") != "cpu":
         return
     yield context.finding(
-        ID,
         f"this run is on the CPU, but torch {version} is built for GPUs of {MAKERS[built[1]]}",
         GPUS,
         because=["grpo-run supports only NVIDIA GPUs", context.settings["world.device"].why],

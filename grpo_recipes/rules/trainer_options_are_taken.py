@@ -75,7 +75,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, name: str, said: str, because: str, instead: object) -> Finding:
     return context.finding(
-        ID,
         said,
         f"GRPOConfig.{name}",
         because=[because],

@@ -42,7 +42,7 @@ def check(context: Context) -> Iterator[Finding]:
         path = ("trl", "cache_implementation")
         patch = Patch(path, close[0] if close else None, remove=not close)
         because = f"transformers knows {', '.join(CACHES)}, and raises ValueError after loading the model"
-        yield context.finding(ID, f"transformers has no cache {word}", CACHE, because=[because], patch=[patch])
+        yield context.finding(f"transformers has no cache {word}", CACHE, because=[because], patch=[patch])
     if context.value(BATCHING) is True:
         yield from _options(context)
 
@@ -63,7 +63,6 @@ def _finding(context: Context, path: Path, said: str, because: str, close: list[
     value = context.mapping(OPTIONS).get(str(path[-1]))
     written = [Patch((*path[:-1], close[0]), value)] if close else []
     return context.finding(
-        ID,
         said,
         OPTIONS,
         because=[because],

@@ -20,7 +20,6 @@ def check(context: Context) -> Iterator[Finding]:
     loss = context.value("GRPOConfig.loss_type")
     if context.value(MASK) is True and loss in COUNTING:
         yield context.finding(
-            ID,
             f"loss_type {loss} also divides by the tokens of truncated completions",
             MASK,
             because=[

@@ -25,13 +25,12 @@ def decide(context: Context) -> Iterator[Setting]:
     length = context.value(LENGTH)
     if length is not None and context.value("GRPOConfig.use_vllm") is True:
         why = f"trl {context.stack.version('trl')} gives vLLM the whole prompt"
-        yield decided(OWNS[0], length, ID, why, context.settings)
+        yield decided(OWNS[0], length, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(LENGTH) is not None and is_server_mode(context):
         yield context.finding(
-            ID,
             f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server",
             LENGTH,
             because=["it takes only texts: the run stops at the first prompt whose cut text gives different tokens"],

@@ -32,7 +32,7 @@ def dtype_of(context: Context) -> tuple[str, str]:
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("GRPOConfig.use_vllm") is True:
         dtype, why = dtype_of(context)
-        yield decided(DTYPE, dtype, ID, why, context.settings)
+        yield decided(DTYPE, dtype, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -42,11 +42,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in vLLM's bfloat16 is not known"
-        yield context.finding(ID, message, WEIGHTS, because=[UNKNOWN_GPUS], severity="not-checked")
+        yield context.finding(message, WEIGHTS, because=[UNKNOWN_GPUS], severity="not-checked")
     for gpu in used_gpus(context) or ():
         if gpu.capability is not None and gpu.capability < (8, 0):
             yield context.finding(
-                ID,
                 f"vLLM's bfloat16 needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                 WEIGHTS,
                 because=["vLLM raises ValueError when it starts, after loading the model"],

@@ -46,7 +46,6 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _of_another_type(context, path, value, known[0][name])
     if known is None:
         yield context.finding(
-            ID,
             "whether this vLLM's engine takes these arguments is not known",
             KEY,
             because=["grpo-run reads them from the installed vllm, and knows those of 0.31.0"],
@@ -63,7 +62,6 @@ def _finding(
         place: Path = tuple(fix.removeprefix(WRITE).split("."))
         patch += [] if place in context.source.marks else [Patch(place, value)]
     return context.finding(
-        ID,
         said,
         KEY,
         because=[why],

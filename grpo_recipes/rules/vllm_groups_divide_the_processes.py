@@ -37,11 +37,10 @@ def check(context: Context) -> Iterator[Finding]:
         said, why = f"{size} processes cannot share {heads} attention heads", RAISED.format("vLLM")
     else:
         if heads is None:
-            yield not_at_hand(context, ID, f"whether {size} divides the attention heads of the model", SIZE)
+            yield not_at_hand(context, f"whether {size} divides the attention heads of the model", SIZE)
         return
     better = next(number for number in range(min(size - 1, whole), 0, -1) if whole % number == 0)
     yield context.finding(
-        ID,
         said,
         SIZE,
         because=[

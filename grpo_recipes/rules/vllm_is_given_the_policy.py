@@ -56,7 +56,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for found in obstacles(context):
         yield context.finding(
-            ID,
             found.what,
             found.key,
             because=[found.why, f"use_vllm: {context.origin(USE_VLLM)}"],

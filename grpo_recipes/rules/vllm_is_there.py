@@ -38,28 +38,28 @@ def decide(context: Context) -> Iterator[Setting]:
 
 def _mode(context: Context) -> Setting:
     if context.value(USE_VLLM) is True and is_server_alone(context):
-        return decided(VLLM_MODE, "server", ID, "this TRL supports vLLM only as a server", context.settings)
+        return decided(VLLM_MODE, "server", "this TRL supports vLLM only as a server")
     if context.value(USE_VLLM) is True and names_server(context) and context.given(USE_VLLM):
         why = "the recipe has a vllm_server" if context.has_section("vllm_server") else "the recipe names a server"
-        return decided(VLLM_MODE, "server", ID, why, context.settings)
-    return decided(VLLM_MODE, "colocate", ID, "no server is named", context.settings)
+        return decided(VLLM_MODE, "server", why)
+    return decided(VLLM_MODE, "colocate", "no server is named")
 
 
 def _use_vllm(context: Context) -> Setting:
     version = context.stack.version("vllm")
     if version is None:
         missing = "not installed" if context.stack.is_absent("vllm") else "not known to be installed"
-        return decided(USE_VLLM, False, ID, f"vllm is {missing}, so transformers generates", context.settings)
+        return decided(USE_VLLM, False, f"vllm is {missing}, so transformers generates")
     if context.value("world.device") == "cpu":
-        return decided(USE_VLLM, False, ID, "the run is on the CPU, so transformers generates", context.settings)
+        return decided(USE_VLLM, False, "the run is on the CPU, so transformers generates")
     where_it_runs = place(context)
     if where_it_runs != "colocate":
         where = "as a server" if where_it_runs == "server" else "on a separate GPU"
         why = f"this TRL runs vLLM {where}, so transformers generates"
-        return decided(USE_VLLM, False, ID, why, context.settings)
+        return decided(USE_VLLM, False, why)
     if (obstacle := _in_the_way(context)) is not None:
-        return decided(USE_VLLM, False, ID, f"{obstacle}, so transformers generates", context.settings)
-    return decided(USE_VLLM, True, ID, f"vllm {version} is installed", context.settings)
+        return decided(USE_VLLM, False, f"{obstacle}, so transformers generates")
+    return decided(USE_VLLM, True, f"vllm {version} is installed")
 
 
 def _in_the_way(context: Context) -> str | None:
@@ -88,7 +88,6 @@ def check(context: Context) -> Iterator[Finding]:
     yield from _misplaced(context)
     if context.value("world.device") == "cpu" and context.value(VLLM_MODE) == "colocate":
         yield context.finding(
-            ID,
             "vLLM in the training processes needs a GPU",
             USE_VLLM,
             because=["on the CPU it does not start, or cannot take the weights of a step"],
@@ -97,7 +96,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.stack.is_absent("vllm"):
         yield context.finding(
-            ID,
             "use_vllm is true, but vllm is not installed",
             USE_VLLM,
             because=["GRPOTrainer raises ImportError for it, after loading the model"],
@@ -106,7 +104,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     elif not context.stack.is_known("vllm"):
         yield context.finding(
-            ID,
             f"whether {context.stack.origin} has vllm is not known",
             USE_VLLM,
             because=["the target does not say it"],
@@ -121,7 +118,6 @@ def _misplaced(context: Context) -> Iterator[Finding]:
         return
     fewer = f"launch.gpus_per_node: {len(gpus) - 1}" if len(gpus) > 1 else "trl.vllm_device: cuda:0, beside the trainer"
     yield context.finding(
-        ID,
         f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, but the GPUs end at cuda:{len(gpus) - 1}",
         DEVICE if context.given(DEVICE) else USE_VLLM,
         because=[

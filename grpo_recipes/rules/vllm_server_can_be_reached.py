@@ -31,7 +31,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.stack.is_absent("requests"):
         why = "TRL's client raises ImportError without it, after loading the model"
         yield context.finding(
-            ID,
             "TRL calls a vLLM server with requests",
             "generation.vllm_mode",
             because=[why],
@@ -80,7 +79,6 @@ def _finding(
 ) -> Finding:
     value = str(patch.value).lower() if isinstance(patch.value, bool) else patch.value
     return context.finding(
-        ID,
         what,
         key,
         because=[why],

@@ -29,7 +29,6 @@ def check(context: Context) -> Iterator[Finding]:
         shared = shared if isinstance(shared, int) and shared > 0 else heads
         better = next(number for number in range(gpus, 0, -1) if heads % number == 0 and _can_share(shared, number))
         yield context.finding(
-            ID,
             f"the vLLM server's {gpus} GPUs cannot share {heads} attention heads",
             GPUS,
             because=["vLLM raises ValueError for it when it starts"],
@@ -48,7 +47,6 @@ def _too_many(context: Context, gpus: int) -> Iterator[Finding]:
     all_gpus = context.whole("world.all_gpus")
     if gpus > all_gpus:
         yield context.finding(
-            ID,
             f"the vLLM server takes {gpus} GPUs, but its machine has {all_gpus}",
             GPUS,
             because=["the server runs on a single machine", context.settings["world.gpus"].why],
@@ -67,7 +65,6 @@ def _none_left(context: Context, gpus: int) -> Iterator[Finding]:
     else:
         fix, patch = "vllm_mode: colocate", Patch(("generation", "vllm_mode"), "colocate")
     yield context.finding(
-        ID,
         takes,
         GPUS if context.given(GPUS) else "GRPOConfig.vllm_mode",
         because=[f"{context.origin(GPUS)}: vllm_server.gpus {gpus}", context.settings["world.gpus"].why],

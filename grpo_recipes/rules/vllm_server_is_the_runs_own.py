@@ -41,7 +41,6 @@ def check(context: Context) -> Iterator[Finding]:
         )
     elif has_server_node(context) and context.given(RESTARTS):
         yield context.finding(
-            ID,
             "max_restarts has no effect on a server on its own machine",
             RESTARTS,
             because=[
@@ -55,7 +54,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, what: str, why: str, fix: str, *, severity: str = "warning") -> Finding:
     return context.finding(
-        ID,
         what,
         SECTION,
         because=[why],

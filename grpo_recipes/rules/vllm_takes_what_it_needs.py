@@ -67,7 +67,7 @@ def decide(context: Context) -> Iterator[Setting]:
             continue
         now = context._replace(settings=settings)
         value, why = decision(now) if _is_read(context, key) else (UNREAD[key], "nothing reads it")
-        setting = decided(key, value, ID, why, settings)
+        setting = decided(key, value, why)
         settings = settings.having([setting])
         yield setting
 

@@ -23,4 +23,4 @@ def decide(context: Context) -> Iterator[Setting]:
     if not context.has_section("lora") or context.value("GRPOConfig.use_vllm") is not True:
         return
     if context.value("distributed.strategy") != "zero3":
-        yield decided(OWNS[0], True, ID, "TRL adds the adapter to the weights and subtracts it again", context.settings)
+        yield decided(OWNS[0], True, "TRL adds the adapter to the weights and subtracts it again")

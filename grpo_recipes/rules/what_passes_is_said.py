@@ -25,7 +25,7 @@ def decide(context: Context) -> Iterator[Setting]:
     is_asked = context.has_section("evaluation") and bool(context.value("evaluation.pass_at"))
     if is_asked and REWARD not in context.settings and len(names) == 1 and not _is_model(rewards):
         value = {"reward": names[0], "at_least": RIGHT}
-        yield decided(PASSES, value, ID, "the only reward, and its value for a right answer", context.settings)
+        yield decided(PASSES, value, "the only reward, and its value for a right answer")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -38,7 +38,6 @@ def check(context: Context) -> Iterator[Finding]:
         if context.value("evaluation.pass_at") and not context.mapping(PASSES):
             several = len(names) > 1
             yield context.finding(
-                ID,
                 "pass_at counts completions that pass, but the recipe does not say which do",
                 "evaluation.pass_at",
                 because=[
@@ -53,7 +52,6 @@ def check(context: Context) -> Iterator[Finding]:
     if named not in names:
         nearest = nearest_words(named, names, cutoff=0.5)
         yield context.finding(
-            ID,
             f"no reward is called {named}",
             REWARD,
             because=[f"the rewards are {', '.join(names)}"],

@@ -37,19 +37,19 @@ def decide(context: Context) -> Iterator[Setting]:
         gpus, why = gpus * nodes, f"{why}, {nodes_why}"
     elif server_gpus:
         why += f", the vLLM server takes {server_gpus}"
-    yield decided("world.num_nodes", nodes, ID, nodes_why, context.settings)
-    yield decided("world.gpus", gpus, ID, why, context.settings)
-    yield decided("world.server_gpus", server_gpus, ID, why, context.settings)
-    yield decided("world.all_gpus", all_gpus, ID, why, context.settings)
-    yield decided("world.device", "cuda" if gpus else "cpu", ID, why, context.settings)
+    yield decided("world.num_nodes", nodes, nodes_why)
+    yield decided("world.gpus", gpus, why)
+    yield decided("world.server_gpus", server_gpus, why)
+    yield decided("world.all_gpus", all_gpus, why)
+    yield decided("world.device", "cuda" if gpus else "cpu", why)
     asked = context.value("launch.num_processes")
     if isinstance(asked, int):
-        yield decided("world.num_processes", asked, ID, "set by launch.num_processes", context.settings)
+        yield decided("world.num_processes", asked, "set by launch.num_processes")
     elif not gpus and (cut := claimed(context, PROCESSES)) is not None:
-        yield decided("world.num_processes", cut, ID, f"{PROCESSES} is {cut}", context.settings)
+        yield decided("world.num_processes", cut, f"{PROCESSES} is {cut}")
     else:
         one = "one process per GPU" if gpus else "one process" if nodes == 1 else "one process on each machine"
-        yield decided("world.num_processes", gpus or nodes, ID, f"{one}, {why}", context.settings)
+        yield decided("world.num_processes", gpus or nodes, f"{one}, {why}")
 
 
 def _training_nodes(context: Context) -> tuple[int, str]:

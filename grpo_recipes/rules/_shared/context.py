@@ -111,7 +111,6 @@ class Context(NamedTuple):
 
     def finding(
         self,
-        rule: str,
         message: str,
         key: str,
         *,
@@ -123,10 +122,10 @@ class Context(NamedTuple):
     ) -> Finding:
         """A finding at a key's position, or at that of its first patch if it is inside the key's value.
 
-        Without a `fix`, its text says what the patches do.
+        Without a `fix`, its text says what the patches do. The engine adds the rule's id.
         """
         return Finding(
-            rule=rule,
+            rule="",
             severity=severity,
             message=message,
             key=self.recipe_key(key),
@@ -146,10 +145,9 @@ def written_out(patches: Sequence[Patch]) -> str | None:
     return ", ".join(entry(patch.path, flow(patch.value)) for patch in patches) or None
 
 
-def decided(key: str, value: object, rule: str, why: str, settings: Settings) -> Setting:
-    """A setting that a rule chose; it keeps the position where a user would write it."""
-    before = settings.get(key)
-    return Setting(key=key, value=value, origin=rule, why=why, path=before.path if before else None)
+def decided(key: str, value: object, why: str) -> Setting:
+    """A setting that a rule chose. The engine adds the rule's id, and where a user would write it."""
+    return Setting(key, value, "", why)
 
 
 # The cut of the batch that a recipe claims with `training.cut`, for the rules that keep it or depend on it.

@@ -40,11 +40,10 @@ def _config(source: Source, model: str, revision: str | None) -> Mapping[str, ob
     return read_model_config(path or model, revision)
 
 
-def not_at_hand(context: Context, rule: str, what: str, key: str, file: str = "config.json") -> Finding:
+def not_at_hand(context: Context, what: str, key: str, file: str = "config.json") -> Finding:
     """The finding for a check that needs files of the model that are missing here."""
     name = context.text(MODEL)
     return context.finding(
-        rule,
         f"not checked: {what}",
         key,
         because=[f"{file} of {name} is neither in a folder nor in the local hub cache"],
