@@ -11,6 +11,7 @@ from grpo_recipes.facts.source.field import Field, plain_types
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
+from grpo_recipes.rules._shared.context import found_at
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.schemas.other_names import algorithm_row
 from grpo_recipes.yaml.compose import Source
@@ -87,14 +88,13 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         because += article[0]
     elif owner == "GRPOConfig":
         because.append("GRPOConfig may take it, and the run fails when the value is first used")
-    return Finding(
+    return found_at(
+        source,
         NOT_ALLOWED,
-        "error",
+        setting.path or (),
         f"{field.name} {shown(value)} is not a value of the target",
-        dotted(setting.path or ()),
-        source.mark(setting.path or ()),
         because=tuple(because),
-        fix=article[1] if article else f"{field.name}: {close[0]}" if close else None,
+        fix=article[1] if article else None,
         patch=article[2] if article else (Patch(setting.path, close[0]),) if close and setting.path else (),
     )
 
@@ -164,14 +164,12 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
     right: object = _boolean(value) if "bool" in kinds and path in source.words else None
     if kinds == ["list"] and not isinstance(value, dict):
         right = [value]
-    return Finding(
+    return found_at(
+        source,
         WRONG_FIELD_TYPE,
-        "error",
+        path,
         f"{field.name} is {shown(value)}, but must be {' or '.join(ARTICLES[kind] for kind in kinds)}",
-        dotted(path),
-        source.mark(path),
         because=(f"it is declared {field.annotation}",),
-        fix=f"{field.name}: {f'[{value}]' if isinstance(right, list) else shown(right)}" if right is not None else None,
         patch=(Patch(path, right),) if right is not None else (),
     )
 
@@ -199,12 +197,11 @@ def ambiguous_words(source: Source) -> list[Finding]:
             node = node[part]  # type: ignore[index]
         meant = _boolean(node)
         findings.append(
-            Finding(
+            found_at(
+                source,
                 AMBIGUOUS_WORD,
-                "error",
+                path,
                 f"{dotted(path)} is the word {node}",
-                dotted(path),
-                source.mark(path),
                 because=("YAML 1.1 reads it as a boolean, YAML 1.2 as text",),
                 fix=f'{entry(path, str(meant).lower())}, or "{node}" for the word',
                 patch=(Patch(path, meant),),
@@ -247,15 +244,14 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         here = "here it is not set" if values.get(other) is None else f"here it is {shown(values[other])}"
         why = f"it matters only when {other} {operator} {shown(operand)}, {here}"
         findings.append(
-            Finding(
+            found_at(
+                source,
                 NO_EFFECT,
-                "warning",
+                setting.path or (),
                 f"{name} has no effect",
-                dotted(setting.path or ()),
-                source.mark(setting.path or ()),
                 because=(NOT_GIVEN.get(other, why),),
-                fix=f"remove {name}",
                 patch=(Patch(setting.path, remove=True),) if setting.path else (),
+                severity="warning",
             )
         )
     return findings

@@ -17,6 +17,7 @@ from grpo_recipes.facts.expression import (
 )
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.pin import field_values
+from grpo_recipes.rules._shared.context import found_at
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
@@ -92,12 +93,11 @@ def _finding(
     package, releases = _releases(field, setting, settings, facts)
     if releases:
         texts.append(f"{package} {spans_text(releases, package)}")
-    return Finding(
+    return found_at(
+        source,
         NOT_EXPRESSED,
-        "error",
+        path,
         f"{facts.source(PACKAGES[package])} cannot express {field.name} {shown(setting.value)}",
-        dotted(path),
-        source.mark(path),
         because=tuple(because),
         fix=", or ".join(texts) or None,
         patch=tuple(patch),

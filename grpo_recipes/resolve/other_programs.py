@@ -6,6 +6,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.schemas.keys import section_keys
+from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
 
 TRL = "TRL or open-r1"
@@ -18,36 +19,6 @@ OWN_KEYS = {
     "finetuning_type": "LLaMA-Factory",
     "compute_environment": "accelerate",
 }
-# What TRL's and open-r1's scripts read beside GRPOConfig. Source: trl 1.16.0, ModelConfig and ScriptArguments;
-# open-r1, configs.py.
-SCRIPT_KEYS = frozenset(
-    (
-        "attn_implementation",
-        "dataset_config",
-        "dataset_mixture",
-        "dataset_name",
-        "dataset_prompt_column",
-        "dataset_test_split",
-        "dataset_train_split",
-        "datasets",
-        "dtype",
-        "load_in_4bit",
-        "load_in_8bit",
-        "lora_alpha",
-        "lora_dropout",
-        "lora_r",
-        "lora_target_modules",
-        "model_name_or_path",
-        "model_revision",
-        "output_dir",
-        "reward_funcs",
-        "reward_model_name_or_path",
-        "system_prompt",
-        "torch_dtype",
-        "trust_remote_code",
-        "use_peft",
-    )
-)
 _NAMING = frozenset(("model_name_or_path", "dataset_name", "dataset_mixture", "reward_funcs"))
 _FEWEST = 3
 _SHOWN = 4
@@ -93,6 +64,8 @@ def _program(keys: list[str]) -> tuple[str, list[str]] | None:
     for key, program in OWN_KEYS.items():
         if key in keys:
             return program, [key]
-    flat = [key for key in keys if key in SCRIPT_KEYS or key in classified_fields()]
+    # What TRL's and open-r1's scripts read beside GRPOConfig: trl 1.16.0, ModelConfig and ScriptArguments; configs.py.
+    of_scripts = other_names()["script_keys"]
+    flat = [key for key in keys if key in of_scripts or key in classified_fields()]
     is_enough = len(flat) >= (_FEWEST if _NAMING.isdisjoint(flat) else _FEWEST - 1)
     return (TRL, flat) if is_enough and 2 * len(flat) > len(keys) else None

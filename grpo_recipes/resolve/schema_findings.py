@@ -10,6 +10,7 @@ from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_reasons import meanings, meant_number, share_of
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
+from grpo_recipes.rules._shared.context import found_at
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -136,12 +137,11 @@ def _missing(path: Path, source: Source) -> Finding:
         "model": "model: {model_name_or_path: Qwen/Qwen2-0.5B-Instruct}",
         "training": "training: {prompts_per_step: 16}",
     }
-    return Finding(
+    return found_at(
+        source,
         MISSING_KEY,
-        "error",
+        path,
         f"{f'`{section}`' if section else 'the recipe'} lacks {key}",
-        dotted(path),
-        source.mark(path),
         because=("it has no default",),
         fix=examples.get(key, f"{key}: ...") if not section else f"{key}: ...",
     )
@@ -167,12 +167,11 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
     else:
         needed, patch = "longer than nothing", ()
         fix = "remove it from the list" if isinstance(path[-1], int) else None
-    return Finding(
+    return found_at(
+        source,
         OUT_OF_RANGE,
-        "error",
+        path,
         f"{dotted(path)} is {shown(error['input'])}, but must be {needed}",
-        dotted(path),
-        source.mark(path),
         fix=fix,
         patch=patch,
     )
@@ -196,12 +195,11 @@ def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping
     if "true or false" in others and str(value).lower() in TRUE_WORDS | FALSE_WORDS:
         return _wrong_type(path, group, source)
     close = nearest_words(str(value), choices, cutoff=0.5)
-    return Finding(
+    return found_at(
+        source,
         NOT_ONE_OF,
-        "error",
+        path,
         f"{dotted(path)} is {shown(value)}, but must be one of {', '.join([*choices, *dict.fromkeys(others)])}",
-        dotted(path),
-        source.mark(path),
         fix=entry(path, close[0]) if close else None,
         patch=(Patch(path, close[0]),) if close and not close[0].isdigit() else (),
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
-from grpo_recipes.facts.accepted_keys import ALWAYS, HOMES, LISTS, REFUSED, TRANSFORMERS, VLLM, keys_of, named_by
+from grpo_recipes.facts.accepted_keys import ALWAYS, LISTS, TRANSFORMERS, VLLM, homes, keys_of, named_by, refused
 from grpo_recipes.rules._shared.context import Context, needed
 
 ID = "GEN010"
@@ -34,7 +34,7 @@ def check(context: Context) -> Iterator[Finding]:
     known = keys_of(backend, context.facts)
     for name, value in written.items():
         yield from _elsewhere(context, name, value)
-        if name not in ALWAYS and name not in HOMES and name not in REFUSED and known is not None:
+        if name not in ALWAYS and name not in homes() and name not in refused() and known is not None:
             yield from _judged(context, name, value, known, backend)
     if known is None:
         message = f"whether the target's {backend} reads these keys is not known"
@@ -65,14 +65,14 @@ def _elsewhere(context: Context, name: str, value: object) -> Iterator[Finding]:
     path = (*HOME, name)
     if name in ALWAYS:
         yield _finding(context, path, f"{name} cannot be set", f"it is always {ALWAYS[name]}", f"remove {name}")
-    elif name in HOMES:
-        home: Path = tuple(HOMES[name].split("."))
-        moved = [value] if HOMES[name] in LISTS and not isinstance(value, list) else value
+    elif name in homes():
+        home: Path = tuple(homes()[name].split("."))
+        moved = [value] if homes()[name] in LISTS and not isinstance(value, list) else value
         patch = () if home in context.source.marks else (Patch(home, moved),)
         why = "the format has one key for it on every backend"
-        yield _finding(context, path, f"{name} is set by {HOMES[name]}", why, f"write {HOMES[name]}", patch)
-    elif name in REFUSED:
-        yield _finding(context, path, f"{name} cannot be set in a recipe", REFUSED[name], f"remove {name}")
+        yield _finding(context, path, f"{name} is set by {homes()[name]}", why, f"write {homes()[name]}", patch)
+    elif name in refused():
+        yield _finding(context, path, f"{name} cannot be set in a recipe", refused()[name], f"remove {name}")
 
 
 def _judged(context: Context, name: str, value: object, known: frozenset[str], backend: str) -> Iterator[Finding]:
@@ -101,12 +101,12 @@ def _unknown(context: Context, name: str, value: object, known: frozenset[str], 
             f"use_vllm is {str(backend == VLLM).lower()}: {context.origin(USE_VLLM)}; {_what_happens(context, backend)}"
         )
         return _finding(context, path, said, why, f"remove {name}, or use_vllm: {wanted}")
-    near = nearest_words(name, sorted(known | set(HOMES)), cutoff=0.7)
+    near = nearest_words(name, sorted(known | set(homes())), cutoff=0.7)
     said = f"neither vLLM nor transformers knows {name}"
     if not near:
         return _finding(context, path, said, _what_happens(context, backend), f"remove {name}")
-    place: Path = tuple(HOMES[near[0]].split(".")) if near[0] in HOMES else (*HOME, near[0])
-    patch = () if place in context.source.marks or near[0] in REFUSED else (Patch(place, value),)
+    place: Path = tuple(homes()[near[0]].split(".")) if near[0] in homes() else (*HOME, near[0])
+    patch = () if place in context.source.marks or near[0] in refused() else (Patch(place, value),)
     return _finding(context, path, said, _what_happens(context, backend), f"write {'.'.join(map(str, place))}", patch)
 
 

@@ -10,6 +10,7 @@ optimizer does not know is silently ignored.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import package_of
 
@@ -18,23 +19,6 @@ OPTIM, ARGS, TARGETS = "GRPOConfig.optim", "GRPOConfig.optim_args", "GRPOConfig.
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 LOW_RANK = ("galore", "apollo")
 OTHER_HARDWARE = {"adamw_torch_xla": "a TPU", "adamw_torch_npu_fused": "an Ascend NPU"}
-LOW_RANK_ARGS = ("rank", "update_proj_gap", "scale", "proj_type")
-# Beginning of the name -> the arguments that transformers 5.23.0 reads from optim_args for it.
-READ = {
-    "adagrad": ("lr_decay", "weight_decay", "eps"),
-    "adamw_anyprecision": ("use_kahan_summation", "momentum_dtype", "variance_dtype", "compensation_buffer_dtype"),
-    "adamw_torch_4bit": ("block_size", "bf16_stochastic_round"),
-    "adamw_torch_8bit": ("block_size", "bf16_stochastic_round"),
-    "ademamix": ("beta1", "beta2", "beta3", "alpha", "eps", "t_alpha", "t_beta3"),
-    "apollo": (*LOW_RANK_ARGS, "proj", "scale_type"),
-    "galore": LOW_RANK_ARGS,
-    "grokadamw": ("alpha_init", "lamb", "gamma", "grokking_signal_decay_rate", "gradient_clipping"),
-    "paged_ademamix": ("beta1", "beta2", "beta3", "alpha", "eps", "t_alpha", "t_beta3"),
-    "rmsprop": ("momentum", "alpha", "eps", "weight_decay", "centered"),
-    "schedule_free": ("weight_lr_power", "r"),
-    "sgd": ("momentum", "dampening", "weight_decay", "nesterov"),
-    "stable_adamw": ("max_lr", "kahan_sum", "decouple_lr"),
-}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -111,13 +95,13 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
 
 
 def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
-    parts = text.replace(" ", "").split(",")
+    parts, arguments = text.replace(" ", "").split(","), table("trainer_words")["optimizer_arguments"]
     if any(part.count("=") != 1 for part in parts):
         yield context.finding(
             f"optim_args is not name=value,name=value: {text}",
             ARGS,
             because=["the trainer raises ValueError for it, after loading the model"],
-            fix=f'optim_args: "{(READ.get(optim) or ("name",))[0]}=..."',
+            fix=f'optim_args: "{(arguments.get(optim) or ("name",))[0]}=..."',
         )
         return
     if optim.startswith("rmsprop_bnb"):
@@ -128,8 +112,8 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
             patch=[Patch(("trl", "optim_args"), remove=True)],
         )
         return
-    fitting = [start for start in READ if optim.startswith(start)]
-    read = READ[max(fitting, key=len)] if fitting else ()
+    fitting = [start for start in arguments if optim.startswith(start)]
+    read = arguments[max(fitting, key=len)] if fitting else ()
     unread = [part for part in parts if part.partition("=")[0] not in read]
     if unread:
         kept = ",".join(part for part in parts if part not in unread)

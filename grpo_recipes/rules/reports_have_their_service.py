@@ -9,28 +9,12 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN003"
 KEY = "GRPOConfig.report_to"
 HOME = ("logging", "report_to")
-# Service -> packages, any of which is enough; () if the package name is not known.
-SERVICES: dict[str, tuple[str, ...]] = {
-    "azure_ml": (),
-    "clearml": ("clearml",),
-    "codecarbon": ("codecarbon",),
-    "comet_ml": ("comet-ml",),
-    "dagshub": ("dagshub",),
-    "dvclive": ("dvclive",),
-    "flyte": ("flytekit",),
-    "kubeflow": (),
-    "mlflow": ("mlflow", "mlflow-skinny"),
-    "neptune": ("neptune", "neptune-client"),
-    "swanlab": ("swanlab",),
-    "tensorboard": ("tensorboard", "tensorboardx"),
-    "trackio": ("trackio",),
-    "wandb": ("wandb",),
-}
 ALONE = ("all", "none")
 
 
@@ -41,7 +25,7 @@ def check(context: Context) -> Iterator[Finding]:
     for service in services:
         if service in ALONE and len(services) == 1:
             continue
-        if service in SERVICES:
+        if service in table("trainer_words")["services"]:
             yield from _package(context, services, service)
         else:
             yield _unknown(context, services, str(service))
@@ -54,11 +38,10 @@ def _without(services: list[object], service: str, instead: str | None = None) -
 
 
 def _unknown(context: Context, services: list[object], service: str) -> Finding:
-    near = [] if service in ALONE else nearest_words(service, sorted(SERVICES), cutoff=0.5)
+    known = table("trainer_words")["services"]
+    near = [] if service in ALONE else nearest_words(service, sorted(known), cutoff=0.5)
     left = _without(services, service, near[0] if near else None)
-    reason = (
-        f"{service} cannot be combined with other services" if service in ALONE else f"it knows {', '.join(SERVICES)}"
-    )
+    reason = f"{service} cannot be combined with other services" if service in ALONE else f"it knows {', '.join(known)}"
     return context.finding(
         f"transformers does not know the service {service}",
         KEY,
@@ -68,7 +51,7 @@ def _unknown(context: Context, services: list[object], service: str) -> Finding:
 
 
 def _package(context: Context, services: list[object], service: str) -> Iterator[Finding]:
-    packages = SERVICES[service]
+    packages = table("trainer_words")["services"][service]
     if any(context.stack.version(package) for package in packages):
         return
     if not packages or not all(context.stack.is_known(package) for package in packages):

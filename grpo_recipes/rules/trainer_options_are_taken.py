@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN004"
@@ -26,37 +27,6 @@ SMALLEST = {
     "ddp_timeout": (1, "the processes wait for each other that many seconds"),
     "torch_empty_cache_steps": (1, "TrainingArguments raises ValueError for it"),
 }
-LEVELS = ("detail", "debug", "info", "warning", "error", "critical", "passive")
-WORDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "dataloader_multiprocessing_context": (
-        ("fork", "spawn", "forkserver"),
-        "torch's data loader raises ValueError at the first batch",
-    ),
-    "debug": (("underflow_overflow", "tpu_metrics_debug"), "TrainingArguments raises ValueError for it"),
-    "log_level": (LEVELS, "the Trainer raises KeyError, after loading the model"),
-    "log_level_replica": (LEVELS, "the Trainer raises KeyError in every process but the first"),
-    "torch_compile_backend": (
-        (
-            "eager",
-            "aot_eager",
-            "inductor",
-            "aot_ts_nvfuser",
-            "nvprims_nvfuser",
-            "cudagraphs",
-            "ofi",
-            "fx2trt",
-            "onnxrt",
-            "tensorrt",
-            "aot_torchxla_trace_once",
-            "torchxla_trace_once",
-            "tvm",
-            "hpu_backend",
-            "neuron",
-            "no",
-        ),
-        "accelerate raises ValueError, after loading the model",
-    ),
-}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -64,7 +34,7 @@ def check(context: Context) -> Iterator[Finding]:
         value = context.value(f"GRPOConfig.{name}")
         if isinstance(value, int | float) and not isinstance(value, bool) and value < smallest:
             yield _finding(context, name, f"{name} is {value}, but must be at least {smallest}", because, smallest)
-    for name, (words, because) in WORDS.items():
+    for name, (words, because) in table("trainer_words")["options"].items():
         yield from _words(context, name, words, because)
     workers = context.value(f"GRPOConfig.{WORKERS}")
     for name, nothing in OF_WORKERS.items():
@@ -82,7 +52,7 @@ def _finding(context: Context, name: str, said: str, because: str, instead: obje
     )
 
 
-def _words(context: Context, name: str, words: tuple[str, ...], because: str) -> Iterator[Finding]:
+def _words(context: Context, name: str, words: list[str], because: str) -> Iterator[Finding]:
     value = context.value(f"GRPOConfig.{name}")
     if not isinstance(value, str):
         return

@@ -5,8 +5,8 @@ import re
 import pytest
 from library import Library
 
-from grpo_recipes.rules._shared.used_packages import OPTIMIZERS
-from grpo_recipes.rules.optimizer_can_be_built import LOW_RANK, OTHER_HARDWARE, READ
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.rules.optimizer_can_be_built import LOW_RANK, OTHER_HARDWARE
 from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
@@ -31,7 +31,7 @@ def test_the_words_that_cannot_be_built_are_those_without_their_package(
     installed = installed_packages()
     for word in words:
         answer = library.call("in_training.optimizer", arguments={"optim": word})
-        package = str(_of(OPTIMIZERS, word))
+        package = str(_of(table("trainer_words")["optimizer_packages"], word))
         missing = word in OTHER_HARDWARE or (package != "None" and installed[package] is None)
         tied = word.startswith((*LOW_RANK, "lomo", "adalomo"))
         assert (answer.raised in ("ImportError", "ValueError")) == missing or tied, (word, answer)
@@ -40,7 +40,7 @@ def test_the_words_that_cannot_be_built_are_those_without_their_package(
 
 def test_the_names_that_an_optimizer_reads_are_those_of_the_table(words: dict[str, str]) -> None:
     for word, source in words.items():
-        read = _of(READ, word) or ()
+        read = _of(table("trainer_words")["optimizer_arguments"], word) or ()
         asked = set(re.findall(r'optim_args\.(?:get|pop)\(\s*"(\w+)"', source))
         listed = set(re.findall(r'"(\w+)"', " ".join(re.findall(r"for key in \(([^)]*)\)", source))))
         tested = set(re.findall(r'"(\w+)" in ctx\.optim_args', source))

@@ -3,7 +3,7 @@
 import pytest
 from library import Library
 
-from grpo_recipes.rules.reports_have_their_service import SERVICES
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
@@ -11,8 +11,8 @@ pytestmark = pytest.mark.stack
 
 def test_a_service_raises_if_and_only_if_its_package_is_missing(library: Library) -> None:
     installed, raised = installed_packages(), library.call("in_training.services").result
-    assert set(raised) == set(SERVICES)
-    for service, packages in SERVICES.items():
+    assert set(raised) == set(table("trainer_words")["services"])
+    for service, packages in table("trainer_words")["services"].items():
         if packages:
             assert bool(raised[service]) == (not any(installed[package] for package in packages)), service
 

@@ -109,7 +109,7 @@ def test_a_rule_reads_the_settings_that_it_says(tmp_path: Path, monkeypatch: pyt
 
 def test_a_rule_that_decides_what_another_owns_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(context: Context) -> Iterator[Setting]:
-        yield decided("world.gpus", 3, "XXX001", "no reason", context.settings)
+        yield decided("world.gpus", 3, "no reason")
 
     context = _before_decisions(BASE_RECIPE, declared(), tmp_path)
     assert context is not None

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.findings.wording import flow, nearest_words
-from grpo_recipes.facts.accepted_keys import ALWAYS, HOMES, LISTS, REFUSED, TRANSFORMERS, VLLM, named_by
+from grpo_recipes.facts.accepted_keys import ALWAYS, LISTS, TRANSFORMERS, VLLM, homes, named_by, refused
 from grpo_recipes.facts.facts import Facts
+from grpo_recipes.rules._shared.context import found_at
 from grpo_recipes.schemas.other_names import Row, algorithm_row, home_of, key_row, other_names, value_here
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
@@ -28,7 +29,7 @@ def named_elsewhere(path: Path, value: object, message: str, rule: str, source: 
     row = key_row("generation" if is_verls_rollout(path, source) else section, name)
     is_algorithm = name in other_names()["algorithm_keys"] and isinstance(value, str)
     algorithm = algorithm_row(value) if is_algorithm else None
-    found = Finding(rule, "error", message, dotted(path), source.mark(path))
+    found = found_at(source, rule, path, message)
     if algorithm is not None:
         because, fix, patch = algorithm_answer(path, algorithm, source)
         return found._replace(because=because, fix=fix, patch=patch)
@@ -154,12 +155,11 @@ def generation_kwargs_finding(path: Path, value: object, facts: Facts, source: S
         fixes.append(home)
         if place not in source.marks:
             patch.append(Patch(place, [one] if home in LISTS and not isinstance(one, list) else one))
-    return Finding(
+    return found_at(
+        source,
         OWNED_KEY,
-        "error",
+        path,
         f"generation_kwargs is not written under `{dotted(path[:-1])}`",
-        dotted(path),
-        source.mark(path),
         because=tuple(because),
         fix=f"write {', '.join(dict.fromkeys(fixes))}" if fixes else "remove generation_kwargs",
         patch=tuple(patch),
@@ -171,7 +171,7 @@ def _meant(name: str, facts: Facts) -> tuple[str, Path | None]:
     known = _known(name, facts)
     if known is not None:
         return f"{name} is {known[0]}", known[1]
-    names = {*HOMES, *ALWAYS}.union(*(named_by(backend, facts) for backend in (VLLM, TRANSFORMERS)))
+    names = {*homes(), *ALWAYS}.union(*(named_by(backend, facts) for backend in (VLLM, TRANSFORMERS)))
     close = nearest_words(name, sorted(names), cutoff=0.7)
     nearest = _known(close[0], facts) if close else None
     if nearest is None:
@@ -183,9 +183,9 @@ def _known(name: str, facts: Facts) -> tuple[str, Path | None] | None:
     """What a key of vLLM or of transformers is in the format, and its place; None for a key of neither."""
     if name in ALWAYS:
         return f"always {ALWAYS[name]}", None
-    if name in HOMES:
-        return HOMES[name], tuple(HOMES[name].split("."))
-    if name in REFUSED:
-        return f"not for a recipe: {REFUSED[name]}", None
+    if name in homes():
+        return homes()[name], tuple(homes()[name].split("."))
+    if name in refused():
+        return f"not for a recipe: {refused()[name]}", None
     having = [backend for backend in (VLLM, TRANSFORMERS) if name in (named_by(backend, facts))]
     return (f"of {' and '.join(having)}", (*HOME, name)) if having else None

@@ -15,6 +15,7 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
     not_meant,
 )
 from grpo_recipes.resolve.unknown_keys.other_names import written as _at
+from grpo_recipes.rules._shared.context import found_at
 from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recipe_keys, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
@@ -41,12 +42,11 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
         or _removed(path, facts, source)
         or _elsewhere(path, value, facts, source)
         or _nearest(path, value, facts, source)
-        or Finding(
+        or found_at(
+            source,
             UNKNOWN_KEY,
-            "error",
+            path,
             f"{where} has no key {name}",
-            dotted(path),
-            source.mark(path),
             because=("nothing reads it", *_known(path, facts)),
             fix=f"remove {name}, if what it asks for is not needed",
             patch=(Patch(path, remove=True),),
@@ -86,12 +86,11 @@ def owned_key(path: Path, source: Source) -> Finding | None:
     patch: tuple[Patch, ...] = (Patch(path, remove=True),)
     if field.owner and not taken:
         patch = patch if _has_to_go(field.owner) else ()
-    return Finding(
+    return found_at(
+        source,
         OWNED_KEY,
-        "error",
+        path,
         f"{field.name} is not written under `trl`",
-        dotted(path),
-        source.mark(path),
         because=("one value has one place, else two of them could disagree",)
         if field.home
         else ("grpo-run sets this field itself",),
@@ -133,12 +132,11 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
     elif not fix.startswith(("nothing:", "remove ")):
         patch = ()  # what is to be written instead is the user's to say
     went = f"{removed.package} {removed.removed_in} removed it from GRPOConfig"
-    return Finding(
+    return found_at(
+        source,
         REMOVED_KEY,
-        "error",
+        path,
         f"{name} is a name of older releases alone" if has_it_still else f"{name} does not exist any more",
-        dotted(path),
-        source.mark(path),
         because=(f"{went}; the format has the newest names for all releases" if has_it_still else went,),
         fix=fix,
         patch=patch,
@@ -182,12 +180,11 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
         if field.home:
             return _move(path, field.home, value, message, source)
         if field.owner:
-            return Finding(
+            return found_at(
+                source,
                 OWNED_KEY,
-                "error",
+                path,
                 message,
-                dotted(path),
-                source.mark(path),
                 because=(f"{name} is a GRPOConfig field that a recipe does not set by itself",),
                 fix=field.owner,
                 patch=(Patch(path, remove=True),) if _has_to_go(field.owner) else (),
@@ -201,14 +198,12 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
 
 def _derived(path: Path, message: str, source: Source) -> Finding:
     """The finding for a batch field of TRL beside the prompts that it would contradict, wherever it stood."""
-    return Finding(
+    return found_at(
+        source,
         UNKNOWN_KEY,
-        "error",
+        path,
         message,
-        dotted(path),
-        source.mark(path),
         because=(f"{dotted(PROMPTS)}, which is written too, gives {DERIVED[str(path[-1])]}",),
-        fix=f"remove {path[-1]}",
         patch=(Patch(path, remove=True),),
     )
 
@@ -228,12 +223,11 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
         over = source.won_over(path, right)
         if _at(source, right) is not None and not over:
             return _two_of_one(path, right, where, source)
-        return Finding(
+        return found_at(
+            source,
             UNKNOWN_KEY,
-            "error",
+            path,
             f"{where} has no key {name}",
-            dotted(path),
-            source.mark(path),
             because=(f"the nearest key it has is {close[0]}", *([over] if over else [])),
             fix=f"write it as {close[0]}",
             patch=(Patch(path, remove=True), Patch(right, value)),
@@ -250,12 +244,11 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
 
 def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
     """The finding for a key that is nearly the name of another one, which is written too."""
-    return Finding(
+    return found_at(
+        source,
         UNKNOWN_KEY,
-        "error",
+        path,
         f"{where} has no key {path[-1]}",
-        dotted(path),
-        source.mark(path),
         because=(f"the nearest key it has is {right[-1]}, which is written too",),
         fix=f"keep one of the two, as {right[-1]}",
     )

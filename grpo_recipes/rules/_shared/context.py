@@ -136,6 +136,22 @@ class Context(NamedTuple):
         )
 
 
+def found_at(
+    source: Source,
+    rule: str,
+    path: Path,
+    message: str,
+    *,
+    because: Sequence[str] = (),
+    fix: str | None = None,
+    patch: Sequence[Patch] = (),
+    severity: Severity = "error",
+) -> Finding:
+    """A finding at a path of the merged recipe. Without a `fix`, its text says what the patches do."""
+    fix = written_out(patch) if fix is None else fix
+    return Finding(rule, severity, message, dotted(path), source.mark(path), tuple(because), fix, tuple(patch))
+
+
 def written_out(patches: Sequence[Patch]) -> str | None:
     """What to write or remove; None without patches and for keys that move, whose rule says where to."""
     if len(patches) == 1 and patches[0].remove:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.model_config import read_model_config
@@ -12,20 +13,6 @@ MODEL = "model.model_name_or_path"
 # Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes beside the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
-_OF_TEXT: Mapping[str, str] = {
-    "gemma3": "google/gemma-3-1b-it",
-    "idefics3": "HuggingFaceTB/SmolLM2-1.7B-Instruct",
-    "llava": "meta-llama/Llama-3.1-8B-Instruct",
-    "mistral3": "mistralai/Mistral-7B-Instruct-v0.3",
-    "mllama": "meta-llama/Llama-3.1-8B-Instruct",
-    "paligemma": "google/gemma-2-2b-it",
-    "phi4_multimodal": "microsoft/Phi-4-mini-instruct",
-    "qwen2_5_vl": "Qwen/Qwen2.5-3B-Instruct",
-    "qwen2_vl": "Qwen/Qwen2-1.5B-Instruct",
-    "qwen3_5": "Qwen/Qwen3-4B-Instruct-2507",
-    "qwen3_vl": "Qwen/Qwen3-4B-Instruct-2507",
-    "smolvlm": "HuggingFaceTB/SmolLM2-360M-Instruct",
-}
 
 
 def model_config(context: Context) -> Mapping[str, object] | None:
@@ -87,7 +74,8 @@ def sees(config: Mapping[str, object]) -> bool:
 
 def text_model(config: Mapping[str, object]) -> str | None:
     """A text model of the same family as a vision model, None if none is known."""
-    return _OF_TEXT.get(str(config.get("model_type")))
+    found: str | None = table("vision_models")["of_text"].get(str(config.get("model_type")))
+    return found
 
 
 def has_own_code(config: Mapping[str, object]) -> bool:

@@ -1,8 +1,9 @@
 """The packages that a recipe uses, for rules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.tasks import PACKAGE
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, quantized, sees
@@ -15,57 +16,13 @@ OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify"
 WITH_MATH_VERIFY = tuple(
     f"trl.rewards:{name}" for name in ("accuracy_reward", "reasoning_accuracy_reward", "get_cosine_scaled_reward")
 )
-# Models whose processor needs more than Pillow: tried with AutoProcessor of transformers 5.23.0.
-_WITH_TORCHVISION = frozenset(
-    [
-        "cohere2_vision",
-        "ernie4_5_vl_moe",
-        "exaone4_5",
-        "glm46v",
-        "glm4v",
-        "internvl",
-        "kimi_k25",
-        "lfm2_vl",
-        "llama4",
-        "llava_onevision",
-        "minicpmv4_6",
-        "mistral3",
-        "perception_lm",
-        "phi4_multimodal",
-        "qwen2_5_vl",
-        "qwen2_vl",
-        "qwen3_5",
-        "qwen3_5_moe",
-        "qwen3_vl",
-        "smolvlm",
-    ]
-)
-
-# Beginning of an optimizer's name -> its package; the longest match counts.
-OPTIMIZERS = {
-    "adalomo": "lomo-optim",
-    "adamw_8bit": "bitsandbytes",
-    "adamw_anyprecision": "torchdistx",
-    "adamw_bnb": "bitsandbytes",
-    "adamw_torch_4bit": "torchao",
-    "adamw_torch_8bit": "torchao",
-    "ademamix": "bitsandbytes",
-    "apollo": "apollo-torch",
-    "galore": "galore-torch",
-    "grokadamw": "grokadamw",
-    "lion": "bitsandbytes",
-    "lomo": "lomo-optim",
-    "paged": "bitsandbytes",
-    "rmsprop_bnb": "bitsandbytes",
-    "schedule_free": "schedulefree",
-    "stable_adamw": "torch-optimi",
-}
 
 
 def package_of(optim: str) -> str | None:
     """The package that an optimizer needs beside torch, None without one."""
-    fitting = [start for start in OPTIMIZERS if optim.startswith(start)]
-    return OPTIMIZERS[max(fitting, key=len)] if fitting else None
+    packages: Mapping[str, str] = table("trainer_words")["optimizer_packages"]
+    fitting = [start for start in packages if optim.startswith(start)]
+    return packages[max(fitting, key=len)] if fitting else None
 
 
 def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
@@ -99,7 +56,11 @@ def _of_the_processor(context: Context) -> Iterator[tuple[str, str, str, str]]:
     if config is None or not sees(config):
         return
     yield "pillow", MODEL, "AutoProcessor cannot load the model's processor without it, even for rows of text", ""
-    if config.get("model_type") in _WITH_TORCHVISION and transformers is not None and is_within(transformers, ">=5"):
+    if (
+        config.get("model_type") in table("vision_models")["torchvision"]
+        and transformers is not None
+        and is_within(transformers, ">=5")
+    ):
         yield "torchvision", MODEL, "AutoProcessor cannot load the model's processor without it", ""
 
 
