@@ -34,30 +34,33 @@ WORLD = "world.num_processes"
 def check(context: Context) -> Iterator[Finding]:
     processes, size = claimed(context, PROCESSES), claimed(context, SIZE)
     if processes is not None and not has_its_processes(context):
-        yield _other_world(context, processes)
+        made = context.whole(WORLD)
+        instead = "remove training.cut"
+        key = depends_on_the_cut(context)
+        if key is not None:
+            name = key.partition(".")[2]
+            instead += f" and write {name}: {WHOLE[key]}, since {name} {context.value(key)} depends on it"
+        asked = _asked_for(context, processes)
+        so_many = f"{'.'.join(map(str, asked.path))}: {asked.value}" if asked else f"{processes} GPUs to train on"
+        yield context.finding(
+            f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, but {made} would train",
+            PROCESSES,
+            because=[
+                f"{processes} is {PROCESSES} ({context.origin(PROCESSES)}), part of the experiment",
+                f"{made}: {context.settings[WORLD].why}",
+            ],
+            fix=f"{so_many}; or, to run elsewhere, {instead}",
+            patch=[asked] if asked else [],
+        )
     if size is not None and not has_its_micro_batch(context):
-        yield _two_sizes(context, size)
-
-
-def _other_world(context: Context, processes: int) -> Finding:
-    made = context.whole(WORLD)
-    instead = "remove training.cut"
-    key = depends_on_the_cut(context)
-    if key is not None:
-        name = key.partition(".")[2]
-        instead += f" and write {name}: {WHOLE[key]}, since {name} {context.value(key)} depends on it"
-    asked = _asked_for(context, processes)
-    so_many = f"{'.'.join(map(str, asked.path))}: {asked.value}" if asked else f"{processes} GPUs to train on"
-    return context.finding(
-        f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, but {made} would train",
-        PROCESSES,
-        because=[
-            f"{processes} is {PROCESSES} ({context.origin(PROCESSES)}), part of the experiment",
-            f"{made}: {context.settings[WORLD].why}",
-        ],
-        fix=f"{so_many}; or, to run elsewhere, {instead}",
-        patch=[asked] if asked else [],
-    )
+        own = context.value(MICRO_BATCH)
+        yield context.finding(
+            f"training.per_device_train_batch_size is {own}, but training.cut says {size}",
+            MICRO_BATCH,
+            because=["one of them cuts the batch, and the cut is part of the experiment"],
+            fix=f"remove per_device_train_batch_size, or {SIZE}: {own}",
+            patch=[Patch(("training", "per_device_train_batch_size"), remove=True)],
+        )
 
 
 def _asked_for(context: Context, processes: int) -> Patch | None:
@@ -69,14 +72,3 @@ def _asked_for(context: Context, processes: int) -> Patch | None:
         server = 0 if has_server_node(context) else context.whole("world.server_gpus")
         return Patch(("launch", "gpus_per_node"), processes // nodes + server)
     return None
-
-
-def _two_sizes(context: Context, size: int) -> Finding:
-    own = context.value(MICRO_BATCH)
-    return context.finding(
-        f"training.per_device_train_batch_size is {own}, but training.cut says {size}",
-        MICRO_BATCH,
-        because=["one of them cuts the batch, and the cut is part of the experiment"],
-        fix=f"remove per_device_train_batch_size, or {SIZE}: {own}",
-        patch=[Patch(("training", "per_device_train_batch_size"), remove=True)],
-    )

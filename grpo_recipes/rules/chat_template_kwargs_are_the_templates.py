@@ -30,7 +30,14 @@ def check(context: Context) -> Iterator[Finding]:
     if not given:
         return
     if is_conversational(context) is False:
-        yield _unused(context)
+        yield context.finding(
+            "chat_template_kwargs has no effect on plain prompts",
+            "GRPOConfig.chat_template_kwargs",
+            because=["the prompts are plain text, and TRL applies no chat template to them"],
+            fix="remove chat_template_kwargs, or prompt_format: conversational",
+            patch=[Patch(("generation", "chat_template_kwargs"), remove=True)],
+            severity="warning",
+        )
         return
     for name in given:
         if name in PASSED:
@@ -64,18 +71,6 @@ def _unread(context: Context, name: str, known: frozenset[str]) -> Finding:
 
 def _given(context: Context) -> Mapping[str, object]:
     return context.mapping("GRPOConfig.chat_template_kwargs")
-
-
-def _unused(context: Context) -> Finding:
-    """The finding for template variables of plain prompts."""
-    return context.finding(
-        "chat_template_kwargs has no effect on plain prompts",
-        "GRPOConfig.chat_template_kwargs",
-        because=["the prompts are plain text, and TRL applies no chat template to them"],
-        fix="remove chat_template_kwargs, or prompt_format: conversational",
-        patch=[Patch(("generation", "chat_template_kwargs"), remove=True)],
-        severity="warning",
-    )
 
 
 def _finding(context: Context, name: str, message: str, because: str, *, warning: bool = False) -> Finding:

@@ -25,7 +25,14 @@ def check(context: Context) -> Iterator[Finding]:
     reads = READS.get(loss, (EPSILON, HIGH, DELTA))
     for key in (EPSILON, HIGH, DELTA):
         if key not in reads and context.given(key) and context.value(key) is not None:
-            yield _unread(context, key, loss)
+            name = key.partition(".")[2]
+            yield context.finding(
+                f"{name} has no effect on loss_type {loss}",
+                key,
+                because=[f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"],
+                patch=[Patch(("grpo", name), remove=True)],
+                severity="warning",
+            )
     high = _number(context, HIGH) or _number(context, EPSILON)
     if loss == "cispo" and high is not None and high <= 1:
         yield context.finding(
@@ -37,7 +44,16 @@ def check(context: Context) -> Iterator[Finding]:
         )
     low = _number(context, EPSILON)
     if EPSILON in reads and low is not None and low >= 1:
-        yield _no_lower_bound(context, low)
+        meant = round(low - 1, 6) or 0.2
+        yield context.finding(
+            f"epsilon {low:g} never clips a worse completion",
+            EPSILON,
+            because=[
+                f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"
+            ],
+            patch=[Patch(("grpo", "epsilon"), meant if meant < 1 else 0.2)],
+            severity="warning",
+        )
     delta = _number(context, DELTA)
     if DELTA in reads and delta is not None and high is not None and delta <= 1 + high:
         yield _low_delta(context, delta, high)
@@ -46,28 +62,6 @@ def check(context: Context) -> Iterator[Finding]:
 def _number(context: Context, key: str) -> float | None:
     value = context.value(key)
     return float(value) if isinstance(value, int | float) else None
-
-
-def _unread(context: Context, key: str, loss: str) -> Finding:
-    name = key.partition(".")[2]
-    return context.finding(
-        f"{name} has no effect on loss_type {loss}",
-        key,
-        because=[f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"],
-        patch=[Patch(("grpo", name), remove=True)],
-        severity="warning",
-    )
-
-
-def _no_lower_bound(context: Context, low: float) -> Finding:
-    meant = round(low - 1, 6) or 0.2
-    return context.finding(
-        f"epsilon {low:g} never clips a worse completion",
-        EPSILON,
-        because=[f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"],
-        patch=[Patch(("grpo", "epsilon"), meant if meant < 1 else 0.2)],
-        severity="warning",
-    )
 
 
 def _low_delta(context: Context, delta: float, high: float) -> Finding:

@@ -32,7 +32,13 @@ def check(context: Context) -> Iterator[Finding]:
     needed = completion + (prompt if isinstance(prompt, int) else 1)
     room = length if isinstance(length, int) else own
     if isinstance(length, int) and own is not None and length > own:
-        yield _above(context, length, own)
+        yield context.finding(
+            f"vllm_max_model_length {length} exceeds the model's {own} tokens",
+            LENGTH,
+            because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"],
+            fix=f"vllm_max_model_length: {own}, or null for the model's own",
+            patch=[Patch(("generation", "vllm_max_model_length"), own)],
+        )
     elif room is not None and room < needed:
         yield _below(context, room, needed, own)
     elif isinstance(length, int) and model_config(context) is None:
@@ -46,16 +52,6 @@ def _own_length(context: Context) -> int | None:
     if not isinstance(length, int) or config.get("rope_scaling") or config.get("rope_parameters"):
         return None
     return length
-
-
-def _above(context: Context, length: int, own: int) -> Finding:
-    return context.finding(
-        f"vllm_max_model_length {length} exceeds the model's {own} tokens",
-        LENGTH,
-        because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"],
-        fix=f"vllm_max_model_length: {own}, or null for the model's own",
-        patch=[Patch(("generation", "vllm_max_model_length"), own)],
-    )
 
 
 def _below(context: Context, room: int, needed: int, own: int | None) -> Finding:

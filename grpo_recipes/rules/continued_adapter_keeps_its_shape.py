@@ -29,8 +29,29 @@ def check(context: Context) -> Iterator[Finding]:
         because = f"{found.weights} has no adapter_config.json"
         yield _without(context, f"continue has no adapter to train: {found.name} trained a whole model", because)
     elif isinstance(found, StartingPoint):
-        yield from _other_shape(context, found)
-        yield from _more_tokens(context, found)
+        written = context.source.values.get("lora")
+        shape, fields = found.shape(context.facts), context.facts.fields("LoraConfig") or {}
+        for name, value in (written if isinstance(written, dict) else {}).items():
+            default = fields[name].default if name in fields else None
+            own = shape.get(name, default)
+            if name in FREE or value is None or _same(value, own):
+                continue
+            yield context.finding(
+                f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}",
+                f"LoraConfig.{name}",
+                because=["an adapter that is trained further keeps its shape"],
+                fix=f"remove {name}, or continue: false for a new adapter on the merged model",
+                patch=[Patch(("lora", name), remove=True)],
+            )
+        tokens = context.value(TOKENS)
+        if isinstance(tokens, list) and tokens:
+            yield context.finding(
+                f"add_tokens makes the model larger than that of the adapter of {found.name}",
+                TOKENS,
+                because=["the tokens of the run are in its model already, and the adapter has no rows for more"],
+                fix="remove add_tokens, or continue: false for a new adapter on the merged model",
+                patch=[Patch(("tokenizer", "add_tokens"), remove=True)],
+            )
 
 
 def _without(context: Context, told: str, because: str) -> Finding:
@@ -38,37 +59,7 @@ def _without(context: Context, told: str, because: str) -> Finding:
     return context.finding(told, CONTINUE, because=[because], patch=patch)
 
 
-def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:
-    """A finding for each field in which the recipe differs from the adapter."""
-    written = context.source.values.get("lora")
-    shape, fields = found.shape(context.facts), context.facts.fields("LoraConfig") or {}
-    for name, value in (written if isinstance(written, dict) else {}).items():
-        default = fields[name].default if name in fields else None
-        own = shape.get(name, default)
-        if name in FREE or value is None or _same(value, own):
-            continue
-        yield context.finding(
-            f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}",
-            f"LoraConfig.{name}",
-            because=["an adapter that is trained further keeps its shape"],
-            fix=f"remove {name}, or continue: false for a new adapter on the merged model",
-            patch=[Patch(("lora", name), remove=True)],
-        )
-
-
 def _same(value: object, own: object) -> bool:
     if isinstance(value, list) and isinstance(own, list):
         return sorted(map(str, value)) == sorted(map(str, own))
     return value == own
-
-
-def _more_tokens(context: Context, found: StartingPoint) -> Iterator[Finding]:
-    tokens = context.value(TOKENS)
-    if isinstance(tokens, list) and tokens:
-        yield context.finding(
-            f"add_tokens makes the model larger than that of the adapter of {found.name}",
-            TOKENS,
-            because=["the tokens of the run are in its model already, and the adapter has no rows for more"],
-            fix="remove add_tokens, or continue: false for a new adapter on the merged model",
-            patch=[Patch(("tokenizer", "add_tokens"), remove=True)],
-        )

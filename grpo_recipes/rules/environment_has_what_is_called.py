@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import OF_TRL, SaidCode, called_methods, read_environment
-from grpo_recipes.user_files.functions.classes import DocumentedClass, Method
+from grpo_recipes.user_files.functions.classes import Method
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import reward_names
 
@@ -37,7 +37,26 @@ def check(context: Context) -> Iterator[Finding]:
             severity="warning",
         )
     if "get_reward" in found.methods:
-        yield from _of_reward(context, said, found)
+        function = found.methods["get_reward"].function
+        where = f"{said.file}:{function.line}"
+        needed = [one.name for one in function.parameters if one.is_needed]
+        if needed and not function.is_decorated:
+            yield context.finding(
+                f"{where}: get_reward asks for {listed(needed)}",
+                KEY,
+                because=["TRL calls it without arguments, which raises TypeError at the first reward"],
+                fix="def get_reward(self) -> float, which reads the object's state",
+            )
+        rewards = context.value("rewards")
+        names = reward_names(rewards) if isinstance(rewards, list) else []
+        if said.name in names:
+            yield context.finding(
+                f"a reward of the recipe and get_reward are both called {said.name}",
+                "rewards",
+                because=[f"{where}: the environment's reward has the name of its class"],
+                fix="give the class another name",
+                mark=context.source.mark(("rewards", names.index(said.name))),
+            )
 
 
 def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> Iterator[Finding]:
@@ -53,26 +72,3 @@ def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> I
     elif not method.takes_self:
         because = ["Python passes the object at every call, which raises TypeError"]
         yield context.finding(f"{where}: {name} takes no self", KEY, because=because, fix=f"def {name}(self, ...)")
-
-
-def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iterator[Finding]:
-    function = found.methods["get_reward"].function
-    where = f"{said.file}:{function.line}"
-    needed = [one.name for one in function.parameters if one.is_needed]
-    if needed and not function.is_decorated:
-        yield context.finding(
-            f"{where}: get_reward asks for {listed(needed)}",
-            KEY,
-            because=["TRL calls it without arguments, which raises TypeError at the first reward"],
-            fix="def get_reward(self) -> float, which reads the object's state",
-        )
-    rewards = context.value("rewards")
-    names = reward_names(rewards) if isinstance(rewards, list) else []
-    if said.name in names:
-        yield context.finding(
-            f"a reward of the recipe and get_reward are both called {said.name}",
-            "rewards",
-            because=[f"{where}: the environment's reward has the name of its class"],
-            fix="give the class another name",
-            mark=context.source.mark(("rewards", names.index(said.name))),
-        )

@@ -28,16 +28,11 @@ def check(context: Context) -> Iterator[Finding]:
                 patch=[Patch(path, remove=True)],
             )
         elif needs_consent(name, str(value)):
-            yield _to_be_asked(context, name)
-
-
-def _to_be_asked(context: Context, name: str) -> Finding:
-    """The note for a variable or value that is not known to be harmless."""
-    return context.finding(
-        f"environment variable {name} needs your consent at run",
-        "launch.environment",
-        because=[why_asked(name)],
-        fix=f"--allow-code with the sha256 that run prints, or set {name} in the shell that starts grpo-run",
-        severity="note",
-        mark=context.source.mark(("launch", "environment", name)),
-    )
+            yield context.finding(
+                f"environment variable {name} needs your consent at run",
+                "launch.environment",
+                because=[why_asked(name)],
+                fix=f"--allow-code with the sha256 that run prints, or set {name} in the shell that starts grpo-run",
+                severity="note",
+                mark=context.source.mark(("launch", "environment", name)),
+            )

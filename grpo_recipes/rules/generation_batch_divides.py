@@ -29,20 +29,16 @@ def check(context: Context) -> Iterator[Finding]:
     written = [key for key in (ACCUMULATION, STEPS, BATCH) if context.given(key) and context.value(key) is not None]
     nothing = [key for key in written if context.whole(key) < 1]
     for key in nothing:
-        yield _of_nothing(context, key)
+        name = key.rpartition(".")[2]
+        patch = Patch(("trl", name), remove=True) if key != ACCUMULATION else Patch(("trl", name), 1)
+        yield context.finding(
+            f"{name} is {context.value(key)}, but must be at least 1",
+            key,
+            because=["torch's data loader raises ValueError for an empty batch, after loading the model"],
+            patch=[patch],
+        )
     if written and not nothing:  # without any of them BAT001 asks how large the batch is
         yield from _shape(context)
-
-
-def _of_nothing(context: Context, key: str) -> Finding:
-    name = key.rpartition(".")[2]
-    patch = Patch(("trl", name), remove=True) if key != ACCUMULATION else Patch(("trl", name), 1)
-    return context.finding(
-        f"{name} is {context.value(key)}, but must be at least 1",
-        key,
-        because=["torch's data loader raises ValueError for an empty batch, after loading the model"],
-        patch=[patch],
-    )
 
 
 def _shape(context: Context) -> Iterator[Finding]:

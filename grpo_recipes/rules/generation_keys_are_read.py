@@ -33,7 +33,17 @@ def check(context: Context) -> Iterator[Finding]:
     backend = _backend(context)
     known = keys_of(backend, context.facts)
     for name, value in written.items():
-        yield from _elsewhere(context, name, value)
+        path = (*HOME, name)
+        if name in ALWAYS:
+            yield _finding(context, path, f"{name} cannot be set", f"it is always {ALWAYS[name]}", f"remove {name}")
+        elif name in homes():
+            home: Path = tuple(homes()[name].split("."))
+            moved = [value] if homes()[name] in LISTS and not isinstance(value, list) else value
+            patch = () if home in context.source.marks else (Patch(home, moved),)
+            why = "the format has one key for it on every backend"
+            yield _finding(context, path, f"{name} is set by {homes()[name]}", why, f"write {homes()[name]}", patch)
+        elif name in refused():
+            yield _finding(context, path, f"{name} cannot be set in a recipe", refused()[name], f"remove {name}")
         if name not in ALWAYS and name not in homes() and name not in refused() and known is not None:
             yield from _judged(context, name, value, known, backend)
     if known is None:
@@ -58,21 +68,6 @@ def _finding(
         patch=[Patch(path, remove=True), *patch],
         severity="warning" if warns else "error",
     )
-
-
-def _elsewhere(context: Context, name: str, value: object) -> Iterator[Finding]:
-    """A finding for a key that the format has its own key for, or that no run supports."""
-    path = (*HOME, name)
-    if name in ALWAYS:
-        yield _finding(context, path, f"{name} cannot be set", f"it is always {ALWAYS[name]}", f"remove {name}")
-    elif name in homes():
-        home: Path = tuple(homes()[name].split("."))
-        moved = [value] if homes()[name] in LISTS and not isinstance(value, list) else value
-        patch = () if home in context.source.marks else (Patch(home, moved),)
-        why = "the format has one key for it on every backend"
-        yield _finding(context, path, f"{name} is set by {homes()[name]}", why, f"write {homes()[name]}", patch)
-    elif name in refused():
-        yield _finding(context, path, f"{name} cannot be set in a recipe", refused()[name], f"remove {name}")
 
 
 def _judged(context: Context, name: str, value: object, known: frozenset[str], backend: str) -> Iterator[Finding]:

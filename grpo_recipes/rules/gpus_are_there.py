@@ -19,24 +19,17 @@ GPUS = "launch.gpus_per_node"
 def check(context: Context) -> Iterator[Finding]:
     asked = context.value(GPUS)
     if is_slurm(context) and asked == "auto":
-        yield _not_written(context)
+        yield context.finding(
+            "launch.gpus_per_node is auto, but the GPUs of the cluster are not known",
+            GPUS if context.given(GPUS) else ENGINE,
+            because=["Slurm gives a job the GPUs that it asks for; those of this machine do not matter"],
+            fix="launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU",
+        )
         return
     is_guessed = asked == "auto" and context.stack.gpus is None and claimed(context, PROCESSES) is None
     if is_guessed and not context.stack.declared:
         yield _not_known(context)
         return
-    yield from _too_many(context, asked)
-    processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
-    if used and processes != used:
-        yield context.finding(
-            f"{processes} processes on {used} GPUs",
-            "launch.num_processes",
-            because=["each process drives one GPU", f"{context.settings['world.gpus'].why}"],
-            patch=[Patch(("launch", "num_processes"), used)],
-        )
-
-
-def _too_many(context: Context, asked: object) -> Iterator[Finding]:
     gpus = context.stack.gpus
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):
         yield context.finding(
@@ -52,6 +45,14 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
             because=[UNKNOWN_GPUS],
             severity="not-checked",
         )
+    processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
+    if used and processes != used:
+        yield context.finding(
+            f"{processes} processes on {used} GPUs",
+            "launch.num_processes",
+            because=["each process drives one GPU", f"{context.settings['world.gpus'].why}"],
+            patch=[Patch(("launch", "num_processes"), used)],
+        )
 
 
 def _not_known(context: Context) -> Finding:
@@ -60,13 +61,4 @@ def _not_known(context: Context) -> Finding:
         GPUS,
         because=["it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"],
         fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU",
-    )
-
-
-def _not_written(context: Context) -> Finding:
-    return context.finding(
-        "launch.gpus_per_node is auto, but the GPUs of the cluster are not known",
-        GPUS if context.given(GPUS) else ENGINE,
-        because=["Slurm gives a job the GPUs that it asks for; those of this machine do not matter"],
-        fix="launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU",
     )

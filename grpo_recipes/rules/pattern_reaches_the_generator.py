@@ -37,21 +37,17 @@ def check(context: Context) -> Iterator[Finding]:
     if pattern is None:
         return
     if context.value(USE_VLLM) is not True:
-        yield _unread(context)
+        yield _finding(
+            context,
+            "vllm_structured_outputs_regex does not reach transformers' generation",
+            [
+                "TRL passes it only to vLLM; completions would silently ignore it",
+                f"use_vllm is {str(context.value(USE_VLLM)).lower()}: {context.origin(USE_VLLM)}",
+            ],
+            "use_vllm: true, or remove vllm_structured_outputs_regex",
+        )
     elif isinstance(pattern, str):
         yield from _unfollowed(context, pattern)
-
-
-def _unread(context: Context) -> Finding:
-    return _finding(
-        context,
-        "vllm_structured_outputs_regex does not reach transformers' generation",
-        [
-            "TRL passes it only to vLLM; completions would silently ignore it",
-            f"use_vllm is {str(context.value(USE_VLLM)).lower()}: {context.origin(USE_VLLM)}",
-        ],
-        "use_vllm: true, or remove vllm_structured_outputs_regex",
-    )
 
 
 def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:

@@ -92,39 +92,31 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
         name, needed = needed_columns(context, index, reward)
         for keyword in [keyword for keyword in needed if keyword in kept_back()]:
-            yield _kept_back(context, index, name, keyword)
+            yield context.finding(
+                f"reward {name} asks for {keyword}, which TRL does not pass",
+                "rewards",
+                because=[f"TRL passes {keyword}s, for the whole batch"],
+                fix=f"call the parameter {keyword}s",
+                mark=context.source.mark(("rewards", index)),
+            )
         missing = [c for c in needed if available is not None and c not in available and c not in kept_back()]
         if available is not None and missing:
-            yield _missing(context, index, name, missing, available)
+            is_shipped = shipped_reward(name) is not None
+            # A wrong column silently trains on wrong answers, so the fix names one only if its name says what it is.
+            likely = [column for column in sorted(available) if column in _ANSWERS]
+            is_certain = len(missing) == len(likely) == 1 and not (is_shipped and missing[0] not in _ANSWERS)
+            template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
+            which = "" if is_certain else ", with the column that has it"
+            yield context.finding(
+                f"reward {name} reads column {listed(missing)}, which the data does not have",
+                "rewards",
+                because=[f"it gets {listed(sorted(available))}"],
+                fix=f'columns: {{{missing[0]}: "{template}"}} under dataset{which}',
+                patch=[Patch(("dataset", "columns", missing[0]), template)] if is_certain else [],
+                mark=context.source.mark(("rewards", index)),
+            )
         for keyword in [k for k in _keywords(context, index, reward) if k in newer]:
             yield _newer(context, index, name, keyword, newer[keyword])
-
-
-def _missing(context: Context, index: int, name: str, missing: list[str], available: frozenset[str]) -> Finding:
-    is_shipped = shipped_reward(name) is not None
-    # A wrong column silently trains on wrong answers, so the fix names one only if its name says what it is.
-    likely = [column for column in sorted(available) if column in _ANSWERS]
-    is_certain = len(missing) == len(likely) == 1 and not (is_shipped and missing[0] not in _ANSWERS)
-    template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
-    which = "" if is_certain else ", with the column that has it"
-    return context.finding(
-        f"reward {name} reads column {listed(missing)}, which the data does not have",
-        "rewards",
-        because=[f"it gets {listed(sorted(available))}"],
-        fix=f'columns: {{{missing[0]}: "{template}"}} under dataset{which}',
-        patch=[Patch(("dataset", "columns", missing[0]), template)] if is_certain else [],
-        mark=context.source.mark(("rewards", index)),
-    )
-
-
-def _kept_back(context: Context, index: int, name: str, keyword: str) -> Finding:
-    return context.finding(
-        f"reward {name} asks for {keyword}, which TRL does not pass",
-        "rewards",
-        because=[f"TRL passes {keyword}s, for the whole batch"],
-        fix=f"call the parameter {keyword}s",
-        mark=context.source.mark(("rewards", index)),
-    )
 
 
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:

@@ -34,16 +34,12 @@ def check(context: Context) -> Iterator[Finding]:
                     mark=context.source.mark(place),
                 )
         elif context.value(REVISION) not in (None, "main") and model != context.value("model.model_name_or_path"):
-            yield _of_another_revision(context, index, model)
-
-
-def _of_another_revision(context: Context, index: int, model: str) -> Finding:
-    revision = context.value(REVISION)
-    return context.finding(
-        f"TRL would load {model} at the policy's model_revision {revision}",
-        "rewards",
-        because=["TRL loads a reward model with all keywords of the policy"],
-        fix="model: a local folder with the reward model",
-        severity="warning",
-        mark=context.source.mark(("rewards", index, "model")),
-    )
+            revision = context.value(REVISION)
+            yield context.finding(
+                f"TRL would load {model} at the policy's model_revision {revision}",
+                "rewards",
+                because=["TRL loads a reward model with all keywords of the policy"],
+                fix="model: a local folder with the reward model",
+                severity="warning",
+                mark=context.source.mark(("rewards", index, "model")),
+            )

@@ -24,7 +24,17 @@ def check(context: Context) -> Iterator[Finding]:
         return
     was, now = _width(found.quantization or {}), _width(context.settings.under("BitsAndBytesConfig"))
     if was != (now if quantized(context) else "full precision"):
-        yield _other_bits(context, found, was)
+        section = None
+        if found.quantization is not None:
+            section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
+        yield context.finding(
+            f"{found.name} trained its adapter on a model in {was}, but this one is loaded differently",
+            "quantization" if context.has_section("quantization") else "lora.continue",
+            because=["an adapter corrects the errors of the model that it was trained on"],
+            severity="warning",
+            fix="remove quantization" if section is None else f"quantization: {flow(section)}",
+            patch=[Patch(("quantization",), remove=True) if section is None else Patch(("quantization",), section)],
+        )
     dtype = context.value(DTYPE)
     if found.dtype is not None and dtype != found.dtype:
         yield context.finding(
@@ -39,17 +49,3 @@ def check(context: Context) -> Iterator[Finding]:
 def _width(fields: object) -> str:
     given = fields if isinstance(fields, dict) else {}
     return next((width.removeprefix("load_in_") for width in WIDTHS if given.get(width) is True), "full precision")
-
-
-def _other_bits(context: Context, found: StartingPoint, was: str) -> Finding:
-    section = None
-    if found.quantization is not None:
-        section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
-    return context.finding(
-        f"{found.name} trained its adapter on a model in {was}, but this one is loaded differently",
-        "quantization" if context.has_section("quantization") else "lora.continue",
-        because=["an adapter corrects the errors of the model that it was trained on"],
-        severity="warning",
-        fix="remove quantization" if section is None else f"quantization: {flow(section)}",
-        patch=[Patch(("quantization",), remove=True) if section is None else Patch(("quantization",), section)],
-    )

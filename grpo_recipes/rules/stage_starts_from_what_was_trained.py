@@ -27,7 +27,12 @@ STARTS = ("pissa", "olora", "corda", "loftq")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    yield from _of_the_model(context)
+    named = _written(context).get("model_name_or_path")
+    path = (
+        local_path(named, context.source.directory(("model", "model_name_or_path"))) if isinstance(named, str) else None
+    )
+    if path is not None and isinstance(why := written_folder(str(named), path), NoStart):
+        yield context.finding(why.message, MODEL, because=why.because, fix=why.fix)
     if context.value(KEY) is None:
         return
     found = ancestor_of(context.source)
@@ -35,16 +40,6 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, found)
     elif found is not None:
         yield from _of(context, found)
-
-
-def _of_the_model(context: Context) -> Iterator[Finding]:
-    """The finding for a model folder that grpo-run wrote and that has changed since."""
-    named = _written(context).get("model_name_or_path")
-    path = (
-        local_path(named, context.source.directory(("model", "model_name_or_path"))) if isinstance(named, str) else None
-    )
-    if path is not None and isinstance(why := written_folder(str(named), path), NoStart):
-        yield context.finding(why.message, MODEL, because=why.because, fix=why.fix)
 
 
 def _finding(context: Context, why: NoStart) -> Finding:

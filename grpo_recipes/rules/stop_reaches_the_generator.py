@@ -49,7 +49,12 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for name in CONTINUOUS:
         if context.value(name) is True:
-            yield _in_continuous_batches(context, key, name)
+            yield context.finding(
+                f"{key} does not reach continuous batches of transformers",
+                name,
+                because=["generate_batch takes no stopping criteria: a completion would continue after its stop"],
+                patch=[Patch(("trl", name.partition(".")[2]), False)],
+            )
 
 
 def _beside_vllm(context: Context, key: str) -> Finding:
@@ -62,15 +67,6 @@ def _beside_vllm(context: Context, key: str) -> Finding:
         ],
         fix="use_vllm: false, or trl 0.19.0 or newer",
         patch=[Patch(("generation", "use_vllm"), False)],
-    )
-
-
-def _in_continuous_batches(context: Context, key: str, name: str) -> Finding:
-    return context.finding(
-        f"{key} does not reach continuous batches of transformers",
-        name,
-        because=["generate_batch takes no stopping criteria: a completion would continue after its stop"],
-        patch=[Patch(("trl", name.partition(".")[2]), False)],
     )
 
 
