@@ -13,7 +13,7 @@ from grpo_recipes.compare.contents import contents
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.contract.plan_sections import Forebear, lineage
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
-from grpo_recipes.facts.experiment_groups import GROUPS, group_of
+from grpo_recipes.facts.experiment_groups import group_of, groups
 from grpo_recipes.stack.stack import Stack, from_json_value
 
 # Values with two spellings in one release.
@@ -39,7 +39,7 @@ GEOMETRY = ("GRPOConfig.steps_per_generation", "GRPOConfig.generation_batch_size
 class Difference:
     """One value that differs; None on the side that does not have it.
 
-    why: the reasons of either side. group: of the experiment, one of GROUPS; "" for everything else.
+    why: the reasons of either side. group: of the experiment, one of groups(); "" for everything else.
     """
 
     key: str
@@ -92,7 +92,7 @@ def _experiment(a: Plan, b: Plan) -> tuple[Difference, ...]:
     found = [replace(one, group=group_of(one.key)) for one in rows if not _follows(one)]
     batch = _different(effective_batch(a), effective_batch(b))
     found += [replace(one, group="effective batch") for one in batch]
-    return tuple(sorted(found, key=lambda one: GROUPS.index(one.group)))
+    return tuple(sorted(found, key=lambda one: groups().index(one.group)))
 
 
 def _different(

@@ -10,11 +10,6 @@ from grpo_recipes.user_files.architecture import Architecture
 _Heads = tuple[TapeTensor, TapeTensor, TapeTensor]
 
 
-def hidden_width(update: Update) -> int:
-    """Bytes of one element of what goes from layer to layer: the embedding's type, wider than autocast's if that is."""
-    return update.weight_width
-
-
 @cache
 def layer_held(architecture: Architecture, update: Update, needs_gradient: bool = True) -> Held:
     """What one layer holds. needs_gradient: of its input, which the first layer of an adapted model has none of.
@@ -23,7 +18,7 @@ def layer_held(architecture: Architecture, update: Update, needs_gradient: bool 
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
-    hidden = tape.tensor(count, hidden_width(update), needs_gradient)
+    hidden = tape.tensor(count, update.weight_width, needs_gradient)
     read = _before(tape, architecture, update, hidden)
     mixed = _after(tape, architecture, update, _attention(tape, architecture, update, read))
     hidden = tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
@@ -166,7 +161,7 @@ def _turned(
     """
     style = architecture.style
     if not style.is_fused:
-        width = 4 if style.rotates_wide else max(query.width, hidden_width(update))
+        width = 4 if style.rotates_wide else max(query.width, update.weight_width)
         turned = [_rotated(tape, heads, width) for heads in (query, key)]
         if style.rotates_wide:
             turned = [tape.cast(heads, query.width) for heads in turned]
@@ -176,7 +171,7 @@ def _turned(
         (tape.parts(heads, (count,))[0], tape.parts(heads, (heads.size // heads.width - count,))[0])
         for heads, count in zip((query, key), counts, strict=True)
     ]
-    width = max(query.width, hidden_width(update))
+    width = max(query.width, update.weight_width)
     joined = [
         tape.made([_rotated(tape, turns, width), stays], (turns.size + stays.size) // turns.width, width, passes=True)
         for turns, stays in cut
@@ -228,7 +223,7 @@ def _eager(
     count, scores = query.size // query.width, update.batch * architecture.heads * update.length**2
     weights = tape.made([query, key], scores, query.width, keeps=[query, key])
     weights = tape.made([weights], scores, query.width)
-    weights = tape.made([weights], scores, max(query.width, hidden_width(update)), passes=True)
+    weights = tape.made([weights], scores, max(query.width, update.weight_width), passes=True)
     shares = tape.made([tape.cast(weights, 4)], scores, 4, keeps_result=True, holds=[weights])
     if query.width != 4:  # a variable has the scores until the shares are in their type
         shares = tape.made([shares], scores, query.width, holds=[weights])

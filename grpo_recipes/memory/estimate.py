@@ -5,13 +5,13 @@ from typing import Literal, NamedTuple
 
 from grpo_recipes.memory.layout import Layout, States, states
 from grpo_recipes.memory.moments import (
+    VLLM_LEFT_BYTES,
     Moments,
     cache_bytes,
     generation_bytes,
     moments,
     scoring_bytes,
     vllm_bytes,
-    vllm_left_bytes,
     vllm_needs,
 )
 from grpo_recipes.memory.update import Update
@@ -105,16 +105,16 @@ def _phases(
     """The phases in their order; each has what stays, and what it computes."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
-    around = {"libraries": library_bytes()}
+    around = {"libraries": LIBRARIES}
     if update.device == "cuda":
-        around = {"context": context_bytes(), "communicators": communicator_bytes(layout.processes)}
+        around = {"context": _CONTEXT, "communicators": communicator_bytes(layout.processes)}
     tensor = architecture.vocabulary * architecture.hidden * update.weight_width
     loading = {"largest tensor": tensor}
     if layout.strategy == "ddp" and (sent := broadcast_bytes(held.weights + held.adapter)) > tensor:
         loading = {"broadcast": sent}
     needed = vllm_needs(architecture, update, layout)
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
-    idle = {"vllm": (vllm_left_bytes() if layout.vllm_sleeps else pool) if pool else 0}
+    idle = {"vllm": (VLLM_LEFT_BYTES if layout.vllm_sleeps else pool) if pool else 0}
     always, gathered = stays | trained | around, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout)
@@ -202,26 +202,17 @@ def _updating(computed: Moments, held: States, layout: Layout) -> dict[str, int]
 # What is held beside tensors, in round figures. That of the libraries was measured; what is of GPUs was not.
 
 
-_LIBRARIES = 600 * 2**20
+LIBRARIES = 600 * 2**20
+"""Resident memory of Python with torch, transformers, trl, peft and datasets in a process that trains on the CPU.
+
+Measured as what trainings of 0.4 and 135 million parameters held beside their tensors: 540 to 660 MiB. With them
+the estimate of the larger was 2 % above its peak, alone and in two processes, where freed blocks went back to the
+kernel; glibc's malloc by itself leaves holes beside it."""
 _BROADCAST = 2 * 250 * 2**20
 _CONTEXT = 600 * 2**20
+"""The context of CUDA, kernels of torch and cuBLAS's workspaces: 0.5 to 0.7 GiB on recent GPUs."""
 _COMMUNICATORS = 500 * 2**20
 _SLACK = 0.04
-
-
-def context_bytes() -> int:
-    """The context of CUDA, kernels of torch and cuBLAS's workspaces: 0.5 to 0.7 GiB on recent GPUs."""
-    return _CONTEXT
-
-
-def library_bytes() -> int:
-    """Resident memory of Python with torch, transformers, trl, peft and datasets in a process that trains on the CPU.
-
-    Measured as what trainings of 0.4 and 135 million parameters held beside their tensors: 540 to 660 MiB. With them
-    the estimate of the larger was 2 % above its peak, alone and in two processes, where freed blocks went back to the
-    kernel; glibc's malloc by itself leaves holes beside it.
-    """
-    return _LIBRARIES
 
 
 def broadcast_bytes(weights: int) -> int:

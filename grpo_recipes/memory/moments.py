@@ -3,7 +3,7 @@
 from functools import cache
 from typing import NamedTuple
 
-from grpo_recipes.memory.decoder_layer import hidden_width, layer_held, norm
+from grpo_recipes.memory.decoder_layer import layer_held, norm
 from grpo_recipes.memory.layout import Layout
 from grpo_recipes.memory.output_layer import output_held
 from grpo_recipes.memory.states import (
@@ -162,7 +162,7 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
-    last = tape.tensor(count, hidden_width(update), True)
+    last = tape.tensor(count, update.weight_width, True)
     norm(tape, update, last, architecture.hidden, architecture.style.scales_wide)
     has_input_gradient = update.trains_weights() or update.is_checkpointing
     other = layer_held(architecture, update)
@@ -171,7 +171,7 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
         other=other,
         last_norm=tape.held(),
         layers=architecture.layers,
-        between=count * hidden_width(update),
+        between=count * update.weight_width,
         shared=_shared(architecture, update),
         is_checkpointing=update.is_checkpointing,
     )
@@ -185,8 +185,8 @@ def _shared(architecture: Architecture, update: Update) -> int:
     """
     windows, wide = architecture.windows, architecture.style.rotates_wide
     kinds = 2 if windows is not None and windows.layers < architecture.layers else 1
-    width = {"sdpa": 1 if update.is_padded else 0, "eager": hidden_width(update)}.get(update.attention, 0)
-    row = round(architecture.head_dim * architecture.style.rotated) * (4 if wide else hidden_width(update))
+    width = {"sdpa": 1 if update.is_padded else 0, "eager": update.weight_width}.get(update.attention, 0)
+    row = round(architecture.head_dim * architecture.style.rotated) * (4 if wide else update.weight_width)
     masks = update.batch * update.length**2 * width * (1 if windows is None else 2)
     return masks + 2 * kinds * update.length * row
 
@@ -219,7 +219,8 @@ def _batch(update: Update) -> int:
 
 
 _LOGIT_COPIES = 4
-_GRAPHS = 3 * 2**29
+VLLM_LEFT_BYTES = 3 * 2**29
+"""What a sleeping engine leaves: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
 
 
 def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
@@ -256,8 +257,3 @@ def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> in
     sequences = layout.sequences * layout.vllm_ranks
     cache = cache_bytes(architecture._replace(windows=None), update._replace(weight_width=2), sequences)
     return (2 * architecture.parameters() + cache) // layout.vllm_ranks
-
-
-def vllm_left_bytes() -> int:
-    """What a sleeping engine leaves: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
-    return _GRAPHS

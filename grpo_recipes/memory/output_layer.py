@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from grpo_recipes.memory.decoder_layer import hidden_width
 from grpo_recipes.memory.linear import product
 from grpo_recipes.memory.tape import Tape
 from grpo_recipes.memory.update import Update
@@ -43,7 +42,7 @@ def _fused(architecture: Architecture, update: Update) -> OutputHeld:
     """
     on_gpu = update.device == "cuda"
     scored = update.batch * (update.completion if on_gpu else update.length - 1)
-    hidden, width, wide, words = architecture.hidden, update.width, hidden_width(update), architecture.vocabulary
+    hidden, width, wide, words = architecture.hidden, update.width, update.weight_width, architecture.vocabulary
     rows, columns = min(scored, _TILE_TOKENS), min(words, _TILE_COLUMNS)
     row = _TILE_COLUMNS * width if on_gpu else _touched(columns * width)
     tile = rows * row + (rows * hidden * width if wide != width else 0)
@@ -78,7 +77,7 @@ def _kernel(architecture: Architecture, update: Update) -> OutputHeld:
     """
     tape = Tape()
     rows = update.batch * (update.completion + 1)
-    read = tape.tensor(rows * architecture.hidden, hidden_width(update), True)
+    read = tape.tensor(rows * architecture.hidden, update.weight_width, True)
     logits = product(tape, update, read, architecture.hidden, architecture.vocabulary, update.trains_weights())
     logits = tape.cast(logits, 4) if update.copies_logits else logits
     held = tape.held()
@@ -94,7 +93,7 @@ def _logits(architecture: Architecture, update: Update) -> OutputHeld:
     selective_log_softmax, entropy_from_logits; accelerate 1.10.1, utils/operations.py: convert_outputs_to_fp32.
     """
     tape, words = Tape(), architecture.vocabulary
-    read = tape.tensor(update.batch * (update.completion + 1) * architecture.hidden, hidden_width(update), True)
+    read = tape.tensor(update.batch * (update.completion + 1) * architecture.hidden, update.weight_width, True)
     logits = product(tape, update, read, architecture.hidden, words, update.trains_weights())
     logits = tape.cast(logits, 4) if update.copies_logits else logits
     held, width = tape.held(), logits.width

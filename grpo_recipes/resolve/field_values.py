@@ -11,7 +11,7 @@ from grpo_recipes.facts.source.field import Field, plain_types
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
-from grpo_recipes.rules._shared.context import found_at
+from grpo_recipes.rules._shared.context import found_at, needed
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.schemas.other_names import algorithm_row
 from grpo_recipes.yaml.compose import Source
@@ -136,30 +136,13 @@ def _letters(value: str) -> str:
     return value.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
-PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict, "list": list}
-ARTICLES = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "text",
-    "dict": "a map",
-    "list": "a list",
-}
-
-
-def _accepts(kind: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return kind == "bool"
-    return isinstance(value, PLAIN[kind])  # type: ignore[arg-type]
-
-
 def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | None:
     """A value under `trl:`, `lora` or `quantization` whose type the field's annotation does not have."""
     value, path = setting.value, setting.path or ()
     if value is None or not setting.given:
         return None
-    kinds = plain_types(field.annotation)
-    if kinds is None or any(_accepts(kind, value) for kind in kinds) or (field.allowed and value in field.allowed):
+    kinds, must = plain_types(field.annotation), needed(field.annotation, value)
+    if kinds is None or must is None or (field.allowed and value in field.allowed):
         return None
     right: object = _boolean(value) if "bool" in kinds and path in source.words else None
     if kinds == ["list"] and not isinstance(value, dict):
@@ -168,7 +151,7 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
         source,
         WRONG_FIELD_TYPE,
         path,
-        f"{field.name} is {shown(value)}, but must be {' or '.join(ARTICLES[kind] for kind in kinds)}",
+        f"{field.name} is {shown(value)}, but must be {must}",
         because=(f"it is declared {field.annotation}",),
         patch=(Patch(path, right),) if right is not None else (),
     )

@@ -10,6 +10,7 @@ from math import isfinite
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.rules._shared.context import WORDS as WORDS_OF
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP003"
@@ -22,7 +23,6 @@ FILLED = frozenset(
 )
 WORDS = {"communication_data_type": ("fp16", "bf16", "fp32"), "gradient_allreduce_op": ("mean", "sum")}
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0")
-ARTICLES = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -71,16 +71,16 @@ def _unlike(value: object, kind: list[object] | None) -> str:
         return ""
     name, least, greatest, nullable = kind
     if value is None:
-        return "" if nullable else ARTICLES[str(name)]
+        return "" if nullable else WORDS_OF[str(name)]
     if name == "bool":
-        return "" if value in (True, False) or str(value).lower() in BOOLEANS else ARTICLES["bool"]
+        return "" if value in (True, False) or str(value).lower() in BOOLEANS else WORDS_OF["bool"]
     try:
         number = float(str(int(value) if isinstance(value, bool) else value))
     except ValueError:
-        return ARTICLES[str(name)]
+        return WORDS_OF[str(name)]
     whole = isfinite(number) and number == int(number) and (not isinstance(value, str) or value.strip("+- ").isdigit())
     if name == "int" and not whole:
-        return ARTICLES["int"]
+        return WORDS_OF["int"]
     if isinstance(least, int | float) and number < least:
         return f"{least} or more"
     if isinstance(greatest, int | float) and number > greatest:

@@ -11,20 +11,11 @@ from collections.abc import Iterator, Mapping
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
 from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.contract.tasks import PACKAGE
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import WORDS, Context, needed
 from grpo_recipes.rules._shared.training_rows import makes_rows
 
 ID = "DAT010"
 SECTION = ("dataset", "reasoning_gym")
-# The values that a declared type allows; other types are not checked.
-TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "int": ("a whole number", (int,)),
-    "float": ("a number", (int, float)),
-    "bool": ("true or false", (bool,)),
-    "str": ("text", (str,)),
-    "list": ("a list", (list,)),
-    "tuple": ("a list", (list,)),
-}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -91,17 +82,16 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
             fix = f"{near[0]}: {flow(value)}" if near else f"its keys are {', '.join(known) or 'none'}"
             patch = [Patch(place, remove=True), Patch((*path, "config", near[0]), value)] if near else []
             yield _or_not_checked(context, place, f"{name} of {of} has no key {key}", fix, patch, is_other)
-        elif (wanted := _wrong_type(known[key].type, value)) is not None:
+        elif (wanted := _wanted(known[key].type, value)) is not None:
             fix = f"{key}: {flow(known[key].default)}, the default"
             yield _or_not_checked(context, place, f"{name}: {key} is {flow(value)}, not {wanted}", fix, [], is_other)
 
 
-def _wrong_type(declared: str, value: object) -> str | None:
-    """What a value should be, None if it is right or nothing is known."""
+def _wanted(declared: str, value: object) -> str | None:
+    """What a value should be, None if it is right or nothing is known; a recipe writes a tuple as a list."""
     is_optional = declared.startswith("Optional[")
-    words, types = TYPES.get(declared.removeprefix("Optional[").partition("[")[0].rstrip("]"), ("", ()))
-    is_right = not types or (isinstance(value, types) and (bool in types or not isinstance(value, bool)))
-    return None if is_right or (is_optional and value is None) else words
+    kind = declared.removeprefix("Optional[").partition("[")[0].rstrip("]").replace("tuple", "list")
+    return needed(kind, value) if value is not None else None if is_optional else WORDS.get(kind)
 
 
 def _or_not_checked(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import SaidCode, SaidTool, said_code, said_tools
+from grpo_recipes.rules._shared.said_tools import SaidCode, said_code, said_tools
 from grpo_recipes.user_files.functions.classes import class_of
 from grpo_recipes.user_files.functions.definitions import Definition, definition, module_of
 from grpo_recipes.user_files.functions.documented import documented
@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _of_one(
-    context: Context, section: str, said: SaidTool | SaidCode, kind: str, read: Callable[[str, str], object]
+    context: Context, section: str, said: SaidCode, kind: str, read: Callable[[str, str], object]
 ) -> Iterator[Finding]:
     """read: returns the source's definition of a name, if it is of the kind."""
     mark, key = context.source.mark(said.place), section if section == "tools" else f"{section}.python"

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import SaidTool, called_methods, read_environment, said_tools, told_functions
+from grpo_recipes.rules._shared.said_tools import SaidCode, called_methods, read_environment, said_tools, told_functions
 
 ID = "TOL004"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    seen: dict[str, SaidTool] = {}
+    seen: dict[str, SaidCode] = {}
     for number, tool in enumerate(said_tools(context)):
         if tool.name in seen:
             yield _again(context, number, tool, seen[tool.name])
@@ -45,7 +45,7 @@ def check(context: Context) -> Iterator[Finding]:
                 )
 
 
-def _hidden(context: Context, tools: Mapping[str, SaidTool]) -> Iterator[Finding]:
+def _hidden(context: Context, tools: Mapping[str, SaidCode]) -> Iterator[Finding]:
     """Findings for tools that methods of the environment replace."""
     environment = read_environment(context)
     if environment is None:
@@ -65,7 +65,7 @@ def _hidden(context: Context, tools: Mapping[str, SaidTool]) -> Iterator[Finding
             )
 
 
-def _again(context: Context, number: int, tool: SaidTool, first: SaidTool) -> Finding:
+def _again(context: Context, number: int, tool: SaidCode, first: SaidCode) -> Finding:
     is_same = tool.path == first.path
     return context.finding(
         f"two tools are called {tool.name}",

@@ -1,6 +1,7 @@
 """Accepts a recipe in which every value is plainly right, without Pydantic, whose import is the slowest part.
 
-`format.json` holds the models of this folder as one JSON Schema; `make schemas` generates it. A recipe that fits it
+`format.json` holds the models of this folder as one JSON Schema; `make schemas` generates it, and refuses a keyword of
+JSON Schema that is not read here. A recipe that fits it
 gets the same values as from the models. Anything else goes to the models, which report what is wrong.
 """
 
@@ -13,30 +14,6 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("format.json")
-KEYWORDS = frozenset(
-    (
-        "$ref",
-        "additionalProperties",
-        "anyOf",
-        "const",
-        "default",
-        "enum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "items",
-        "maxItems",
-        "maximum",
-        "minItems",
-        "minLength",
-        "minimum",
-        "pattern",
-        "properties",
-        "required",
-        "type",
-    )
-)
-"""The JSON Schema keywords that this module understands; `make schemas` refuses any other."""
-
 Form = Mapping[str, Any]
 
 

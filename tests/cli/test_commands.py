@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from grpo_recipes.cli.main import COMMANDS, main
 from grpo_recipes.cli.main import grpo_run as command
 from grpo_recipes.contract.plan_sections import Forebear
-from grpo_recipes.facts.experiment_groups import GROUPS
+from grpo_recipes.facts.experiment_groups import groups
 from grpo_recipes.schemas.export import PRINTED, SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_the_schema_files_are_what_the_command_prints(name: str, grpo_run: Calla
 
 def test_the_schema_of_diff_has_every_group_and_the_records_of_earlier_runs() -> None:
     properties = json.loads(schema_text("diff"))["properties"]
-    assert properties["experiment"]["items"]["properties"]["group"]["enum"] == ["", *GROUPS]
+    assert properties["experiment"]["items"]["properties"]["group"]["enum"] == ["", *groups()]
     forebear = TypeAdapter(Forebear).json_schema(mode="serialization")
     assert properties["lineage"]["properties"]["a"]["items"] == forebear
 

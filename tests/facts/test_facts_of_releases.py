@@ -5,7 +5,6 @@ from folding import fold
 
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.facts.released.folded import nearest_release, value_at
-from grpo_recipes.facts.released.logits import releases_with_class
 from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts
 from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
 from grpo_recipes.stack.stack import Stack
@@ -122,11 +121,6 @@ def test_a_model_class_takes_the_keyword_of_its_release(
 ) -> None:
     stack = Stack(None, {"transformers": transformers}, None, None, True, "test")
     assert facts_for(stack).logits_keyword(model_class) == expected
-
-
-def test_a_class_is_known_from_the_release_that_brought_it() -> None:
-    assert releases_with_class("Qwen3ForCausalLM") == ("4.51.0", "5.23.0")
-    assert releases_with_class("RemoteForCausalLM") is None
 
 
 def test_equal_numbers_of_another_type_are_another_value() -> None:

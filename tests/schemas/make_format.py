@@ -6,11 +6,34 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grpo_recipes.schemas.accepted import KEYWORDS, TABLE
+from grpo_recipes.schemas.accepted import TABLE
 from grpo_recipes.schemas.models import section_model, sections
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import must_be_said, written_fields
 
+# What grpo_recipes/schemas/accepted.py reads.
+KEYWORDS = frozenset(
+    (
+        "$ref",
+        "additionalProperties",
+        "anyOf",
+        "const",
+        "default",
+        "enum",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "items",
+        "maxItems",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "properties",
+        "required",
+        "type",
+    )
+)
 SAID_TO_PEOPLE = ("description", "examples", "title")
 
 

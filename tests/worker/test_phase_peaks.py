@@ -12,7 +12,7 @@ import pytest
 from support.work import calls
 from worker_runs import Changes, Trained, events
 
-from grpo_recipes.memory.estimate import library_bytes
+from grpo_recipes.memory.estimate import LIBRARIES
 
 pytestmark = pytest.mark.stack
 MIB = 1 << 20
@@ -51,7 +51,7 @@ def test_what_is_held_in_a_phase_is_the_peak_of_that_phase_alone(
         "score": 200 * MIB,
     }
     held = {phase: one["measured"] / MIB for phase, one in memory.items()}
-    assert held["generate"] == pytest.approx(library_bytes() / MIB, rel=0.35)  # a fork maps fewer pages of files
+    assert held["generate"] == pytest.approx(LIBRARIES / MIB, rel=0.35)  # a fork maps fewer pages of files
     assert all(390 < held["score"] - held[phase] < 600 for phase in PHASES - {"score"}), held
     assert all(line["memory_bytes"] == pytest.approx(memory["score"]["measured"], rel=0.05) for line in steps(run))
     shown = float(run.proofs()["PRF009"]["shown"].split()[3])

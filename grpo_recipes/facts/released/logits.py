@@ -35,12 +35,6 @@ def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
     return read_logits_keyword(PackageSource("transformers", folder), module, model_class)
 
 
-def releases_with_class(model_class: str) -> tuple[str, str] | None:
-    """The first and the last release of transformers that was read and has the class; None for an unknown one."""
-    spans = table(TABLE)["classes"].get(model_class)
-    return (str(spans[0][0]), str(spans[-1][1])) if spans else None
-
-
 def passed_logits_keyword(trl: str) -> str | None:
     """The keyword by which GRPOTrainer of this TRL asks for the last logits, None where it asks for none."""
     return next((row["keyword"] for row in table(PASSED_TABLE)["passed"] if is_within(trl, row["trl"])), None)

@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan_sections import (
     weights_sha256,
 )
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import SaidCode, SaidTool, said_code, said_tools
+from grpo_recipes.rules._shared.said_tools import SaidCode, said_code, said_tools
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
 from grpo_recipes.user_files.digests import READ_FOR_A_PLAN_BYTES, file_content, folder_content
 from grpo_recipes.user_files.functions.documented import documented
@@ -51,7 +51,7 @@ def planned_rollout(context: Context) -> Rollout | None:
     return None if said is None else Rollout(**_pinned(said))
 
 
-def _pinned(said: SaidTool | SaidCode) -> dict[str, Any]:
+def _pinned(said: SaidCode) -> dict[str, Any]:
     """What says of each of them which file it is in, and what is in that."""
     return {
         "name": said.name,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
 from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.source.field import plain_types
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source
@@ -258,9 +259,8 @@ WORDS |= {"dict": "a map", "list": "a list"}
 
 def needed(annotation: str, value: object) -> str | None:
     """What a value must be but is not, in words; None if it is right or the annotation is not a plain type."""
-    kinds = [part.strip().partition("[")[0] for part in annotation.split("|")]
-    kinds = [kind for kind in kinds if kind != "None"]
-    if value is None or not kinds or any(kind not in PLAIN for kind in kinds):
+    kinds = plain_types(annotation)
+    if value is None or kinds is None:
         return None
     if any(isinstance(value, PLAIN[kind]) and (kind == "bool" or not isinstance(value, bool)) for kind in kinds):
         return None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.memory.estimate import TIGHT
-from grpo_recipes.memory.moments import cache_bytes, vllm_left_bytes
+from grpo_recipes.memory.moments import VLLM_LEFT_BYTES, cache_bytes
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, FourBits
 from grpo_recipes.rules._shared.context import Context, has_cut
@@ -122,7 +122,7 @@ def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]
     if needs.layout.generation != "vllm_colocate" or architecture is None or share is None or copy is None:
         return
     one = cache_bytes(architecture._replace(windows=None), needs.update, 1)
-    least = (copy * GIB + vllm_left_bytes() + one) / (needs.gpu_bytes or 1)
+    least = (copy * GIB + VLLM_LEFT_BYTES + one) / (needs.gpu_bytes or 1)
     for hundredths in range(ceil(100 * share) - 1, ceil(100 * least) - 1, -1):
         changed = needs._replace(layout=needs.layout._replace(vllm_share=hundredths / 100))
         if _peak(changed) <= TIGHT:

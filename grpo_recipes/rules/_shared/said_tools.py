@@ -13,23 +13,17 @@ OF_TRL = ("reset", "get_reward")
 """Methods of an environment that TRL calls itself."""
 
 
-class SaidTool(NamedTuple):
-    """One tool. place: its key in the recipe. file: as it is written there, path: absolute. timeout: in seconds."""
-
-    place: Path
-    file: str
-    path: str
-    name: str
-    timeout: float
-
-
 class SaidCode(NamedTuple):
-    """The environment or the rollout. place: its key in the recipe. file: as it is written there, path: absolute."""
+    """A tool, the environment or the rollout. place: its key in the recipe. file: as it is written there.
+
+    path: absolute. timeout: of a tool, in seconds.
+    """
 
     place: Path
     file: str
     path: str
     name: str
+    timeout: float = 0.0
 
 
 def said_code(context: Context, section: str) -> SaidCode | None:
@@ -41,14 +35,14 @@ def said_code(context: Context, section: str) -> SaidCode | None:
     return SaidCode(place, file, os.path.normpath(os.path.join(context.source.directory(place), file)), name)
 
 
-def said_tools(context: Context) -> Iterator[SaidTool]:
+def said_tools(context: Context) -> Iterator[SaidCode]:
     """The tools of the recipe in their order. Raises NotJudged if they are already known to be wrong."""
     tools = context.value("tools")
     for index, tool in enumerate(tools if isinstance(tools, list) else []):
         place: Path = ("tools", index, "python")
         file, _, name = str(tool["python"]).rpartition(":")
         path = os.path.normpath(os.path.join(context.source.directory(place), file))
-        yield SaidTool(place, file, path, name, float(tool["timeout"]))
+        yield SaidCode(place, file, path, name, float(tool["timeout"]))
 
 
 class ToldFunction(NamedTuple):
