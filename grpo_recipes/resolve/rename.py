@@ -6,7 +6,6 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.recipe_phase import written_at
-from grpo_recipes.resolve.unknown_keys.other_names import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import rules
@@ -88,7 +87,7 @@ def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[
     block = settings["trl"]
     for name, value in (block.value if isinstance(block.value, dict) else {}).items():
         path = ("trl", name)
-        owned = generation_kwargs_finding(path, value, facts, source) or owned_key(path, source)
+        owned = owned_key(path, source)
         if owned is not None:
             findings.append(owned)
         elif fields is not None and not _is_of_the_format(name, facts):

@@ -108,14 +108,13 @@ def conflict_findings(stack: Stack) -> list[Finding]:
     """A finding for each declared window that the stack is outside of. What they say to install goes together."""
     conflicts = declared_conflicts(stack)
     alone = {package: _alone(stack, package) for package in _packages(conflicts)}
-    together = {} if any(alone.values()) or not conflicts else _together(stack)
-    return [_conflict(conflict, alone, together) for conflict in conflicts]
+    return [_conflict(conflict, alone) for conflict in conflicts]
 
 
-def _conflict(conflict: Conflict, alone: Mapping[str, str | None], together: Mapping[str, str]) -> Finding:
+def _conflict(conflict: Conflict, alone: Mapping[str, str | None]) -> Finding:
     """An error where pip refuses; a warning for an extra, which pip enforces only where it was asked for.
 
-    alone: the releases of one package that leave no conflict in the stack; together: those of several.
+    alone: the releases of one package that leave no conflict in the stack.
     """
     requirement = conflict.requirement
     where = f", in its extra {requirement.extra}" if requirement.extra else ""
@@ -130,7 +129,7 @@ def _conflict(conflict: Conflict, alone: Mapping[str, str | None], together: Map
             if requirement.extra
             else "pip refuses to install these two together",
         ),
-        fix=either([], ways or ([together] if together else [])) or TESTED,
+        fix=either([], ways) or TESTED,
     )
 
 
@@ -148,28 +147,6 @@ def _fails(stack: Stack) -> bool:
 def _alone(stack: Stack, package: str) -> str | None:
     """The nearest release of a package with which the whole stack goes together, None without one."""
     return next((version for version, other in _nearest_first(stack, package) if _is_whole(other)), None)
-
-
-def _together(stack: Stack) -> Mapping[str, str]:
-    """Releases of several packages with which the stack goes together, {} where none were found.
-
-    Of all releases that one package can change to, first the nearest that leaves the fewest conflicts, and so on.
-    """
-    changes: dict[str, str] = {}
-    while conflicts := declared_conflicts(stack):
-        others = [
-            (len(declared_conflicts(other)), place, package, version, other)
-            for package in _packages(conflicts)
-            if package not in changes
-            for place, (version, other) in enumerate(_nearest_first(stack, package))
-            if not _fails(other)
-        ]
-        least = min(others, key=lambda one: one[:2], default=None)
-        if least is None or least[0] >= len(conflicts):
-            return {}
-        *_, package, version, other = least
-        changes[package], stack = version, other
-    return changes if _is_whole(stack) else {}
 
 
 def _packages(conflicts: Iterable[Conflict]) -> list[str]:

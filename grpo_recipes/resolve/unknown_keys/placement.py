@@ -8,7 +8,6 @@ from grpo_recipes.facts.released.shipped import removal
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DERIVED,
     PROMPTS,
-    generation_kwargs_finding,
     inner_name,
     is_apart,
     named_elsewhere,
@@ -34,8 +33,7 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
     section, name = dotted(path[:-1]), str(path[-1])
     where = f"`{section}`" if section else "a recipe"
     return (
-        generation_kwargs_finding(path, value, facts, source)
-        or named_elsewhere(
+        named_elsewhere(
             path, value, f"{'' if section else 'the top level of '}{where} has no key {name}", UNKNOWN_KEY, source
         )
         or _section_of_another_name(path, value, source)
@@ -80,11 +78,14 @@ def owned_key(path: Path, source: Source) -> Finding | None:
     field = classified_fields().get(str(path[-1]))
     if field is None or not (field.home or field.owner):
         return None
+    # Of generation_kwargs a rule judges each value.
+    same = next((key for key in keys_named(field.name) if field.owner == f"write {key}"), None)
+    field = field._replace(home=field.home or same)
     place = tuple((field.home or "").split("."))
     taken = bool(field.home) and _at(source, place) is not None
     home = f"write it as {field.home}" if field.home else field.owner
     patch: tuple[Patch, ...] = (Patch(path, remove=True),)
-    if field.owner and not taken:
+    if not field.home and field.owner:
         patch = patch if _has_to_go(field.owner) else ()
     return found_at(
         source,
@@ -95,7 +96,7 @@ def owned_key(path: Path, source: Source) -> Finding | None:
         if field.home
         else ("grpo-run sets this field itself",),
         fix=f"remove {field.name}, since {field.home} is written" if taken else home,
-        patch=patch if field.owner or taken else (*patch, Patch(place, _at(source, path))),
+        patch=patch if not field.home or taken else (*patch, Patch(place, _at(source, path))),
     )
 
 
