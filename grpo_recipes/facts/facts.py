@@ -116,13 +116,6 @@ class Facts:
         found = self._removal(owner, name)
         return found if found is not None and self._has_reached(found.package, found.removed_in) else None
 
-    def deprecated(self, owner: str, name: str) -> Removed | None:
-        """What replaces a field that this stack still takes and that is going."""
-        found = self._removal(owner, name)
-        if found is None or found.deprecated_in is None or self.removed(owner, name) is not None:
-            return None
-        return found if self._has_reached(found.package, found.deprecated_in) else None
-
     def _removal(self, owner: str, name: str) -> Removed | None:
         found = removal(owner, name)
         if found is None and owner == "GRPOConfig":

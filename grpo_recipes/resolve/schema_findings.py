@@ -1,12 +1,11 @@
 """Pydantic's errors as findings: one for each place, in the recipe's words."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.findings.wording import entry, flow, nearest_words, shown
-from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_reasons import meanings, meant_number, share_of
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
@@ -33,17 +32,6 @@ EXPECTED = {
     "model_type": "a map",
     "model_attributes_type": "a map",
 }
-# Words that say what a key of a section has to say, by the section.
-SAID_BY_A_WORD: Mapping[str, tuple[str, frozenset[str]]] = {
-    "distributed": ("strategy", frozenset(("single", "ddp", "zero1", "zero2", "zero3", "fsdp2"))),
-    "grpo": ("loss_type", frozenset(("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"))),
-    "launch": ("engine", frozenset(get_args(Asked))),
-    "logging": (
-        "report_to",
-        frozenset(("clearml", "comet_ml", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")),
-    ),
-}
-BITS = {"4bit": "load_in_4bit", "nf4": "load_in_4bit", "8bit": "load_in_8bit", "int8": "load_in_8bit"}
 RANGES = {
     "greater_than": "above {gt}",
     "greater_than_equal": "at least {ge}",
@@ -257,13 +245,8 @@ def _longhand(path: Path, value: object) -> object:
         return None if ".py:" not in value else {"python": value} if len(path) == 2 else [{"python": value}]
     if path in (("model",), ("dataset",)):
         return {"model_name_or_path" if path == ("model",) else "path": value}
-    if path == ("quantization",) and value in BITS:
-        return {BITS[value]: True}
     if path in (("environment",), ("rollout",)):
         return {"python": value} if ".py:" in value else None
-    key, words = SAID_BY_A_WORD.get(dotted(path), ("", frozenset()))
-    if value in words:
-        return {key: [value] if key == "report_to" else value}
     reward = {"python" if ":" in value else "name": value}
     if path == ("rewards",):
         return [reward]

@@ -15,8 +15,7 @@ ID = "RWD012"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         options = reward.get("options")
         said = options.get("answer_in", ANSWER_IN[0]) if isinstance(options, dict) else ANSWER_IN[0]
         if reward.get("name") == "reasoning_gym" and said not in ANSWER_IN:

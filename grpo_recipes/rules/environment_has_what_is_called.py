@@ -47,8 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
                 because=["TRL calls it without arguments, which raises TypeError at the first reward"],
                 fix="def get_reward(self) -> float, which reads the object's state",
             )
-        rewards = context.value("rewards")
-        names = reward_names(rewards) if isinstance(rewards, list) else []
+        names = reward_names(context.items("rewards"))
         if said.name in names:
             yield context.finding(
                 f"a reward of the recipe and get_reward are both called {said.name}",

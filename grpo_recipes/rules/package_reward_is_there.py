@@ -28,8 +28,7 @@ ID = "RWD008"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         python = reward.get("python")
         if python is not None and names_module(str(python)):
             from grpo_recipes.user_files.functions.installed import package_reward

@@ -86,10 +86,9 @@ def reward_function(context: Context, index: int, reward: dict[str, object]) -> 
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
     available = _available(context)
     newer = not_passed(context.stack.version("trl"))
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         name, needed = needed_columns(context, index, reward)
         for keyword in [keyword for keyword in needed if keyword in kept_back()]:
             yield context.finding(

@@ -17,8 +17,7 @@ REVISION = "model_init_kwargs.revision"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         model = reward.get("model")
         if not isinstance(model, str):
             continue

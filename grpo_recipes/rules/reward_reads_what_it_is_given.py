@@ -21,8 +21,7 @@ _LONGEST_CODE = 60
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         if reward.get("python") is not None and (are_messages := is_conversational(context)) is not None:
             yield from _of_one(context, index, reward, are_messages)
 

@@ -22,8 +22,8 @@ COUNTED = ">=1.10.0"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards, trl = context.value("rewards"), context.stack.version("trl")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    trl = context.stack.version("trl")
+    for index, reward in enumerate(context.items("rewards")):
         if reward.get("python") is None or names_module(str(reward["python"])):
             continue
         found = reward_function(context, index, reward)

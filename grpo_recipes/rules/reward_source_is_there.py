@@ -25,8 +25,7 @@ ID = "RWD001"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         path: Path = ("rewards", index)
         sources = [kind for kind in ("name", "python", "model") if reward.get(kind) is not None]
         if len(sources) != 1:

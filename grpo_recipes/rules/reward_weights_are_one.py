@@ -13,8 +13,7 @@ APPLIES_TO = {"trl": "<0.15"}
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+    for index, reward in enumerate(context.items("rewards")):
         if reward["weight"] == 1:
             continue
         yield context.finding(

@@ -15,8 +15,7 @@ ID = "RWD007"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
-    weights = [reward["weight"] for reward in rewards] if isinstance(rewards, list) else []
+    weights = [reward["weight"] for reward in context.items("rewards")]
     if any(weights):
         return
     said, environment = said_code(context, "environment"), read_environment(context)

@@ -22,8 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not makes_rows(context):
         return
     name, config = context.value(f"{'.'.join(SECTION)}.name"), context.mapping(f"{'.'.join(SECTION)}.config")
-    several = context.value(f"{'.'.join(SECTION)}.tasks")
-    listed = several if isinstance(several, list) else []
+    listed = context.items(f"{'.'.join(SECTION)}.tasks")
     if (name is None) == (not listed):
         message = "both name and tasks" if listed else "neither name nor tasks"
         yield _finding(context, SECTION, f"dataset.reasoning_gym has {message}", "it takes one task, or a list", None)

@@ -132,15 +132,6 @@ def test_a_removed_field_names_the_release_and_what_to_write(
     assert found is None or found.instead
 
 
-def test_a_deprecated_field_names_what_replaces_it(declare: Declare) -> None:
-    facts = facts_for(declare(trl="1.16.0", transformers="5.22.0"))
-    found = facts.deprecated("GRPOConfig", "vllm_importance_sampling_cap")
-    assert found is not None
-    assert found.renamed_to == "vllm_importance_sampling_clip_max"
-    assert facts.deprecated("GRPOConfig", "gradient_checkpointing") is None
-    assert facts.deprecated("GRPOConfig", "max_prompt_length") is None
-
-
 def test_the_reviewed_removals_agree_with_the_shipped_facts(declare: Declare) -> None:
     facts = facts_for(declare(trl="1.16.0", transformers="5.23.0"))
     fields = facts.fields("GRPOConfig")

@@ -6,8 +6,8 @@ from random_recipes import Values
 
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.resolve.field_values import PLAIN
 from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.rules._shared.context import PLAIN
 
 
 def _is_of_type(value: object, annotation: str) -> bool:

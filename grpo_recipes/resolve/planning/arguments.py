@@ -42,7 +42,7 @@ def _owned(context: Context, passed: dict[str, object]) -> dict[str, object]:
     fields = context.facts.fields("GRPOConfig")
     owned: dict[str, object] = {
         "use_cpu": context.value("world.device") == "cpu",
-        "reward_weights": [float(reward["weight"]) for reward in _rewards(context)],
+        "reward_weights": [float(reward["weight"]) for reward in context.items("rewards")],
         "eval_strategy": "no",
         "save_strategy": "steps" if context.whole("GRPOConfig.save_steps") else "no",
         "disable_tqdm": True,
@@ -51,11 +51,6 @@ def _owned(context: Context, passed: dict[str, object]) -> dict[str, object]:
     if passed.get("run_name") is None:
         owned["run_name"] = context.text("name")
     return {name: value for name, value in owned.items() if fields is None or name in fields}
-
-
-def _rewards(context: Context) -> list[dict[str, float]]:
-    rewards = context.value("rewards")
-    return rewards if isinstance(rewards, list) else []
 
 
 def arguments(context: Context, keys: Mapping[str, Passed]) -> Arguments:
@@ -114,8 +109,8 @@ def expect(context: Context, passed: dict[str, object], trainable_parameters: in
         arguments=compared,
         weights_dtype=weights_dtype(context),
         adapter_dtype=adapter_dtype(context),
-        stop=tuple(str(text) for text in _listed(context.value("generation.stop"))),
-        stop_token_ids=tuple(int(str(token)) for token in _listed(context.value("generation.stop_token_ids"))),
+        stop=tuple(str(text) for text in context.items("generation.stop")),
+        stop_token_ids=tuple(int(str(token)) for token in context.items("generation.stop_token_ids")),
     )
 
 
@@ -123,10 +118,6 @@ def weights_dtype(context: Context) -> str | None:
     """The dtype of the model's own weights, None where the recipe leaves it to the model (auto)."""
     weights = context.value("model_init_kwargs.dtype")
     return None if weights == "auto" else str(weights or "float32")
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 # Phase 6: how vLLM generates, for the plan.

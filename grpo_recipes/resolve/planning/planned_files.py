@@ -129,8 +129,7 @@ def _prompt(context: Context) -> str | None:
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:
     """The rewards, each with a name of its own."""
-    value = context.value("rewards")
-    rewards = value if isinstance(value, list) else []
+    rewards = context.items("rewards")
     named = zip(reward_names(rewards), rewards, strict=True)
     return tuple(_reward(context, index, name, reward) for index, (name, reward) in enumerate(named))
 

@@ -105,12 +105,6 @@ def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, .
     return because, fix, tuple(patch)
 
 
-def inner_name(section: str, key: object) -> str:
-    """The name in a section of the format for another program's key in it."""
-    home = home_of(section, str(key)) or ""
-    return home.removeprefix(f"{section}.") if home.startswith(f"{section}.") else str(key)
-
-
 def names_it_too(patches: Sequence[Patch]) -> bool:
     """Whether patches move another program's key or section to the one of the format that means the same."""
     removed = [patch.path for patch in patches if patch.remove]

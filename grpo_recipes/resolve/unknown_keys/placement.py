@@ -1,21 +1,20 @@
 """Unknown keys: the nearest known one, and where it belongs."""
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
-from grpo_recipes.contract.findings.wording import flow, nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.shipped import removal
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DERIVED,
     PROMPTS,
-    inner_name,
     is_apart,
     named_elsewhere,
     not_meant,
 )
 from grpo_recipes.resolve.unknown_keys.other_names import written as _at
 from grpo_recipes.rules._shared.context import found_at
-from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recipe_keys, section_keys
+from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
@@ -24,7 +23,6 @@ UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"
 OWNED_KEY = "FCT003"
 
-_LONGEST_SECTION = 80
 OPEN_SECTIONS = {"trl": "GRPOConfig", "lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
 
@@ -56,21 +54,7 @@ def _section_of_another_name(path: Path, value: object, source: Source) -> Findi
     section = other_names()["sections"].get(str(path[0])) if len(path) == 1 and isinstance(value, dict) else None
     if section is None:
         return None
-    found = _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
-    return found._replace(fix=f"{found.fix}{_inside(section, value)}") if found.patch else found
-
-
-def _inside(section: str, value: object) -> str:
-    """What the section holds then, its keys by their names in the format; the fixes rename them one by one.
-
-    "" where it holds nothing, one thing twice, or more than a line shows.
-    """
-    if not isinstance(value, dict):
-        return ""
-    renamed = {inner_name(section, key): one for key, one in value.items()}
-    text = flow(renamed)
-    is_shown = value and len(renamed) == len(value) and len(text) <= _LONGEST_SECTION and text.isprintable()
-    return f": {text}" if is_shown else ""
+    return _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
 
 
 def owned_key(path: Path, source: Source) -> Finding | None:
@@ -233,14 +217,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
             fix=f"write it as {close[0]}",
             patch=(Patch(path, remove=True), Patch(right, value)),
         )
-    everywhere = {key.rpartition(".")[2]: key for key in reversed(recipe_keys())}
-    everywhere.update({f.name: f.home or f"trl.{f.name}" for f in classified_fields().values() if not f.owner})
-    if not isinstance(value, dict):
-        del everywhere["trl"]  # a word is no block of fields
-    close = nearest_words(name, list(everywhere), cutoff=0.8)
-    if not close or everywhere[close[0]].startswith(OF_ITEMS) or is_of_an_item(path, close[0]):
-        return None
-    return _move(path, everywhere[close[0]], value, f"{where} has no key {name}", source)
+    return None
 
 
 def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
 from grpo_recipes.contract.findings.wording import entry, flow
@@ -69,6 +69,11 @@ class Context(NamedTuple):
         """The map at a key, empty if it has none."""
         value = self.value(key)
         return value if isinstance(value, dict) else {}
+
+    def items(self, key: str) -> list[Any]:
+        """The list at a key, empty if it has none."""
+        value = self.value(key)
+        return value if isinstance(value, list) else []
 
     def given(self, key: str) -> bool:
         """Whether the user wrote this value. Raises KeyError for a key that nothing ever sets."""

@@ -37,8 +37,7 @@ def said_code(context: Context, section: str) -> SaidCode | None:
 
 def said_tools(context: Context) -> Iterator[SaidCode]:
     """The tools of the recipe in their order. Raises NotJudged if they are already known to be wrong."""
-    tools = context.value("tools")
-    for index, tool in enumerate(tools if isinstance(tools, list) else []):
+    for index, tool in enumerate(context.items("tools")):
         place: Path = ("tools", index, "python")
         file, _, name = str(tool["python"]).rpartition(":")
         path = os.path.normpath(os.path.join(context.source.directory(place), file))

@@ -35,13 +35,13 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
         yield "bitsandbytes", "quantization", "`quantization` needs it", "quantization"
     if str(context.value("distributed.strategy")).startswith("zero"):
         yield "deepspeed", "distributed.strategy", "the ZeRO strategies need it", "deepspeed"
-    rewards = context.value("rewards")
-    for reward in rewards if isinstance(rewards, list) else []:
+    rewards = context.items("rewards")
+    for reward in rewards:
         if reward.get("name") == "accuracy" or reward.get("python") in WITH_MATH_VERIFY:
             name = str(reward.get("name") or reward["python"])
             yield "math-verify", "rewards", f"the reward {name} compares with it", "train"
             break
-    is_scored = any(reward.get("name") == "reasoning_gym" for reward in (rewards if isinstance(rewards, list) else []))
+    is_scored = any(reward.get("name") == "reasoning_gym" for reward in rewards)
     if is_scored or makes_rows(context):
         key = "rewards" if is_scored else "dataset"
         yield PACKAGE, key, "its tasks make the rows and score the answers", PACKAGE
