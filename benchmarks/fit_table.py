@@ -13,8 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from grpo_recipes.memory.estimate import MemoryEstimate  # noqa: E402
-from grpo_recipes.memory.needs import MemoryNeeds  # noqa: E402
+from grpo_recipes.memory.estimate import MemoryEstimate, MemoryNeeds  # noqa: E402
 from grpo_recipes.resolve.resolve import Resolution, resolve  # noqa: E402
 from grpo_recipes.rules import memory_is_enough  # noqa: E402
 from grpo_recipes.rules._shared.memory_needs import memory_needs  # noqa: E402

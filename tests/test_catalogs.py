@@ -34,7 +34,6 @@ NO_SECTION = {
     "models",
     "other_names",
     "section",
-    "validated",
 }
 # Faults of the looking itself, without which nothing can be checked.
 CHECKS_OF_LOOKING = {"rows_can_be_used", "tokenizer_loads"}

@@ -4,8 +4,8 @@ import json
 
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.field_help import field_help
 from grpo_recipes.facts.released.history import Span, absent_after, absent_before, history
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.resolve import rename
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
@@ -78,7 +78,7 @@ def field_page(name: str, facts: Facts) -> str | None:
     field = classified_fields().get(name)
     if field is None:
         return None
-    lines = [f"trl.{name}", "", *([field_help()[name]] if name in field_help() else [])]
+    lines = [f"trl.{name}", "", *([table("field_help")[name]] if name in table("field_help") else [])]
     if field.owner:
         lines.append(f"not set in a recipe: {field.owner}")
     elif field.has_value:

@@ -24,7 +24,7 @@ from grpo_recipes.stack.stack import Stack, installed_packages
 
 if TYPE_CHECKING:
     from grpo_recipes.facts.source.cache import Read
-    from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
+    from grpo_recipes.facts.source.package_facts import LogitsKeyword
 
 ReleaseStatus = Literal["known", "released", "newer", "never", "unknown"]
 Origin = Literal["installed", "released", "near"]

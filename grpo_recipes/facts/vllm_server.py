@@ -15,7 +15,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.shipped import same_version, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.field import Field
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import package_folder
 
 
 class ServerProgram(NamedTuple):

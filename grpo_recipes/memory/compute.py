@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple, cast
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.memory.estimate import MemoryNeeds
 from grpo_recipes.memory.layout import Layout
-from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Update
 from grpo_recipes.user_files.architecture import Architecture, read_architecture
 

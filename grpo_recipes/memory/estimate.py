@@ -236,3 +236,17 @@ def slack_bytes(computed: int) -> int:
     request and keeps the rest.
     """
     return round(_SLACK * computed)
+
+
+class MemoryNeeds(NamedTuple):
+    """What the memory of a run depends on. gpu_bytes: of its smallest GPU. assumed: what the recipe does not say."""
+
+    config: Mapping[str, object] | None
+    update: Update
+    layout: Layout
+    gpu_bytes: int | None
+    assumed: tuple[str, ...]
+
+    def estimate(self) -> MemoryEstimate:
+        """What each GPU holds, phase by phase."""
+        return estimate(self.config, self.update, self.layout, self.gpu_bytes)

@@ -4,15 +4,15 @@ from functools import cache
 from typing import NamedTuple
 
 from grpo_recipes.memory.decoder_layer import layer_held, norm
-from grpo_recipes.memory.layout import Layout
-from grpo_recipes.memory.output_layer import output_held
-from grpo_recipes.memory.states import (
+from grpo_recipes.memory.layout import (
+    Layout,
     optimizer_bytes,
     optimizer_step_bytes,
     trained_parameters,
     trained_width,
     weight_bytes,
 )
+from grpo_recipes.memory.output_layer import output_held
 from grpo_recipes.memory.tape import Held, Tape
 from grpo_recipes.memory.update import Update
 from grpo_recipes.user_files.architecture import Architecture

@@ -101,7 +101,7 @@ def _looked_at(values: dict[str, object]) -> SectionValues | Sequence[Mapping[st
     plain = accepted(values)
     if plain is not None:
         return plain
-    from grpo_recipes.schemas.validated import validated  # Pydantic costs more than all else that a check does
+    from grpo_recipes.schemas.models import validated  # Pydantic costs more than all else that a check does
 
     return validated(values)
 

@@ -21,7 +21,7 @@ from grpo_recipes.rules.vllms_share_holds_the_model import check as share_is_wro
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes
 
 if TYPE_CHECKING:
-    from grpo_recipes.memory.needs import MemoryNeeds
+    from grpo_recipes.memory.estimate import MemoryNeeds
 
 ID = "MEM001"
 MODEL = "model.model_name_or_path"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields
-from grpo_recipes.facts.field_help import field_help
 from grpo_recipes.facts.released.history import SOURCES, Span, absent_after, absent_before, history
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.source.field import plain_types
@@ -77,7 +76,7 @@ def _annotations(name: str) -> Iterator[str]:
 
 def _description(field: ClassifiedField) -> str:
     spans = history("GRPOConfig", field.name)
-    parts = [field_help().get(field.name, "")]
+    parts = [table("field_help").get(field.name, "")]
     parts += [f"Matters only when {name} {operator} {json.dumps(value)}." for name, operator, value in field.when]
     if spans and (missing := _missing(spans)):
         parts.append(missing)

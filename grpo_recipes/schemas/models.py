@@ -1,13 +1,14 @@
 """The models of the format's sections, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from grpo_recipes.schemas.accepted import SectionValues
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import written_fields
+from grpo_recipes.schemas.section import written_fields, written_value
 
 
 def section_model(annotation: object) -> type[BaseModel] | None:
@@ -33,3 +34,28 @@ def sections() -> Mapping[str, type[BaseModel]]:
         below = {name: section_model(field.annotation) for name, field in written_fields(model).items() if section}
         found |= {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}
     return found
+
+
+def validated(values: Mapping[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
+    """The values of all keys, or Pydantic's errors."""
+    try:
+        return section_values(Recipe.model_validate(values))
+    except ValidationError as error:
+        details: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
+        return details
+
+
+def section_values(section: BaseModel) -> SectionValues:
+    """The values of a section and of those below it; an item of a list is a plain dict."""
+    keys = (*written_fields(type(section)), *(section.model_extra or ()))
+    return SectionValues({key: _values(written_value(section, key)) for key in keys})
+
+
+def _values(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return section_values(value)
+    return [_item(item) for item in value] if isinstance(value, list) else value
+
+
+def _item(value: object) -> object:
+    return dict(section_values(value)) if isinstance(value, BaseModel) else value

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import package_folder
 
 TELLING = ("warn", "warning", "warning_once", "warning_advice", "warn_once", "error", "exception", "critical")
 TELLERS = ("warnings", "logger", "logging")

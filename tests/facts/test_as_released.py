@@ -9,8 +9,7 @@ from grpo_recipes.facts.released.as_released import TABLE, as_released
 from grpo_recipes.facts.released.shipped import releases_with_facts, table
 from grpo_recipes.facts.source import read_package as reader
 from grpo_recipes.facts.source.cache import installed_facts
-from grpo_recipes.facts.source.package_facts import MODULES, package_to_json_value
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import MODULES, package_folder, package_to_json_value
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_package import read_package
 from grpo_recipes.stack.stack import installed_packages

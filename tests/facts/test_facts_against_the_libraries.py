@@ -16,8 +16,7 @@ from grpo_recipes.facts.released.logits import installed_logits_keyword, shipped
 from grpo_recipes.facts.released.requirements import requirements
 from grpo_recipes.facts.released.shipped import facts_of_release
 from grpo_recipes.facts.source.field import UNKNOWN
-from grpo_recipes.facts.source.package_facts import METHODS, MODULES, package_to_json_value
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import METHODS, MODULES, package_folder, package_to_json_value
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_package import read_package
 from grpo_recipes.stack.probe import probe

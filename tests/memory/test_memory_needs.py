@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.memory.estimate import estimate
-from grpo_recipes.memory.needs import MemoryNeeds
+from grpo_recipes.memory.estimate import MemoryNeeds, estimate
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target

@@ -18,7 +18,7 @@ def _is_of_type(value: object, annotation: str) -> bool:
     plain = [PLAIN[kind] for kind in kinds if kind in PLAIN]
     if any(kind not in PLAIN and kind != "None" for kind in kinds):
         return True
-    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain)
+    return any(isinstance(value, kind) and (bool in kind or not isinstance(value, bool)) for kind in plain)
 
 
 def strange_arguments(plan: Plan, facts: Facts) -> list[str]:

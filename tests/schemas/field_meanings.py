@@ -7,8 +7,7 @@ from pathlib import Path
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.released.shipped import DATA
-from grpo_recipes.facts.source.package_facts import MODULES
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import MODULES, package_folder
 from grpo_recipes.facts.source.package_source import PackageSource
 
 TABLE = DATA / "field_help.json"

@@ -13,10 +13,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from grpo_recipes.schemas.accepted import TABLE, SectionValues, accepted
 from grpo_recipes.schemas.keys import recipe_keys, section_keys
-from grpo_recipes.schemas.models import sections
+from grpo_recipes.schemas.models import sections, validated
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import Section, written_fields
-from grpo_recipes.schemas.validated import validated
 from grpo_recipes.yaml.compose import compose
 
 ROOT = Path(__file__).parents[2]

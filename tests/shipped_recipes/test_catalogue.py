@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from kept_recipes import ROOT
 
-from grpo_recipes.memory.needs import MemoryNeeds
+from grpo_recipes.memory.estimate import MemoryNeeds
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target

@@ -13,7 +13,7 @@ import yaml
 from kept_recipes import FOLDER, FORMAT, ROOT, defaults, experiment, laid_out, shipped, target
 
 from grpo_recipes.compare.differences import differences
-from grpo_recipes.memory.needs import MemoryNeeds
+from grpo_recipes.memory.estimate import MemoryNeeds
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target

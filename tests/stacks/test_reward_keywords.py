@@ -6,7 +6,7 @@ import pytest
 from environments import ENVIRONMENTS, STACKS
 
 from grpo_recipes.facts.accepted_keys import not_passed
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import package_folder
 
 pytestmark = pytest.mark.stacks
 

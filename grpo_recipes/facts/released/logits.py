@@ -7,8 +7,7 @@ from typing import Any
 from grpo_recipes.facts.released.folded import nearest_release, value_at
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
-from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_facts import LogitsKeyword, package_folder
 
 TABLE = "logits_keyword"
 PASSED_TABLE = "passed_logits_keyword"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from grpo_recipes.facts.source.package_facts import (
     MODULES,
     PackageFacts,
+    package_folder,
     package_from_json_value,
     package_to_json_value,
 )
-from grpo_recipes.facts.source.package_folder import package_folder
 
 _LARGEST_FILE_BYTES = 4_194_304
 

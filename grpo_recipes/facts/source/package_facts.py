@@ -1,6 +1,8 @@
 """What one release of one package says about the classes that grpo-run fills."""
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from grpo_recipes.facts.source.field import Field, from_json_value, to_json_value
@@ -68,3 +70,37 @@ def package_from_json_value(value: Mapping[str, object]) -> PackageFacts:
             for owner, one in owners.items()
         },
     )
+
+
+NEW, OLD = "logits_to_keep", "num_logits_to_keep"
+
+
+class LogitsKeyword(NamedTuple):
+    """How a model class can be asked for the logits of the last positions alone.
+
+    name: the keyword that forward declares, None when it has none. translated: a decorator still turns
+    num_logits_to_keep into logits_to_keep. swallows: forward takes any keyword, so that a wrong name is ignored
+    in silence instead of being a TypeError.
+    """
+
+    name: str | None
+    translated: bool
+    swallows: bool
+
+    def takes(self, word: str) -> bool:
+        """Whether forward builds the last logits alone when asked by this word."""
+        return word == self.name or (self.translated and word == OLD)
+
+
+def package_folder(package: str) -> Path | None:
+    """The folder of an installed top-level package, None when there is none; nothing is imported."""
+    # importlib.util.find_spec would answer for a module of this process that may come from elsewhere.
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(package, None)
+        except (ImportError, ValueError, AttributeError):
+            continue
+        if spec is not None:
+            is_package = spec.origin is not None and spec.origin.endswith("__init__.py")
+            return Path(spec.origin).parent if spec.origin is not None and is_package else None
+    return None

@@ -2,7 +2,7 @@
 
 import ast
 
-from grpo_recipes.facts.source.logits_keyword import NEW, OLD, LogitsKeyword
+from grpo_recipes.facts.source.package_facts import NEW, OLD, LogitsKeyword
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read import find_method
 

@@ -6,8 +6,8 @@ from typing import NamedTuple, cast
 
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.memory.estimate import MemoryNeeds
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
-from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
