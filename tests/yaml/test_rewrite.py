@@ -108,8 +108,8 @@ MOVES = [
     pytest.param(
         "# why\nlr: '1'   # slow\nt: {s: null,   # one\n    'u': 2}   # two\n",
         moved("lr", "t.lr", "1"),
-        "# why\n# slow\nt: {s: null,   # one\n    'u': 2, lr: '1'}   # two\n",
-        id="into braces of two lines; what begins the file stays",
+        None,
+        id="a comment does not go into braces of two lines",
     ),
     pytest.param(
         "x: 1\r\nt: {lr: 1e-5, s: ~}\r\n",
@@ -132,8 +132,8 @@ MOVES = [
     pytest.param(
         "{\n  'a': 1,   # one\n  # why\n  'lr': 2,   # two\n  't': {}\n}\n",
         moved("lr", "t.lr", 2),
-        "{\n  'a': 1,   # one\n  # why\n  # two\n  't': {lr: 2}\n}\n",
-        id="a recipe like JSON",
+        None,
+        id="nor in a recipe like JSON",
     ),
     pytest.param(
         "r:\n  name: a   # one\n  weight: 2\nb: 1\n",
@@ -185,14 +185,14 @@ MOVES = [
     pytest.param(
         "a:\n  # why\n  x: 1  # mine\nb: {  # kept\n}\n",
         moved("a.x", "b.y", 1),
-        "a: {}\n# why\n# mine\nb: {  # kept\ny: 1}\n",
-        id="into braces that hold a comment alone",
+        None,
+        id="nor into braces that hold a comment alone",
     ),
     pytest.param(
         "a:\n  x: 1  # mine\nb: {\n  # kept\n  }  # too\n",
         moved("a.x", "b.y", 1),
-        "a: {}\n# mine\nb: {\n  # kept\n  y: 1}  # too\n",
-        id="into braces with a comment on its own line",
+        None,
+        id="nor into braces with a comment on its own line",
     ),
     pytest.param(
         "a:\n  x: |\n    u\n    v # no\nb: {  # kept\n}\n",

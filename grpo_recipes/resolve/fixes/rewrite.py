@@ -206,8 +206,10 @@ def _inserted(text: str, path: Path, body: str, above: list[str], value: object 
         raise NotRewritten("only a map takes a key")
     found = re.search(BREAK, text)
     line_break, names = found[0] if found else "\n", [str(part) for part in path[depth:]]
+    if node.flow_style and (above or "#" in body):
+        raise NotRewritten("a comment would be lost")
     if node.flow_style:
-        return _inserted_in_flow(text, node, names, body, above, value, line_break)
+        return _inserted_in_flow(text, node, names, body, value, line_break)
     key, last = node.value[-1]
     column = key.start_mark.column
     entry = KeyEntry(node, key, last, 0, True, key.start_mark.index, end_of(text, last))
@@ -236,49 +238,21 @@ def _with_lines(text: str, place: int, column: int, names: list[str], body: str,
     return text[:place] + (line_break + new if is_open else new + line_break) + text[place:]
 
 
-def _inserted_in_flow(
-    text: str, node: Node, names: list[str], body: str, above: list[str], value: object, line_break: str
-) -> str:
-    """The text with an entry in a map of braces; its comments stand above the line on which the map begins."""
-    first, *tail = re.split(BREAK, body)
-    said, _, remark = first.partition(" #")
-    if tail or (remark and not _is_said(said, value)):
-        tail = [line.strip() for line in tail]
-        if all(line.startswith("#") for line in tail) and _is_said(said, value):
-            above = [*above, *([f"#{remark}"] if remark else []), *tail]
-        elif "#" in body:
-            raise NotRewritten("a comment would be lost")
-        else:
-            said = f": {_written(value)}"
-    elif remark:
-        above = [*above, f"#{remark}"]
-    new = "".join(f"{name}: {{" for name in names[:-1]) + names[-1] + said.rstrip() + "}" * (len(names) - 1)
-    start, end = node.start_mark.index, node.end_mark.index - 1
+def _inserted_in_flow(text: str, node: Node, names: list[str], body: str, value: object, line_break: str) -> str:
+    """The text with an entry in a map of braces, in one line."""
+    said = f": {_written(value)}" if re.search(BREAK, body) else body.rstrip()
+    new = "".join(f"{name}: {{" for name in names[:-1]) + names[-1] + said + "}" * (len(names) - 1)
+    end: int = node.end_mark.index - 1
     if not node.value:
-        result = text[:end] + new + text[end:]
-    else:
-        key, last = node.value[-1]
-        place = end_of(text, last)
-        comma = re.compile(r"[ \t]*,").match(text, place)
-        lines = own_lines(text, KeyEntry(node, key, last, 0, True, key.start_mark.index, place))
-        if lines is not None:
-            row = " " * key.start_mark.column + new + ("," if comma else "") + line_break
-            result = text[:place] + ("" if comma else ",") + text[place : lines.end] + row + text[lines.end :]
-        else:
-            result = f"{text[:place]}, {new}{text[place:]}"
-    line = line_start(text, start)
-    indent = re.compile(r" *").match(text, line)
-    rows = "".join(f"{indent[0] if indent else ''}{comment}{line_break}" for comment in above)
-    return result[:line] + rows + result[line:]
-
-
-def _is_said(said: str, value: object) -> bool:
-    """Whether a text from the colon on is a value's, and not cut at a # within quotes."""
-    try:
-        document = load_text(f"key{said}\n", "")[0]
-    except yaml.YAMLError:
-        return False
-    return document is not None and document.values == {"key": value}
+        return text[:end] + new + text[end:]
+    key, last = node.value[-1]
+    place = end_of(text, last)
+    comma = re.compile(r"[ \t]*,").match(text, place)
+    lines = own_lines(text, KeyEntry(node, key, last, 0, True, key.start_mark.index, place))
+    if lines is None:
+        return f"{text[:place]}, {new}{text[place:]}"
+    row: str = " " * key.start_mark.column + new + ("," if comma else "") + line_break
+    return text[:place] + ("" if comma else ",") + text[place : lines.end] + row + text[lines.end :]
 
 
 def _written(value: object) -> str:

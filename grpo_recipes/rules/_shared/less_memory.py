@@ -57,7 +57,6 @@ def less_memory(
         *_with_a_lower_share(needs, vllms_copy),
         *_alone(context, needs, is_same),
         *_together(context, needs, is_same),
-        *_unmeasured(needs),
     ] or [*_other_gpus(context, needs, is_same)]
     return [*ways, *_other_experiments(context, needs, is_same)][:MOST_WAYS]
 
@@ -106,13 +105,8 @@ def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
         return
     held = float(share) if isinstance(share, int | float) else None
     changed = needs._replace(layout=needs.layout._replace(generation="vllm_colocate", vllm_share=held))
-    written = context.source.values.get("training")
-    is_free = not isinstance(written, Mapping) or written.get(SIZE[-1], "auto") == "auto"
-    smallest = _smallest(context, changed) if is_free else None
     if _peak(changed) <= TIGHT:
         yield Way(f"vllm installed, which generation.use_vllm: auto then generates with ({_shown(changed)})", ())
-    elif smallest is not None and _peak(_cut_to(smallest)(changed)) <= TIGHT:
-        yield Way("vllm installed, which generation.use_vllm: auto then generates with, in a smaller micro-batch", ())
 
 
 def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]:
@@ -149,13 +143,6 @@ def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[W
     if len(last) > 1 and not is_alone and _peak(changed) <= TIGHT:
         text = " with ".join(step.text for step in last.values())
         yield Way(f"{text} ({_shown(changed)})", tuple(step.patch for step in last.values()))
-
-
-def _unmeasured(needs: MemoryNeeds) -> Iterator[Way]:
-    """A way to train the same without held-out evaluation. No patch, since only the user can give that up."""
-    changed = needs._replace(layout=needs.layout._replace(evaluates=False))
-    if needs.layout.evaluates and _peak(changed) <= TIGHT:
-        yield Way(f"evaluation: null ({_shown(changed)}, no held-out rows are answered)", ())
 
 
 def _least(context: Context, needs: MemoryNeeds, is_same: bool) -> MemoryNeeds:
