@@ -49,8 +49,8 @@ def _finding(
         said,
         KEY,
         because=[because],
-        fix=f"remove {'.'.join(map(str, path))}" if instead is None else f"{path[-1]}: {str(instead).lower()}",
-        patch=[Patch(where, remove=True) if instead is None else Patch(where, instead)],
+        fix=f"remove {'.'.join(map(str, path))}" if instead is None else None,
+        patch=[Patch(where, instead, remove=instead is None)],
         severity=severity,
     )
 

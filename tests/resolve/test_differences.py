@@ -11,7 +11,7 @@ from small_recipe import STACK, resolved
 from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.facts.experiment_groups import group_of
+from grpo_recipes.facts.experiment_groups import group_of, groups
 from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.schemas.models import sections
@@ -107,8 +107,8 @@ def test_the_groups_come_in_their_order(tmp_path: Path) -> None:
         "generation: {temperature: 0.5}\nrewards: {extend: [{name: tag_format, options: {tags: [a]}}]}\n"
         "dataset: {split: test}\ngrpo: {beta: 0.1}",
     )
-    groups = [one.group for one in differences(plan(tmp_path), other).experiment]
-    assert list(dict.fromkeys(groups)) == [group for group in groups() if group != "other"]
+    found = [one.group for one in differences(plan(tmp_path), other).experiment]
+    assert list(dict.fromkeys(found)) == [group for group in groups() if group != "other"]
 
 
 def test_every_value_of_an_experiment_belongs_to_a_group() -> None:
