@@ -171,12 +171,11 @@ def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping
     choices = expected.split(", ")
     value = literal["input"]
     if path[-1:] == ("recipe",):
-        return Finding(
+        return found_at(
+            source,
             NOT_ONE_OF,
-            "error",
+            path,
             f"recipe format {shown(value)} is not known",
-            "recipe",
-            source.mark(path),
             because=(f"grpo-run {__version__} reads format {FORMAT}",),
             fix=f"recipe: {FORMAT}",
         )
@@ -219,12 +218,11 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
     elif isinstance(value, float) and right is not None:
         because = ("a number with a decimal point is never taken for a whole one",)
     text = f'"{right}"' if isinstance(right, str) else unclear if right is None else flow(right)
-    return Finding(
+    return found_at(
+        source,
         WRONG_TYPE,
-        "error",
+        path,
         f"{dotted(path) or 'the recipe'} is {shown(value)}, but must be {' or '.join(expected) or group[0]['msg']}",
-        dotted(path),
-        mark,
         because=because,
         fix=entry(path, text) if text and path else None,
         patch=(Patch(path, right),) if right is not None else (),

@@ -203,32 +203,20 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     field = classified_fields().get(close[0]) if close and section == "trl" else None
     if field is not None and field.home:
         return _move(path, field.home, value, f"{where} has no key {name}", source)
-    if close:
-        right = (*path[:-1], close[0])
-        over = source.won_over(path, right)
-        if _at(source, right) is not None and not over:
-            return _two_of_one(path, right, where, source)
-        return found_at(
-            source,
-            UNKNOWN_KEY,
-            path,
-            f"{where} has no key {name}",
-            because=(f"the nearest key it has is {close[0]}", *([over] if over else [])),
-            fix=f"write it as {close[0]}",
-            patch=(Patch(path, remove=True), Patch(right, value)),
-        )
-    return None
-
-
-def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
-    """The finding for a key that is nearly the name of another one, which is written too."""
+    if not close:
+        return None
+    right = (*path[:-1], close[0])
+    over = source.won_over(path, right)
+    is_taken = _at(source, right) is not None and not over
+    nearest = f"the nearest key it has is {close[0]}" + (", which is written too" if is_taken else "")
     return found_at(
         source,
         UNKNOWN_KEY,
         path,
-        f"{where} has no key {path[-1]}",
-        because=(f"the nearest key it has is {right[-1]}, which is written too",),
-        fix=f"keep one of the two, as {right[-1]}",
+        f"{where} has no key {name}",
+        because=(nearest, *([over] if over else [])),
+        fix=f"keep one of the two, as {close[0]}" if is_taken else f"write it as {close[0]}",
+        patch=() if is_taken else (Patch(path, remove=True), Patch(right, value)),
     )
 
 
