@@ -18,13 +18,12 @@ from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     PROCESSES,
     SIZE,
-    WHOLE,
     Context,
     claimed,
-    depends_on_the_cut,
     has_its_micro_batch,
     has_its_processes,
 )
+from grpo_recipes.rules._shared.losses import WHOLE, depends_on_the_cut
 from grpo_recipes.rules._shared.machines import has_server_node
 
 ID = "BAT006"

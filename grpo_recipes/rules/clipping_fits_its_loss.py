@@ -12,17 +12,15 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.losses import DELTA, EPSILON, HIGH, LOSS, loss_of
 
 ID = "LOS007"
-LOSS = "GRPOConfig.loss_type"
-EPSILON, HIGH, DELTA = "GRPOConfig.epsilon", "GRPOConfig.epsilon_high", "GRPOConfig.delta"
-READS = {"cispo": (HIGH,), "sapo": (), "vespo": ()}
 CISPO_BOUND = 5.0
 
 
 def check(context: Context) -> Iterator[Finding]:
     loss = str(context.value(LOSS))
-    reads = READS.get(loss, (EPSILON, HIGH, DELTA))
+    reads = loss_of(context).bounds
     for key in (EPSILON, HIGH, DELTA):
         if key not in reads and context.given(key) and context.value(key) is not None:
             name = key.partition(".")[2]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.losses import loss_of
 
 ID = "LOS002"
 APPLIES_TO = {"trl": ">=0.22,<1.9.1"}
-COUNTING = ("dapo", "cispo", "vespo")
 PER_GENERATION = "grpo.optimizer_steps_per_generation"
 STEPS = "GRPOConfig.steps_per_generation"
 
@@ -20,7 +20,7 @@ STEPS = "GRPOConfig.steps_per_generation"
 def check(context: Context) -> Iterator[Finding]:
     loss, accumulation = context.value("GRPOConfig.loss_type"), context.whole("GRPOConfig.gradient_accumulation_steps")
     steps = _steps_per_generation(context, accumulation)
-    if loss not in COUNTING or steps == accumulation:
+    if loss_of(context).divides_by != "step" or steps == accumulation:
         return
     ours = context.value("training.prompts_per_step") is not None
     batch = context.value("GRPOConfig.generation_batch_size") is not None

@@ -14,16 +14,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import (
-    LOSS,
-    MICRO_BATCH,
-    QUANTILE,
-    WHOLE,
-    Context,
-    decided,
-    depends_on_the_cut,
-    has_cut,
-)
+from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided, has_cut
+from grpo_recipes.rules._shared.losses import LOSS, QUANTILE, WHOLE, depends_on_the_cut
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "LOS001"

@@ -10,33 +10,33 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.losses import LOSS, loss_of
 
 ID = "LOS006"
-LOSS, LEVEL = "GRPOConfig.loss_type", "GRPOConfig.importance_sampling_level"
-ADDS_UP_TOKENS = ("bnpo", "dapo", "dr_grpo", "cispo")
+LEVEL = "GRPOConfig.importance_sampling_level"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    loss, level = context.value(LOSS), context.value(LEVEL)
-    if level == "sequence" and loss in ADDS_UP_TOKENS:
+    name, loss, level = context.value(LOSS), loss_of(context), context.value(LEVEL)
+    if level == "sequence" and loss.ratio == "any" and loss.divides_by != "completion":
         yield _warning(
             context,
-            f"loss_type {loss} sums over tokens, but the ratio is per sequence",
+            f"loss_type {name} sums over tokens, but the ratio is per sequence",
             "longer completions count more; GSPO averages each sequence",
             Patch(("grpo", "loss_type"), "grpo"),
         )
-    elif level == "token" and loss == "luspo":
+    elif level == "token" and loss.ratio == "sequence":
         yield _warning(
             context,
-            "loss_type luspo needs a ratio per sequence, but the level is token",
+            f"loss_type {name} needs a ratio per sequence, but the level is token",
             "TRL warns about it after loading the model",
             Patch(("grpo", "importance_sampling_level"), "sequence"),
         )
-    elif level == "sequence" and loss == "vespo":
+    elif level == "sequence" and loss.ratio == "own":
         yield _warning(
             context,
-            "importance_sampling_level sequence has no effect on loss_type vespo",
-            "vespo computes its own ratio per sequence",
+            f"importance_sampling_level sequence has no effect on loss_type {name}",
+            f"{name} computes its own ratio per sequence",
             Patch(("grpo", "importance_sampling_level"), "token"),
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.loss_counts_the_tokens_of_its_step import COUNTING
+from grpo_recipes.rules._shared.losses import loss_of
 
 ID = "LOS003"
 APPLIES_TO = {"trl": ">=0.22,<1.9.0"}
@@ -18,7 +18,7 @@ MASK = "GRPOConfig.mask_truncated_completions"
 
 def check(context: Context) -> Iterator[Finding]:
     loss = context.value("GRPOConfig.loss_type")
-    if context.value(MASK) is True and loss in COUNTING:
+    if context.value(MASK) is True and loss_of(context).divides_by == "step":
         yield context.finding(
             f"loss_type {loss} also divides by the tokens of truncated completions",
             MASK,

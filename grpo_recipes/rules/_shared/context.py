@@ -182,17 +182,6 @@ MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 ACCUMULATION, FEEDS = "GRPOConfig.gradient_accumulation_steps", "GRPOConfig.steps_per_generation"
 ITERATIONS, BATCH = "GRPOConfig.num_iterations", "GRPOConfig.generation_batch_size"
 
-LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
-WHOLE: Mapping[str, object] = {LOSS: "dapo", QUANTILE: 1.0}
-"""Keys that depend on the cut, each with the value that does not."""
-
-
-def depends_on_the_cut(context: Context) -> str | None:
-    """The key of a value whose gradient depends on the cut of the batch, None without one."""
-    if context.value(LOSS) == "bnpo":
-        return LOSS
-    return QUANTILE if context.value(QUANTILE) != 1 else None
-
 
 def has_cut(context: Context) -> bool:
     """Whether the recipe claims a cut, right or wrong."""

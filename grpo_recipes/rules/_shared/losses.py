@@ -1,0 +1,53 @@
+"""What each loss type of GRPO divides by and reads, for the rules that judge it.
+
+Source: trl 1.16.0, trainer/grpo_trainer.py: GRPOTrainer._compute_loss.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from grpo_recipes.rules._shared.context import Context
+
+LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
+EPSILON, HIGH, DELTA = "GRPOConfig.epsilon", "GRPOConfig.epsilon_high", "GRPOConfig.delta"
+
+
+class Loss(NamedTuple):
+    """A loss type.
+
+    divides_by: the number that the sum over tokens is divided by: the tokens of each completion, those of a micro-batch
+    or of an optimizer step, or a constant. ratio: the level of importance ratio that it is made for; own: it ignores
+    importance_sampling_level. bounds: the clipping bounds that it reads.
+    """
+
+    divides_by: Literal["completion", "micro-batch", "step", "constant"]
+    ratio: Literal["any", "sequence", "own"] = "any"
+    bounds: tuple[str, ...] = (EPSILON, HIGH, DELTA)
+
+
+LOSSES = {
+    "grpo": Loss("completion"),
+    "bnpo": Loss("micro-batch"),
+    "dr_grpo": Loss("constant"),
+    "dapo": Loss("step"),
+    "cispo": Loss("step", bounds=(HIGH,)),
+    "sapo": Loss("completion", bounds=()),
+    "luspo": Loss("completion", ratio="sequence"),
+    "vespo": Loss("step", ratio="own", bounds=()),
+}
+
+
+def loss_of(context: Context) -> Loss:
+    """The loss of the recipe. One that is not known here is judged like grpo, which no rule objects to."""
+    return LOSSES.get(str(context.value(LOSS)), LOSSES["grpo"])
+
+
+WHOLE: Mapping[str, object] = {LOSS: "dapo", QUANTILE: 1.0}
+"""Keys that depend on how the batch is cut, each with the value that does not."""
+
+
+def depends_on_the_cut(context: Context) -> str | None:
+    """The key of a value whose gradient depends on how the batch is cut, None without one."""
+    if loss_of(context).divides_by == "micro-batch":
+        return LOSS
+    return QUANTILE if context.value(QUANTILE) != 1 else None
