@@ -153,6 +153,7 @@ def test_a_tokenizer_that_llama_cpp_does_not_know_is_said(
     [
         ("raise SystemExit('no such thing as a model')", "ended with 1: no such thing as a model"),
         ("", "ended with 0: it said nothing"),
+        ("import no_such_module", "fix: pip install no_such_module, which the converter needs, or leave out --gguf"),
     ],
 )
 def test_a_converter_that_makes_nothing_is_said(

@@ -7,6 +7,7 @@ Source: `convert_hf_to_gguf.py` of llama.cpp; transformers, integrations/ggml.py
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ TYPES: Mapping[str, str] = {"float32": "f32", "bfloat16": "bf16", "float16": "f1
 CONVERTER = "convert_hf_to_gguf.py"
 _TOKENS, _END = "tokenizer.ggml.tokens", "tokenizer.ggml.eos_token_id"
 _LONGEST_LINE = 300
+_MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)")
 
 
 def check_reader() -> None:
@@ -61,7 +63,9 @@ def convert(place: Path, dtype: str, converter: str) -> str:
     if done.returncode != 0 or not (place / file).is_file():
         said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         last = said[-1][:_LONGEST_LINE] if said else "it said nothing"
-        raise _not_converted(f"{os.path.basename(converter)} ended with {done.returncode}: {last}")
+        missing = _MISSING.search(last)
+        fix = None if missing is None else f"pip install {missing[1]}, which the converter needs, or leave out --gguf"
+        raise _not_converted(f"{os.path.basename(converter)} ended with {done.returncode}: {last}", fix)
     return file
 
 
@@ -109,11 +113,11 @@ def words_of_ends(file: str, end: int | None, ends: Ends) -> str:
     return f"{text}; a completion of the recipe ends at {', '.join(others)} too, which it does not say."
 
 
-def _not_converted(because: str) -> Mistake:
+def _not_converted(because: str, fix: str | None = None) -> Mistake:
     return Mistake.of(
         "the converter of llama.cpp made no GGUF file, nothing was written",
         because=because,
-        fix="leave out --gguf: transformers and vLLM take the folder as it is",
+        fix=fix or "leave out --gguf: transformers and vLLM take the folder as it is",
     )
 
 
