@@ -3,7 +3,6 @@
 import ast
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
@@ -88,17 +87,15 @@ def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.
     return values
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Reader:
     """Tells numbers and texts of a function's expressions from what may be a list or an array.
 
     known: functions of Python by their own names. values: what each variable is given. nodes: of the function.
     """
 
-    known: frozenset[str]
-    values: dict[str, list[ast.expr | None]]
-    nodes: list[ast.AST]
-    _open: set[str] = field(default_factory=set)
+    def __init__(self, known: frozenset[str], values: dict[str, list[ast.expr | None]], nodes: list[ast.AST]) -> None:
+        self.known, self.values, self.nodes = known, values, nodes
+        self._open: set[str] = set()
 
     def kind(self, value: ast.expr | None) -> str | None:
         """ "one number", "a number for each", "text", "a map", "texts", "maps", or None where it may be anything."""
