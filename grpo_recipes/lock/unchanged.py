@@ -7,6 +7,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.integrity.run_folder import (
     PLAN_FILE,
     RECORD_FILE,
+    is_lost,
     plan_fault,
     record_fault,
 )
@@ -29,8 +30,10 @@ def refuse_changed(lock: Lock) -> list[str]:
             "for another plan change recipe.yaml",
         )
     said = []
-    if not (folder / INTEGRITY_FILE).exists():
+    if is_lost(folder):
         said.append(f"{INTEGRITY_FILE} is missing, so nobody can tell whether {PLAN_FILE} is the one that was written")
+    elif not (folder / INTEGRITY_FILE).exists():
+        said.append(_words_of_old(lock))
     record = record_fault(folder)
     if record is not None:
         said.append(f"{RECORD_FILE} is not as grpo-run wrote it: {record}")
@@ -50,5 +53,8 @@ def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = N
             because=f"it {used.fault.because}",
             fix=f"remove {own_model}; it is made anew" if is_made_anew else how_to_mend(used.fault),
         )
-    said = f"{lock.folder} carries no content hashes, of an older grpo-run: not all damage would be noticed"
-    return [said] if used.is_old else []
+    return [_words_of_old(lock)] if used.is_old else []
+
+
+def _words_of_old(lock: Lock) -> str:
+    return f"{lock.folder} carries no content hashes, of an older grpo-run: not all damage would be noticed"

@@ -19,6 +19,7 @@ from grpo_recipes.contract.integrity.manifest import (
 )
 from grpo_recipes.contract.integrity.run_folder import (
     RECORD_FILE,
+    is_lost,
     opened_record,
     read_integrity,
 )
@@ -86,7 +87,10 @@ def _what_was_planned(found: Verified, folder: Path) -> None:
         found.faults.append(FileFault(INTEGRITY_FILE, "changed", str(problem)))
         return
     if written is None:
-        found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
+        if is_lost(folder):
+            found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
+        else:
+            found.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
         return
     found.signers[INTEGRITY_FILE] = written.signer
     found.add(folder, "", written.files, is_closed=False)
@@ -113,7 +117,10 @@ def _record(found: Verified, folder: Path) -> None:
         if (folder / "checkpoints").exists() or (folder / "final").exists():
             found.faults.append(FileFault(RECORD_FILE, "missing", "is missing, and a run that began has one"))
     except Damaged as problem:
-        found.faults.append(FileFault(RECORD_FILE, "changed", str(problem)))
+        if (folder / INTEGRITY_FILE).exists():
+            found.faults.append(FileFault(RECORD_FILE, "changed", str(problem)))
+        else:
+            found.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
 
 
 def _what_it_names(found: Verified, folder: Path, record: Mapping[str, object]) -> None:
@@ -153,9 +160,12 @@ def _model(found: Verified, folder: Path, where: str) -> None:
     try:
         files, signer = stated_of_model(folder / where)
     except FileNotFoundError:
-        found.faults.append(
-            FileFault(f"{where}/{MANIFEST}", "missing", "is missing, which has the digests of the rest")
-        )
+        if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
+            found.faults.append(
+                FileFault(f"{where}/{MANIFEST}", "missing", "is missing, which has the digests of the rest")
+            )
+        else:
+            found.not_verified[where] = "an older grpo-run wrote no digests of it"
         return
     except NotWhole as problem:
         found.faults.append(FileFault(where, "changed", str(problem)))
