@@ -2,13 +2,32 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.scalars import is_underflow
 
+# Keys with a mistake that people bring along from other programs: why it is one, and the fix.
+_KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("generation.temperature", "0"): (
+        "at temperature 0 all completions of a group are alike, so that there is nothing to learn from",
+        "temperature: 1.0",
+    ),
+    ("logging.report_to", "wandb_offline"): (
+        "a service is named here; whether wandb is offline says WANDB_MODE in the environment",
+        "report_to: [wandb]",
+    ),
+    ("environment.python", "None"): (
+        "an environment is a class of yours whose methods the model calls",
+        "python: file.py:Class, or remove environment",
+    ),
+    ("rollout.python", "None"): (
+        "a rollout is a function of yours that makes the completions instead of TRL",
+        "python: file.py:function, or remove rollout",
+    ),
+}
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
 _OF_A_CLASS = re.compile(r"([^:]+\.py):((?:\w+\.)+(\w+))")
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")
@@ -18,9 +37,9 @@ def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
     """The finding with a reason and, where there is one, a fix."""
     key = ".".join(part for part in path if isinstance(part, str))
     value = _at(source.values, path)
-    if (key, str(value)) == ("generation.temperature", "0"):
-        alike = "at temperature 0 all completions of a group are alike, so that there is nothing to learn from"
-        return finding._replace(because=(alike,), fix="temperature: 1.0", patch=())
+    known = _KNOWN.get((key, str(value)))
+    if known is not None:
+        return finding._replace(because=(known[0],), fix=known[1], patch=())
     because, fix = finding.because, finding.fix
     if not because:
         because = (_reason(key, path, value, finding.message),)

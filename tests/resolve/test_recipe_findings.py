@@ -85,6 +85,7 @@ def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> No
         ),
         ("generation: {temperature: 0}", "all completions of a group are alike", "temperature: 1.0"),
         ("generation: {temperature: -1}", "Sampling temperature", "temperature: 1.0, the default"),
+        ("logging: {report_to: wandb_offline}", "WANDB_MODE", "report_to: [wandb]"),
     ],
 )
 def test_a_mistake_of_the_format_has_a_reason_and_a_fix(
