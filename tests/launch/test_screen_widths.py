@@ -103,7 +103,8 @@ def test_a_run_is_seen_at_every_width(
     for terminal, width in zip(terminals, (80, 60, 200), strict=True):
         text = looked_at(terminal, "1 warning")
         shown = frames(text)
-        assert "loading the model  0.3 s" in shown, width
+        # On a busy machine rich writes the first line behind its first frame.
+        assert any(row.endswith("loading the model  0.3 s") for row in shown), width
         assert any(re.match("generating the first completions  0:00:0", row) for row in shown), width
         assert "evaluation at step 0  reward 0.5575  (11 rows)" in shown
         assert "warning: truncation at step 10: all cut [GRD003]" in shown

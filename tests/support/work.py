@@ -1,5 +1,6 @@
 """How much work something is, measured so that a busy machine does not change the answer."""
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -16,11 +17,13 @@ def calls(action: Callable[[], object]) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
+    gc.disable()  # it would call what ends the objects of earlier tests
     sys.setprofile(profile)
     try:
         action()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count
 
 
