@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from stage_runs import Command, Run
 from support.tool_model import write_tool_model
 
@@ -93,7 +94,8 @@ def test_the_environment_makes_the_rows(four: Run) -> None:
     record = json.loads((four.folder / "run.json").read_text())
     assert record["verified"]["dataset.rows"] == 8
     card = (four.folder / "final/README.md").read_text()
-    assert "- data: 8 episodes of the environment\n- held-out data: 3 episodes of the environment\n" in card
+    made_of = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
+    assert [made_of[rows]["made"] for rows in ("data", "evaluation_data")] == [{"episodes": 8}, {"episodes": 3}]
 
 
 def test_a_resumed_run_is_the_one_that_was_not_interrupted(four: Run, command: Command, folder: Path) -> None:

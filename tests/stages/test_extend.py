@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from stage_runs import FIRST, Command, Run
 
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, held
@@ -54,8 +55,10 @@ def test_a_longer_run_says_what_it_came_from(longer: Run, first: Run, command: C
     assert f"     extends first, step 2, plan {digest[:12]}" in said
     assert "training.max_steps" in said
     card = (longer.folder / "final/README.md").read_text()
-    assert f"- extends `first`, step 2, plan sha256 `{digest}`" in card
-    assert "This run made `first` longer with `--extend`, from step 2. The recipe below trains its whole length" in card
+    made_of = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
+    (run,) = made_of["ancestors"]
+    assert (run["name"], run["use"], run["step"], run["plan_sha256"]) == ("first", "extend", 2, digest)
+    assert "This run made first longer with `--extend`, from step 2. The recipe below trains its whole length" in card
     assert "with `--extend`" not in (first.folder / "final/README.md").read_text()
 
 

@@ -89,9 +89,13 @@ def test_two_steps_with_the_tasks_own_scores(run: Path) -> None:
     assert all(0.0 <= step["rewards/reasoning_gym/mean"] <= 1.0 for step in steps)
     assert max(step["rewards/reasoning_gym/mean"] for step in steps) > 0.0
     assert all("reasoning_gym/not_scored" in step for step in steps)
-    assert "tasks of reasoning-gym: `chain_sum`, `number_sorting`, 24 rows, seed 1" in (
-        run / "final" / "README.md"
-    ).read_text(encoding="utf-8")
+    card = (run / "final" / "README.md").read_text(encoding="utf-8")
+    made = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])["data"]["made"]["reasoning_gym"]
+    assert ([task["name"] for task in made["tasks"]], made["size"], made["seed"]) == (
+        ["chain_sum", "number_sorting"],
+        24,
+        1,
+    )
 
 
 def test_a_run_that_goes_on_draws_the_same_rows(run: Path, project: Path) -> None:

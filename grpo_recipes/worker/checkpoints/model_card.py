@@ -145,12 +145,25 @@ def model_card(summary: Mapping[str, Any]) -> str:
     made_of = {"grpo-recipes": summary["grpo_recipes"]} | _known({key: summary.get(key) for key in _MADE_OF})
     parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary)]
     parts += ["## Results", _results(summary), "## Made of", fenced(as_yaml(made_of), "yaml"), "## Do it again"]
+    parts += [_longer(summary)]
     parts += [
         "Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run "
         f"`grpo-run recipe.yaml`. `{SUMMARY_FILE}` beside this card has the same figures for programs.",
         fenced(as_yaml(summary["recipe"]), "yaml"),
     ]
     return f"---\n{as_yaml(_front_matter(summary))}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _longer(summary: Mapping[str, Any]) -> str:
+    """What the recipe does otherwise than a run that was made longer, "" for any other run."""
+    nearest = next(iter(summary["ancestors"]), None)
+    if nearest is None or nearest["use"] != "extend":
+        return ""
+    return (
+        f"This run made {inline(one_line(nearest['name']))} longer with `--extend`, from step {nearest['step']}. The "
+        "recipe below trains its whole length at once, which is the same model only where the schedule does not look "
+        "at the end."
+    )
 
 
 def _known(value: Any) -> Any:
