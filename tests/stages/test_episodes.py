@@ -95,7 +95,10 @@ def test_the_environment_makes_the_rows(four: Run) -> None:
     assert record["verified"]["dataset.rows"] == 8
     card = (four.folder / "final/README.md").read_text()
     made_of = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
-    assert [made_of[rows]["made"] for rows in ("data", "evaluation_data")] == [{"episodes": 8}, {"episodes": 3}]
+    assert [made_of[rows]["made"] for rows in ("data", "evaluation_data")] == [
+        {"episodes": 8, "first": 0},
+        {"episodes": 3, "first": 1_000_000_000},
+    ]
 
 
 def test_a_resumed_run_is_the_one_that_was_not_interrupted(four: Run, command: Command, folder: Path) -> None:

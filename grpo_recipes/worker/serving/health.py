@@ -8,8 +8,6 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-import psutil
-
 from grpo_recipes.contract.findings.findings_text import Mistake
 
 # What a vLLM server answers about itself. No proxy is asked on the way.
@@ -97,6 +95,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def holder(port: int) -> str | None:
     """The process that listens on a port, as "process 4711 (python server.py)"; None where that cannot be seen."""
+    import psutil  # a run folder says what is wrong with it also where the training stack is not installed
+
     with contextlib.suppress(psutil.Error):
         for one in psutil.net_connections("tcp"):
             if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid is not None:
