@@ -13,6 +13,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from grpo_recipes.explain.pages import known_ids
+from grpo_recipes.takeover.shipped import shipped_recipes
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -109,3 +110,15 @@ def test_the_workflow_runs_all_jobs_of_ci_run_on_the_pythons_of_the_package() ->
 
 def _python(steps: list[dict[str, Any]]) -> str:
     return str(next(step["with"]["python-version"] for step in steps if "setup-python" in step.get("uses", "")))
+
+
+def test_what_a_shipped_recipe_names_is_in_the_wheel() -> None:
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["data-files"]
+    patterns = [pattern for patterns in package.values() for pattern in patterns]
+    shipped = {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
+    for recipe in shipped_recipes():
+        for name in recipe.beside:
+            place = recipe.folder / name
+            files = [each for each in place.rglob("*") if each.is_file()] if place.is_dir() else [place]
+            missing = {str(file.relative_to(ROOT)) for file in files if "__pycache__" not in file.parts} - shipped
+            assert not missing, recipe.name
