@@ -2,13 +2,15 @@
 
 import _thread
 import atexit
+import gc
+import io
 import multiprocessing
 import os
 import sys
 import threading
 import time
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # What libraries still upload in a thread of theirs gets so long.
 PATIENCE_S = 10.0
@@ -43,16 +45,27 @@ def leave_soon(code: int, patience_s: float = PATIENCE_S) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """Waits for threads and calls what was registered for the end, as Python does, and ends with the exit code.
+    """Ends this process with the exit code, as Python does, but one of several without the destructors of C++.
 
-    Python would then destroy what libraries in C++ hold. With several processes that aborts one now and then
-    ("terminate called without an active exception"), and a run whose training is complete would exit with 1.
+    With several processes these abort one now and then ("terminate called without an active exception"), and a run
+    whose training is complete would exit with 1.
     """
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        _close_files()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _close_files() -> None:
+    """Writes what files still hold: texts first, then what compresses, then what is beneath them."""
+    files: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), io.TextIOBase | io.BufferedIOBase)]
+    for each in sorted(
+        files, key=lambda file: (isinstance(file, io.BufferedWriter), isinstance(file, io.BufferedIOBase))
+    ):
+        with suppress(Exception):
+            each.flush() if isinstance(each, io.BufferedWriter) else each.close()
 
 
 def _waits_for(main: int | None) -> str | None:
