@@ -37,10 +37,6 @@ _WHERE: dict[Phase, str] = {
 }
 _OF_A_STEP = ("generate", "score", "update", "sync")
 _LONGEST_CAUSE = 200
-_OTHER_EXPERIMENTS = (
-    "these take less too and are a different experiment: a smaller generation.max_completion_length, fewer "
-    "prompts_per_step or num_generations, a LoRA adapter, 4-bit weights, model.dtype: bfloat16"
-)
 
 
 class OutOfMemory(Mistake):
@@ -67,9 +63,13 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
     finding = mistake(
         f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {_size(asked[1])} more could not be had" if asked else ""),
         because=[text[:_LONGEST_CAUSE], *asked_by, _held(plan, peaks)],
-        fix=_same_experiment(plan, peaks.phase),
+        fix=same_experiment(plan, peaks.phase),
     )
-    return OutOfMemory(finding._replace(patch=half_at_once(plan, peaks.phase, peaks.step), notes=(_OTHER_EXPERIMENTS,)))
+    return OutOfMemory(
+        finding._replace(
+            patch=half_at_once(plan, peaks.phase, peaks.step), notes=(other_experiments(plan, peaks.phase),)
+        )
+    )
 
 
 def _size(asked: str) -> str:
@@ -102,17 +102,39 @@ def gib(count: int) -> str:
     return f"{count / 2**30:.2f} GiB"
 
 
-def _same_experiment(plan: Plan, phase: Phase) -> str:
+# What takes less memory in a phase of a training: without a different experiment, and with one.
+
+
+_SHARDED = ("zero3", "fsdp2")
+# The evaluation answers as many rows at a time as a micro-batch has.
+_OF_ONE_MICRO_BATCH = ("update", "score", "evaluation")
+
+
+def same_experiment(plan: Plan, phase: Phase) -> str:
     """The ways out that train the same, the cheapest first."""
-    size = plan.batch.micro_batch
-    smaller = f"training.per_device_train_batch_size: {max(1, size // 2)} (now {size}), from which accumulation follows"
-    ways = {
-        "update": f"{smaller}; or training.gradient_checkpointing: true; or ",
-        "score": f"{smaller}; or ",
-        "evaluation": f"{smaller}; or ",
-        "generate": "a smaller generation.vllm_gpu_memory_utilization, without vLLM more processes; or ",
-    }
-    return f"{ways.get(phase, '')}distributed.strategy: zero3 or fsdp2 with several processes; or more memory"
+    ways = []
+    if phase in _OF_ONE_MICRO_BATCH and plan.batch.micro_batch > 1:
+        size = plan.batch.micro_batch
+        ways.append(
+            f"training.per_device_train_batch_size: {size // 2} (now {size}), from which accumulation follows; "
+            "validate says where that would be a different experiment"
+        )
+    if phase == "update" and not plan.arguments.GRPOConfig.get("gradient_checkpointing"):
+        ways.append("training.gradient_checkpointing: true")
+    if phase == "generate" and plan.vllm is not None and plan.vllm.mode == "colocate":
+        ways.append("a smaller generation.vllm_gpu_memory_utilization")
+    if phase == "generate" and plan.vllm is None:
+        ways.append("more processes (launch.num_processes), each of which then makes fewer completions at once")
+    if plan.world.strategy not in _SHARDED and _learns_the_same_in_shards(plan):
+        more = "" if plan.world.num_processes > 1 else " with more processes"
+        ways.append(f"distributed.strategy: zero3 or fsdp2{more}, which shares the weights out")
+    ways.append("a GPU with more memory" if plan.world.device == "cuda" else "more memory")
+    return "; or ".join(ways)
+
+
+def _learns_the_same_in_shards(plan: Plan) -> bool:
+    """Whether shards leave the experiment as it is: DeepSpeed updates float32 copies of half-precision weights."""
+    return plan.expect.weights_dtype == "float32" and plan.arguments.BitsAndBytesConfig is None
 
 
 def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
@@ -121,3 +143,17 @@ def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
     if not asked or step != 1 or phase not in ("update", "score") or plan.batch.micro_batch % 2:
         return ()
     return (Patch(MICRO_BATCH, plan.batch.micro_batch // 2),)
+
+
+def other_experiments(plan: Plan, phase: Phase) -> str:
+    """What takes less memory and trains something else."""
+    ways = []
+    if phase != "load":
+        ways.append("a smaller generation.max_completion_length")
+    if phase == "generate":
+        ways.append("fewer prompts_per_step or num_generations")
+    if plan.arguments.LoraConfig is None:
+        ways.append("a LoRA adapter instead of all weights")
+    if plan.arguments.BitsAndBytesConfig is None:
+        ways.append("4-bit weights, or model.dtype: bfloat16")
+    return f"these take less too and are a different experiment: {', '.join(ways)}"
