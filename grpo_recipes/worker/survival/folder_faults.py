@@ -57,14 +57,12 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
     except OSError:
         pass  # of a disk that fails, as the problem will say
     for one in causes(problem):
-        number, place = _number(one), _named(one)
+        number, place = _number_at(one, folder), _named(one)
         is_inside = place is not None and place.is_relative_to(folder)
         if number is None or (number in _NOT_ALLOWED and not is_inside):
             continue
         if place is None:  # libraries write beside the run folder, too
-            place = (
-                min((folder, Path(tempfile.gettempdir()), Path("/dev/shm")), key=_free) if number in _FULL else folder
-            )
+            place = next((beside for beside in _places(folder) if _free(beside) < _NOTHING_FREE), folder)
         shown = f"{place.relative_to(folder)} of the run folder" if is_inside and place != folder else place
         last = _last_checkpoint(folder)
         goes_on = (
@@ -80,13 +78,13 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
 
 def why_unwritten(problem: BaseException, place: Path) -> str | None:
     """Why nothing could be written at a place, with the room that is left there; None for a problem of another kind."""
-    number = next((number for one in causes(problem) if (number := _number(one)) is not None), None)
+    number = next((number for one in causes(problem) if (number := _number_at(one, place)) is not None), None)
     return None if number is None else _words(number, place)
 
 
 def make_room(folder: Path, problem: BaseException) -> None:
     """Removes what is half-written after a disk was full, so that there is room for what has to be said."""
-    if any(_number(one) in _FULL for one in causes(problem)):
+    if any(_number_at(one, folder) in _FULL for one in causes(problem)):
         remove_leftovers(folder)
 
 
@@ -102,6 +100,18 @@ def _last_checkpoint(folder: Path) -> Path | None:
     with contextlib.suppress(OSError):
         return latest_checkpoint(folder / "checkpoints")
     return None
+
+
+def _places(folder: Path) -> tuple[Path, ...]:
+    """Where the libraries write during a run."""
+    return folder, Path(tempfile.gettempdir()), Path("/dev/shm")
+
+
+def _number_at(problem: BaseException, folder: Path) -> int | None:
+    """As _number. What torch says without a reason, also after another mistake, is one only where no room is left."""
+    number = _number(problem)
+    is_said = number != _UNSAID or any(_free(place) < _NOTHING_FREE for place in _places(folder))
+    return number if is_said else None
 
 
 def _number(problem: BaseException) -> int | None:
