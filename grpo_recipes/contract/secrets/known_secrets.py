@@ -55,7 +55,7 @@ def names_a_secret(name: str) -> bool:
 
 def known_secrets() -> KnownSecrets:
     """The secrets of the environment as it is now."""
-    given = dict(os.environ)
+    given = {name: os.environ.get(name, "") for name in list(os.environ)}  # another thread may remove one
     secrets = frozenset(value for name, value in given.items() if names_a_secret(name))
     return _forms(secrets, frozenset(value for name, value in given.items() if name.upper().endswith(_ADDRESSES)))
 

@@ -6,6 +6,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from grpo_recipes.contract.files.regular_file import open_regular
@@ -15,6 +16,7 @@ from grpo_recipes.worker._shared.inputs import Refused
 
 _LONGEST_LINE = 100
 _LONGEST_CAUSE = 300
+_MOST_FILES = 1000
 
 
 def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
@@ -44,7 +46,8 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
 def _json_files(path: Path, data: Data) -> list[Path]:
     if data.source == "file":
         return [path] if data.format == "json" else []
-    return sorted(file for file in path.rglob("*.json*") if file.is_file())
+    found = (file for file in path.rglob("*") if file.suffix.lower() in (".json", ".jsonl") and file.is_file())
+    return sorted(islice(found, _MOST_FILES))
 
 
 def _broken_line(path: Path) -> tuple[int, str, str] | None:
