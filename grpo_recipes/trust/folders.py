@@ -43,7 +43,7 @@ class Allowed:
 def listed() -> list[Allowed]:
     """The folders that this user has allowed. Raises Refusal where the list may be another's."""
     try:
-        content = parsed(own_content(_path(), _LARGEST_BYTES))
+        content = parsed(own_content(_path(), _LARGEST_BYTES, around_others=0o022))
         if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
             raise ValueError("it is no list of folders")
         return [one for one in map(_entry, content["folders"]) if one is not None]

@@ -78,8 +78,9 @@ def user_key(*, make: bool) -> Key:
         raise NoKey(f"{path} cannot be made: {problem.strerror or problem}") from problem
 
 
-def own_content(path: Path, most: int, others: int = 0o077) -> bytes:
-    """The beginning of a file of this user's alone. others: rights that nobody else may have.
+def own_content(path: Path, most: int, others: int = 0o077, around_others: int = 0o002) -> bytes:
+    """The beginning of a file of this user's alone. others, around_others: rights at it and its folder that nobody else
+    may have.
 
     Raises OSError, and ValueError for a file that somebody else may have put there, written or read.
     """
@@ -90,7 +91,7 @@ def own_content(path: Path, most: int, others: int = 0o077) -> bytes:
             raise ValueError(f"{path} is no regular file")
         if not {found.st_uid, around.st_uid} <= {os.geteuid(), 0}:
             raise ValueError(f"{path} or its folder belongs to another user")
-        if found.st_mode & others or around.st_mode & 0o022:
+        if found.st_mode & others or around.st_mode & around_others:
             raise ValueError(f"{path} or its folder is open to others; chmod go-rwx mends that")
         return file.read(most)
 
