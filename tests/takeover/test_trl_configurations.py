@@ -282,9 +282,11 @@ def test_a_release_that_is_not_known_is_refused(tmp_path: Path) -> None:
             taken(tmp_path, BASE, target)
 
 
-def test_aliases_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="it has aliases"):
-        taken(tmp_path, f"{BASE}a: &a [x]\nb: *a\n")
+def test_aliases_cannot_make_a_file_large(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(Refusal, match="more than"):
+        taken(tmp_path, "\n".join(lines))
 
 
 def test_secrets_in_env_are_refused_and_not_shown(tmp_path: Path) -> None:
@@ -309,6 +311,19 @@ def test_a_script_of_ones_own_loads_the_model_as_it_says(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("release", "vllm", "device"),
+    [("trl==0.15.2", True, "cuda:0"), ("trl==0.15.2", False, None), ("trl==0.16.0", True, None)],
+    ids=["where it is read", "without vLLM", "where nobody reads it"],
+)
+def test_the_device_of_vllm_stays_where_the_release_reads_it(
+    release: str, vllm: bool, device: str | None, tmp_path: Path
+) -> None:
+    one = taken(tmp_path, as_yaml(use_vllm=vllm, vllm_device="cuda:0"), release)
+    assert recipe_of(one).get("trl", {}).get("vllm_device") == device
+    assert row(one, "vllm_device").fate == ("mapped" if device else "emulated")
+
+
+@pytest.mark.parametrize(
     ("release", "fate"),
     [("trl==0.23.1", "mapped"), ("trl==0.25.1", "refused"), ("trl==0.27.2", "emulated"), (None, "refused")],
     ids=["it cuts", "it cuts otherwise", "it reads it nowhere", "whichever it was"],
@@ -318,6 +333,14 @@ def test_a_length_that_cuts_no_prompt_is_no_length(release: str | None, fate: st
     assert row(one, "max_prompt_length").fate == fate
     if fate == "emulated":
         assert one.is_complete and "max_prompt_length" not in recipe_of(one).get("generation", {})
+
+
+def test_the_default_of_a_field_that_went_is_not_written(tmp_path: Path) -> None:
+    """Open-r1 says `vllm_device: auto` in its configurations, which trl 0.18 and later take for an unknown field."""
+    one = taken(tmp_path, as_yaml(use_vllm=True, vllm_device="auto", vllm_dtype="auto"), "trl==0.15.2")
+    assert recipe_of(one)["trl"].get("vllm_device") is None
+    assert recipe_of(one)["trl"]["vllm_dtype"] == "auto"
+    assert row(one, "vllm_device").fate == "mapped"
 
 
 def test_fields_that_the_release_lacks_are_not_written(tmp_path: Path) -> None:
@@ -341,13 +364,45 @@ def test_what_a_shim_does_as_later_releases_is_told(tmp_path: Path, monkeypatch:
         assert row(taken(tmp_path, as_yaml(temperature=0.7), "trl==0.14.0"), "temperature").fate == fate
 
 
+BEST = {"eval_strategy": "steps", "eval_steps": 50, "load_best_model_at_end": True}
+
+
+def test_the_best_checkpoint_by_reward_becomes_that_of_the_recipe(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(**BEST, metric_for_best_model="eval_reward", greater_is_better=True, save_steps=100))
+    assert recipe_of(one)["evaluation"]["keep_best"] is True
+    # TRL compares the evaluations that have a checkpoint; here each one has.
+    assert recipe_of(one)["training"]["save_steps"] == 50
+    keys = ("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "save_steps")
+    assert [row(one, key).fate for key in keys] == ["mapped", "mapped", "mapped", "emulated"]
+
+
 def test_a_share_of_all_steps_is_their_number_where_that_is_said(tmp_path: Path) -> None:
     shares = {"max_steps": 205, "save_steps": 0.1, "logging_steps": 0.01}
-    one = taken(tmp_path, as_yaml(eval_strategy="steps", eval_steps=0.1, **shares))
+    one = taken(tmp_path, as_yaml(**{**BEST, "eval_steps": 0.1}, metric_for_best_model="eval_reward", **shares))
     recipe = recipe_of(one)
     assert recipe["evaluation"]["every_steps"] == recipe["training"]["save_steps"] == 21
+    assert recipe["evaluation"]["keep_best"] is True
     assert recipe["logging"]["logging_steps"] == 3
     assert {row(one, key).fate for key in ("eval_steps", "save_steps", "logging_steps")} == {"mapped"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "because"),
+    [
+        (BEST, "it takes the least loss; evaluation.keep_best goes by the held-out reward"),
+        ({**BEST, "metric_for_best_model": "eval_rewards/accuracy/mean"}, "the greatest eval_rewards/accuracy/mean"),
+        ({**BEST, "metric_for_best_model": "reward", "greater_is_better": False}, "it takes the least reward"),
+        ({**BEST, "eval_strategy": "epoch", "eval_steps": None}, "write evaluation.every_steps with"),
+        ({"load_best_model_at_end": "true"}, "it needs evaluations by steps"),
+    ],
+    ids=["the loss, by default", "another figure", "the least reward", "by epochs", "no evaluation"],
+)
+def test_another_best_checkpoint_is_named_with_its_home(keys: dict[str, object], because: str, tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(**keys))
+    assert "keep_best" not in recipe_of(one).get("evaluation", {})
+    said = row(one, "load_best_model_at_end")
+    assert (said.fate, said.where) == ("refused", ("evaluation.keep_best",))
+    assert because in said.because
 
 
 def test_a_best_checkpoint_that_nobody_asks_for_changes_nothing(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """A recipe in the making, and what became of every key that was read for it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Fate = Literal["mapped", "emulated", "refused"]
 
@@ -72,18 +71,6 @@ class Given:
         """The key moves to a recipe key, or stands for what grpo-run does anyway (None)."""
         self._settle(name, "mapped", where, value, because)
 
-    def answered(self, name: str, said: Mapping[str, Any]) -> None:
-        """The row of a key that a table settles."""
-        value = self.values[name]
-        if any(_is(value, one) for one in said.get("unless", ())):
-            self.mapped(name, None, because="what grpo-run does anyway")
-        elif value in said.get("for", ()):
-            self.emulated(name, None, None, said["does"])
-        elif said.get("fate") == "emulated":
-            self.emulated(name, None, None, said["because"])
-        else:
-            self.refused(name, said["because"])
-
     def told(self, name: str, fate: Fate, where: str, because: str) -> None:
         """A row for a key whose value is written together with others."""
         said = self.values.pop(name, self.taken.get(name))
@@ -107,10 +94,3 @@ class Given:
         if where:
             self.draft.values[where] = value
         self.draft.rows.append(Row(self.name(name), said, fate, (where,) if where else (), because))
-
-
-def _is(value: object, known: object) -> bool:
-    """Whether a value is the known one, or a mapping that has some of it and nothing else."""
-    if isinstance(value, dict) and isinstance(known, dict):
-        return value.items() <= known.items()
-    return value == known and isinstance(value, bool) == isinstance(known, bool)

@@ -16,6 +16,10 @@ from grpo_recipes.takeover.basis.draft import Draft, Row
 from grpo_recipes.yaml.load import TAKE_OVER_SCRIPT, script_line
 from grpo_recipes.yaml.page import read_recipe
 
+MOST_VALUES = 10_000
+LONGEST_NUMBER = 100
+_NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
+
 
 def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
     """The keys of a YAML or JSON file. label: the file's name before its keys in the rows.
@@ -30,9 +34,8 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
             f"{path}: it is a Python script", because="init --from reads YAML and JSON", fix=TAKE_OVER_SCRIPT
         )
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise Refusal.of(f"{path}: it has aliases", fix="write out the values that they stand for")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _count(node, path)
         value = json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:  # no date, or no JSON
         problem_text = " ".join(str(problem).split())
@@ -42,6 +45,26 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
     for name in _twice(node):
         draft.rows.append(Row(f"{label}{name}", value.get(name), "emulated", (), "written twice; the last one counts"))
     return {str(key): _plain(one) for key, one in value.items()}
+
+
+def _count(node: yaml.Node | None, path: str) -> None:
+    """Raises Refusal for a file whose aliases make it larger than any configuration is."""
+    waiting, seen = [node], 0
+    while waiting:
+        one = waiting.pop()
+        seen += 1
+        if seen > MOST_VALUES:
+            raise Refusal.of(f"{path}: it has more than {MOST_VALUES} values", because="no configuration is that large")
+        if isinstance(one, yaml.ScalarNode) and one.tag in _NUMBERS and len(one.value) > LONGEST_NUMBER:
+            raise Refusal.of(
+                f"{path}: it has a number of {len(one.value):,} characters",
+                because=f"{LONGEST_NUMBER} are the most for a number or a date",
+                fix=f"correct it in line {one.start_mark.line + 1}, or write it in quotes",
+            )
+        if isinstance(one, yaml.SequenceNode):
+            waiting.extend(one.value)
+        elif isinstance(one, yaml.MappingNode):
+            waiting.extend(part for entry in one.value for part in entry)
 
 
 def _plain(value: object) -> object:

@@ -29,13 +29,19 @@ def take_accelerate(situation: Situation, file: Given, folder: str) -> None:
 
 
 def answer(given: Given, name: str, said: Mapping[str, Any] | None, anyway: str = "") -> None:
-    """The row of a key that a table settles. anyway: what is said of one that is not in it, "" refuses it."""
-    if said is not None:
-        given.answered(name, said)
-    elif anyway:
-        given.emulated(name, None, None, anyway)
+    """The row of a key that a table settles."""
+    value = given.values[name]
+    if said is None:
+        if anyway:
+            given.emulated(name, None, None, anyway)
+        else:
+            given.refused(name, "no key of a recipe says it")
+    elif any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in said.get("unless", ())):
+        given.mapped(name, None, because="what grpo-run does anyway")
+    elif said.get("fate") == "emulated":
+        given.emulated(name, None, None, said["because"])
     else:
-        given.refused(name, "no key of a recipe says it")
+        given.refused(name, said["because"])
 
 
 def _machine(situation: Situation, file: Given) -> None:

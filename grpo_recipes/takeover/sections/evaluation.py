@@ -8,10 +8,20 @@ from grpo_recipes.takeover.basis.situation import Situation
 STRATEGY = "eval_strategy"
 KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")
 OFF = "no evaluation without eval_strategy"
+BEST, METRIC, GREATER = "load_best_model_at_end", "metric_for_best_model", "greater_is_better"
+KEEP, EVERY, SAVES = "evaluation.keep_best", "evaluation.every_steps", "save_steps"
+BY_REWARD = f"{KEEP} goes by the held-out reward, and takes the greater one"
 
 
 def take_evaluation(situation: Situation) -> None:
-    """All keys about the evaluation during training."""
+    """All keys about the evaluation during training, and about the best of them."""
+    _take_strategy(situation)
+    best = situation.given.values.get(BEST)
+    if best is True or WORDS.get(str(best).lower(), False):
+        _take_best(situation)
+
+
+def _take_strategy(situation: Situation) -> None:
     given = situation.given
     if "evaluation_strategy" in given and STRATEGY not in given:
         given.values[STRATEGY] = given.values.pop("evaluation_strategy")
@@ -65,6 +75,30 @@ def _when(situation: Situation, strategy: str) -> None:
         given.mapped("eval_on_start", "evaluation.at_start", begins)
     else:
         situation.draft.put("evaluation.at_start", False, "TRL's own default")
+
+
+def _take_best(situation: Situation) -> None:
+    """The best checkpoint, which TRL knows by any figure that it logs, and a recipe by the held-out reward."""
+    given, draft = situation.given, situation.draft
+    said = str(given.values.get(METRIC) or "loss")
+    metric = said.removeprefix("eval_")
+    greater = given.values.get(GREATER)
+    is_greater = not metric.endswith("loss") if greater is None else WORDS.get(str(greater).lower(), False)
+    every = draft.values.get(EVERY, 0)
+    if not isinstance(every, int) or every == 0:
+        given.refused(BEST, f"it needs evaluations by steps: write {EVERY} with {KEEP}", KEEP)
+    elif metric != "reward" or not is_greater:
+        given.refused(BEST, f"it takes the {'greatest' if is_greater else 'least'} {said}; {BY_REWARD}", KEEP)
+    else:
+        given.mapped(BEST, KEEP, True)
+        saves = given.values.get(SAVES)
+        if isinstance(saves, int) and saves > 0 and every % saves:
+            given.emulated(SAVES, f"training.{SAVES}", every, f"{KEEP} has a checkpoint at each evaluation")
+    for name in (METRIC, GREATER):
+        if name in given:
+            given.mapped(name, None, because=BY_REWARD) if KEEP in draft.values else given.refused(
+                name, BY_REWARD, KEEP
+            )
 
 
 NAME = "generation_kwargs"

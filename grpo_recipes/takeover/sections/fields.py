@@ -13,12 +13,6 @@ from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
 ANYWAY = "what grpo-run does anyway"
 # Fields that take more than they say.
 ANNOTATIONS = {"scale_rewards": "bool | str"}
-RENAMED = {
-    "activation_checkpointing": "training.gradient_checkpointing",
-    "activation_checkpointing_kwargs": "training.gradient_checkpointing_kwargs",
-    "use_liger_loss": "trl.use_liger_kernel",
-    "vllm_max_model_len": "generation.vllm_max_model_length",
-}
 
 
 def take_fields(situation: Situation) -> None:
@@ -38,10 +32,7 @@ def take_field(situation: Situation, name: str) -> None:
     gone = None if has_home else removal("GRPOConfig", name) or removal("TrainingArguments", name)
     today = gone.renamed_to if gone is not None and gone.renamed_to else name
     field = classified_fields().get(today)
-    tables = table_of("answers")
-    answer = (tables["open_r1"].get(name) if situation.dialect == "open_r1" else None) or tables["trl"].get(name)
-    if answer is not None:
-        given.answered(name, answer)
+    if _answered(situation, name):
         return
     if field is None:
         given.refused(name, _unknown(name, gone))
@@ -88,6 +79,31 @@ def _annotation(situation: Situation, name: str, field: ClassifiedField) -> str:
 def _values(situation: Situation) -> dict[str, object]:
     names = ("use_vllm", "loss_type", "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size")
     return {name: situation.value(name) for name in names}
+
+
+def _answered(situation: Situation, name: str) -> bool:
+    """Whether the table of answers settles the key."""
+    tables = table_of("answers")
+    answer = (tables["open_r1"].get(name) if situation.dialect == "open_r1" else None) or tables["trl"].get(name)
+    if answer is None:
+        return False
+    value = situation.given.values[name]
+    if any(_says(value, one) for one in answer.get("unless", ())):
+        situation.given.mapped(name, None, because=ANYWAY)
+    elif value in answer.get("for", ()):
+        situation.given.emulated(name, None, None, answer["does"])
+    elif answer["fate"] == "emulated":
+        situation.given.emulated(name, None, None, answer["because"])
+    else:
+        situation.given.refused(name, answer["because"])
+    return True
+
+
+def _says(value: object, known: object) -> bool:
+    """Whether a value is the known one, or a mapping that has some of it and nothing else."""
+    if isinstance(value, dict) and isinstance(known, dict):
+        return value.items() <= known.items()
+    return value == known and isinstance(value, bool) == isinstance(known, bool)
 
 
 def _unknown(name: str, gone: Removed | None) -> str:
@@ -179,8 +195,34 @@ def _steps(home: str) -> Callable[[Situation, str], None]:
     return take
 
 
-def _renamed(situation: Situation, name: str) -> None:
-    situation.given.mapped(name, RENAMED[name], situation.given.values[name], "its name in the format")
+def _grouped(situation: Situation, name: str) -> None:
+    value = situation.given.values[name]
+    if value is False:
+        situation.given.mapped(name, None, because=ANYWAY)
+    else:
+        situation.given.emulated(name, None, None, "GRPOTrainer samples its prompts itself and does not read it")
+
+
+def _adafactor(situation: Situation, name: str) -> None:
+    if situation.given.values[name] is True:
+        situation.given.mapped(name, "training.optim", "adafactor")
+    else:
+        situation.given.mapped(name, None, because=ANYWAY)
+
+
+def _activation_checkpointing(situation: Situation, name: str) -> None:
+    home = name.replace("activation", "training.gradient")
+    situation.given.mapped(name, home, situation.given.values[name], "its name in the format")
+
+
+def _liger(situation: Situation, name: str) -> None:
+    situation.given.mapped(name, "trl.use_liger_kernel", situation.given.values[name], "use_liger_kernel today")
+
+
+def _vllm_length(situation: Situation, name: str) -> None:
+    situation.given.mapped(
+        name, "generation.vllm_max_model_length", situation.given.values[name], "renamed in trl 0.18"
+    )
 
 
 def _vllm_mode(situation: Situation, name: str) -> None:
@@ -201,6 +243,21 @@ def _use_cpu(situation: Situation, name: str) -> None:
         situation.given.mapped(name, None, because=ANYWAY)
 
 
+def _of_the_first_vllm(situation: Situation, name: str) -> None:
+    """A field of the vLLM that trl before 0.16 runs in the first process; later ones do not read it, and lose it.
+
+    So the value of its own default is not written, which every release would have to refuse from 0.18 on. The dtype is:
+    where nothing is said, grpo-run has vLLM compute as the trainer does.
+    """
+    given = situation.given
+    is_read = situation.release.is_in({"trl": "<0.16"}) and situation.value("use_vllm") in (True, "true")
+    is_default = given.values[name] in (None, *table_of("answers")["trl"][name]["unless"])
+    if is_read and given.values[name] is not None and (name == "vllm_dtype" or not is_default):
+        given.mapped(name, f"trl.{name}", given.values[name])
+    else:
+        take_field(situation, name)
+
+
 def _max_prompt_length(situation: Situation, name: str) -> None:
     """The length that trl 0.26 and 0.27 have in GRPOConfig alone: their trainer cuts no prompt."""
     release, given = situation.release, situation.given
@@ -217,9 +274,17 @@ SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "save_strategy": _save_strategy,
     "save_steps": _steps("training.save_steps"),
     "logging_steps": _steps("logging.logging_steps"),
-    **dict.fromkeys(RENAMED, _renamed),
+    "group_by_length": _grouped,
+    "adafactor": _adafactor,
+    "activation_checkpointing": _activation_checkpointing,
+    "activation_checkpointing_kwargs": _activation_checkpointing,
+    "use_liger_loss": _liger,
+    "vllm_max_model_len": _vllm_length,
     "vllm_mode": _vllm_mode,
     "max_prompt_length": _max_prompt_length,
+    "vllm_device": _of_the_first_vllm,
+    "vllm_dtype": _of_the_first_vllm,
+    "vllm_enable_prefix_caching": _of_the_first_vllm,
     "use_cpu": _use_cpu,
     "no_cuda": _use_cpu,
 }

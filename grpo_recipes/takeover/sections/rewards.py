@@ -2,7 +2,6 @@
 
 import keyword
 import os
-import re
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.schemas.other_names import other_names
@@ -190,11 +189,11 @@ def is_installed(name: str) -> bool:
 def stub_for(situation: Situation, name: str) -> str:
     """`file.py:function` of a new stub."""
     stubs = situation.draft.stubs
-    function = re.sub(r"\W", "_", name.rpartition(".")[2], flags=re.ASCII)
-    if not function.isidentifier() or keyword.iskeyword(function):
-        function = "reward"
-    while function in stubs:
-        function += "_2"
+    wanted = "".join(one if one.isalnum() and one.isascii() else "_" for one in name.rpartition(".")[2])
+    if not wanted.isidentifier() or keyword.iskeyword(wanted):
+        wanted = "reward"
+    free = (f"{wanted}{number}" for number in ("", *(f"_{count}" for count in range(2, len(stubs) + 3))))
+    function = next(one for one in free if one not in stubs)
     stubs[function] = ()
     return f"{_file(situation)}:{function}"
 
