@@ -66,11 +66,15 @@ def owned_key(path: Path, source: Source) -> Finding | None:
     same = next((key for key in keys_named(field.name) if field.owner == f"write {key}"), None)
     field = field._replace(home=field.home or same)
     place = tuple((field.home or "").split("."))
-    taken = bool(field.home) and _at(source, place) is not None
+    value, there = _at(source, path), _at(source, place) if field.home else None
+    taken = there is not None
     home = f"write it as {field.home}" if field.home else field.owner
     patch: tuple[Patch, ...] = (Patch(path, remove=True),)
     if not field.home and field.owner:
         patch = patch if _has_to_go(field.owner) else ()
+    fix = f"remove {field.name}, since {field.home} is written" if taken else home
+    if isinstance(value, dict) and isinstance(there, dict) and value != there:
+        fix, patch = f"move its keys to {field.home}", ()  # which of two values is meant, nobody knows
     return found_at(
         source,
         OWNED_KEY,
@@ -79,8 +83,8 @@ def owned_key(path: Path, source: Source) -> Finding | None:
         because=("one value has one place, else two of them could disagree",)
         if field.home
         else ("grpo-run sets this field itself",),
-        fix=f"remove {field.name}, since {field.home} is written" if taken else home,
-        patch=patch if not field.home or taken else (*patch, Patch(place, _at(source, path))),
+        fix=fix,
+        patch=patch if not field.home or taken else (*patch, Patch(place, value)),
     )
 
 
