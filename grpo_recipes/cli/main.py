@@ -41,6 +41,9 @@ _FIXES = {
     errno.ESTALE: "mount the disk again",
     errno.ENAMETOOLONG: "a shorter name",
     errno.ELOOP: "links without a loop",
+    errno.ENOENT: "check that path: it is gone",
+    errno.ENOTDIR: "a path whose parents are folders",
+    errno.EEXIST: "a path where nothing is yet",
 }
 _NOT_UTF8 = re.compile(r'[^"\n]*[\ud800-\udfff][^"\n]*')
 

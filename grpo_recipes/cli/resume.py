@@ -101,7 +101,8 @@ def _recipe_instead(recipe: str) -> Refusal:
 def _runs_of(recipe: str) -> dict[str, str]:
     """The status of each run of a recipe in runs/, the newest first, by its folder."""
     found = {}
-    for plan in sorted(Path("runs").glob("*/plan.json"), key=lambda plan: plan.stat().st_mtime, reverse=True):
+    plans = [plan for plan in Path("runs").glob("*/plan.json") if plan.is_file()]
+    for plan in sorted(plans, key=lambda plan: os.path.getmtime(plan) if plan.is_file() else 0.0, reverse=True):
         with contextlib.suppress(Refusal, OSError):
             lock = read_lock(str(plan))
             if lock.plan.recipe_file == os.path.abspath(recipe):

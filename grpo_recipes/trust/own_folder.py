@@ -170,10 +170,11 @@ def _listed() -> frozenset[str]:
     try:
         return listed_digests()
     except (NoKey, OSError, ValueError) as problem:
+        file = ALLOWED_FILE if isinstance(problem, NoKey) else allowed_file()
         raise Refusal.of(
-            f"{ALLOWED_FILE}: the list of allowed code cannot be read",
+            f"{file}: the list of allowed code cannot be read",
             because=f"{type(problem).__name__}: {problem}",
-            fix="remove the file and allow again what you trust",
+            fix="what the reason says, or remove the file and allow again what you trust",
         ) from problem
 
 

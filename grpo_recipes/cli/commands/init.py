@@ -234,8 +234,11 @@ def _write_one(path: str, text: str) -> None:
     place = Path(path).absolute()
     if os.path.lexists(place):
         raise _taken(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(place.parent, place.name, text)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place.parent, place.name, text)
+    except OSError as problem:
+        raise _unwritable(path, problem) from problem
 
 
 def _unwritable(path: str, problem: OSError) -> Refusal:

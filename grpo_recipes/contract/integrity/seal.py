@@ -99,7 +99,7 @@ def own_content(path: Path, most: int, others: int = 0o077, around_others: int =
 def listed_digests() -> frozenset[str]:
     """The digests of code that this user has allowed to run. Raises NoKey, OSError, ValueError."""
     try:
-        content = parsed(own_content(user_folder() / ALLOWED_FILE, _LARGEST_LIST, others=0o022))
+        content = parsed(own_content((user_folder() / ALLOWED_FILE).resolve(), _LARGEST_LIST, others=0o022))
     except FileNotFoundError:
         return frozenset()
     listed = content.get("allowed") if isinstance(content, Mapping) else None
