@@ -241,7 +241,7 @@ def _not_shared(context: Context) -> Finding:
     generations = completions // prompts
     least = processes // gcd(processes, generations)
     better = -(-prompts // least) * least
-    fewer = next(number for number in range(processes - 1, 0, -1) if completions % number == 0)
+    fewer = next(number for number in range(min(processes - 1, completions), 0, -1) if completions % number == 0)
     return context.finding(
         f"{completions} completions per step cannot be split over {processes} processes",
         "training.prompts_per_step",
