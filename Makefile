@@ -107,8 +107,9 @@ test-stack: setup
 	  $(PYTEST_ARGS)
 
 # Tests each rule on the library that it is about: what the rule refuses fails there, and its fix trains.
+# In one process, because several of these tests start two ranks at a port that is free at that moment.
 test-evidence: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) tests/evidence -m "stack and not distributed" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/evidence -m "stack and not distributed" $(PYTEST_ARGS)
 
 # Compares the memory formulas with traces of the installed stack and an older one, with CPU runs and with published
 # figures, and writes benchmarks/memory.md. Takes twelve CPU minutes, and needs the right to make a memory cgroup.
