@@ -117,6 +117,8 @@ COMMANDS = {
     "completion": "Print the shell completion script.",
     "allowed": "List folders whose code is allowed, or forget one.",
 }
+# These commands need an argument.
+NEEDING = ("run", "validate", "preflight", "plan", "fit", "diff", "watch")
 
 
 class Commands(click.Group):
@@ -145,6 +147,9 @@ class Commands(click.Group):
         words = [arg for arg in args if not arg.startswith("-")]
         first = words[0] if words else None
         own = {"--help", "--version"}
+        if len(words) == 1 and first in NEEDING and os.path.isfile(os.path.join(first, "plan.json")):
+            # A run folder with the name of a command, and no argument for the command.
+            args, first = [os.path.join(os.curdir, arg) if arg == first else arg for arg in args], None
         if args and first not in COMMANDS and not (own & set(args[:1])):
             if (
                 not ctx.resilient_parsing

@@ -249,7 +249,7 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "amend the record": ("run.json", lambda folder: amend_record(str(folder), {"status": "failed"})),
     "append to the metrics": ("metrics.jsonl", lambda f: MetricsLog(f / "metrics.jsonl", resume_step=3).write("s", 1)),
     "begin the metrics anew": ("metrics.jsonl", lambda folder: Story(folder, Record(folder, 0), resumed=False)),
-    "tell of the server": ("metrics.jsonl", lambda folder: Story(folder, Record(folder, 0), resumed=True).tell("starting")),
+    "tell of the server": ("metrics.jsonl", lambda f: Story(f, Record(f, 0), resumed=True).tell("starting")),
     "read the metrics": ("metrics.jsonl", lambda folder: read_new(str(folder / "metrics.jsonl"), 0)),
     "copy the output": ("train.log", _logged),
     "read the job": ("job.json", lambda folder: submitted_job(str(folder))),
