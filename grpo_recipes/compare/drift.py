@@ -40,7 +40,7 @@ def changes_the_experiment(lines: Iterable[DriftLine]) -> bool:
 def drift(lock: Lock, new: Plan | None, places: Places) -> list[DriftLine]:
     """All lines for the plan of a lock and the same recipe planned now.
 
-    new: None where the recipe is refused on this stack; then only the files that are gone are told.
+    new: None if the recipe is refused on this stack; then only missing files are listed.
     """
     if new is None:
         return [

@@ -20,7 +20,7 @@ class LocalEngine(Engine):
         return launch(folder, resume=resume, echo=echo, view=view, prepare=prepare)
 
     def shares(self, plan: Plan) -> list[dict[str, str]]:
-        """As many as the GPUs that may be seen here have room for, each with GPUs of its own; one on a CPU."""
+        """How many runs fit on the visible GPUs at once, each on its own GPUs; one on a CPU."""
         server = () if plan.vllm is None or plan.vllm.server is None else plan.vllm.server.gpus
         trainer = plan.world.num_processes if plan.world.device == "cuda" else 0
         each = max(trainer, 1 + max(server, default=-1))

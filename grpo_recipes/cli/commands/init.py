@@ -150,7 +150,7 @@ def _write_smollm2(output: str | None) -> int:
 
 
 def _is_kept(path: Path) -> bool:
-    """Whether there is something already, which is said and left as it is."""
+    """Whether the path exists. If so, tells the user that it is kept."""
     is_there = os.path.lexists(path)
     if is_there:
         click.echo(redact(f"kept {path}, which already exists"), err=True)

@@ -125,7 +125,7 @@ def record_text(folder: Path, content: Mapping[str, Any]) -> str:
 
 
 def record_fault(folder: Path) -> str | None:
-    """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell."""
+    """Why run.json is not as grpo-run wrote it. None if it is, if there is none, or if that cannot be known."""
     try:
         if (folder / INTEGRITY_FILE).exists():
             opened_record(folder)
