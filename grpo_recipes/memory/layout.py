@@ -71,7 +71,8 @@ class Layout(NamedTuple):
     """The GPUs and what beside an update happens on them.
 
     processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
-    log-probabilities are computed before the update. sequences: completions that one process generates at once.
+    log-probabilities are computed before the update. keeps_gathered: FSDP2 keeps a layer whole from its forward to its
+    backward pass. sequences: completions that one process generates at once.
     vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_ranks: GPUs
     that share one engine. gathers_to_generate: ZeRO-3 puts all parameters together to generate with transformers.
     evaluates: held-out rows are answered too, by transformers, as many at once as a micro-batch has; asks_vllm: by
@@ -86,6 +87,7 @@ class Layout(NamedTuple):
     scores: bool = False
     offloads_optimizer: bool = False
     offloads_weights: bool = False
+    keeps_gathered: bool = False
     vllm_share: float | None = None
     vllm_sleeps: bool = False
     vllm_ranks: int = 1
@@ -167,8 +169,8 @@ def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int
     """Parameters that are whole for a while, in the type that is computed in where the strategy knows it.
 
     ZeRO-3 lets up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters); FSDP2
-    has the layer that computes, the next one, and the embeddings, which it leaves whole (torch 2.13.0,
-    distributed/fsdp/_fully_shard: reshard_after_forward of the root).
+    has the layer that computes, the next one, and the embeddings, which it leaves whole, or every layer where it does
+    not reshard them (torch 2.13.0, distributed/fsdp/_fully_shard: reshard_after_forward, also that of the root).
     """
     if not layout.shards_weights():
         return 0
@@ -176,4 +178,6 @@ def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int
     if layout.strategy == "zero3":
         least = 2 * architecture.layer_parameters() + architecture.embedding_parameters()
         return min(architecture.parameters(), max(_LIVE_PARAMETERS, least)) * width
+    if layout.keeps_gathered:
+        return architecture.parameters() * width
     return (2 * architecture.layer_parameters() + architecture.embedding_parameters()) * width

@@ -4,6 +4,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.render.template import fill
 
 DEEPSPEED_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
+# What each run with FSDP2 had before a recipe could choose it, so that a plan without the section stays what it was.
+FSDP = {"reshard_after_forward": True, "cpu_ram_efficient_loading": True}
 
 
 def accelerate_yaml(plan: Plan) -> str:
@@ -15,6 +17,7 @@ def accelerate_yaml(plan: Plan) -> str:
         world=world,
         one_process=starts_one_process(plan),
         distributed_type=_distributed_type(plan),
+        fsdp=FSDP | (plan.fsdp or {}),
         zero3_init=DEEPSPEED_STAGES.get(world.strategy) == 3,
         mixed_precision=_mixed_precision(plan),
     )

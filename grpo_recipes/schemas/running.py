@@ -10,6 +10,19 @@ from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveFraction,
 Device = Literal["none", "cpu", "nvme"]
 
 
+class FsdpSection(Section):
+    """accelerate's settings of FSDP2, by the names that it has for them without `fsdp_`."""
+
+    reshard_after_forward: bool = True
+    """Whether a layer gives up the parts of other processes after its forward pass. false keeps whole weights until its
+    backward pass: more memory, as much as the whole model, and one exchange of weights less.
+    """
+    cpu_ram_efficient_loading: bool = True
+    """Whether the first process of each machine alone reads the weights and sends the others theirs. false lets each
+    process read the whole model into its memory.
+    """
+
+
 class DistributedSection(Section):
     """How several processes share the work."""
 
@@ -21,6 +34,8 @@ class DistributedSection(Section):
     """Where DeepSpeed keeps parameters, zero3 only."""
     deepspeed: dict[str, Any] = {}
     """Extra DeepSpeed keys, merged into the rendered file."""
+    fsdp: FsdpSection | None = None
+    """Settings of FSDP2, with strategy fsdp2."""
 
 
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]

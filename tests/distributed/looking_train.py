@@ -2,7 +2,8 @@
 
 timeouts-<rank>.json of the run folder: the seconds that each process group waits. parameters-<rank>.json: for each
 parameter how many numbers it has, how many of them lie in this process outside of a shard, and how many are in its
-shard.
+shard. fsdp-<rank>.json: accelerate's settings of FSDP2, and how many layers give up their whole weights after their
+forward pass.
 """
 
 import json
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.state import AcceleratorState
 from torch.distributed import distributed_c10d
+from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback, trainer
 
 from grpo_recipes.worker.run import train
@@ -34,6 +37,14 @@ class Looking(TrainerCallback):  # type: ignore[misc]
             for name, parameter in kwargs["model"].named_parameters()
         }
         (FOLDER / f"parameters-{args.process_index}.json").write_text(json.dumps(held))
+        plugin = AcceleratorState().fsdp_plugin if isinstance(kwargs["model"], FSDPModule) else None
+        if plugin is not None:
+            names = ("reshard_after_forward", "cpu_ram_efficient_loading")
+            layers = [layer for layer in kwargs["model"].modules() if isinstance(layer, FSDPModule)]
+            groups = [group for layer in layers for group in layer._get_fsdp_state()._fsdp_param_groups]
+            reshards = [group._reshard_after_forward for group in groups]
+            seen = {name: getattr(plugin, name) for name in names} | {"layers_that_reshard": sum(reshards)}
+            (FOLDER / f"fsdp-{args.process_index}.json").write_text(json.dumps(seen))
         groups = [group._get_backend(torch.device("cpu")) for group in distributed_c10d._world.pg_map]
         seconds = [group.options._timeout.total_seconds() for group in groups]
         (FOLDER / f"timeouts-{args.process_index}.json").write_text(json.dumps(seconds))

@@ -205,11 +205,22 @@ def test_fsdp2_gives_the_numbers_of_ddp_in_shards_and_saves_the_adapter_whole(ru
     _assert_same(sharded, run_of("ddp", "LoRA"))
     assert all(count["shard"] is not None for count in chain(*(held.values() for held in _parameters(sharded))))
     assert sum(count["shard"] for count in _parameters(sharded)[0].values()) < 0.6 * _whole(sharded)
+    assert json.loads((sharded.folder / "fsdp-0.json").read_text())["layers_that_reshard"] > 0
 
 
 def _whole(run: Run) -> int:
     """How many numbers the parameters have together, however they are cut."""
     return sum(count["whole"] for count in _parameters(run)[0].values())
+
+
+@full_form
+def test_fsdp2_keeps_whole_weights_where_a_recipe_says_so(run_of: RunOf, tmp_path: Path) -> None:
+    settings = {"reshard_after_forward": False, "cpu_ram_efficient_loading": False}
+    run = looked_at("fsdp2", "full", tmp_path, distributed__fsdp=settings)
+    _assert_same(run, run_of("ddp", "full"))
+    seen = json.loads((run.folder / "fsdp-0.json").read_text())
+    assert {name: seen[name] for name in settings} == settings
+    assert seen["layers_that_reshard"] == 0
 
 
 @full_form

@@ -59,6 +59,7 @@ BECOMES = {
     "training.cut": "the number of processes and `GRPOConfig.per_device_train_batch_size`",
     "training.on_out_of_memory": "what `grpo-run` does after a run that failed",
     "distributed": "`accelerate.yaml` and `deepspeed.json` of the run folder",
+    "distributed.fsdp": "`fsdp_config` in `accelerate.yaml` of the run folder",
     "launch": "`launch.sh` of the run folder, which calls `accelerate launch`",
     "launch.engine": "what starts `launch.sh`",
     "launch.environment": "variables that `launch.sh` sets",

@@ -72,6 +72,16 @@ def test_a_strategy_shares_out_what_its_name_says(term: str, strategies: tuple[s
         assert (eight < two) == (strategy in strategies), strategy
 
 
+def test_fsdp2_that_keeps_layers_whole_holds_the_model_twice() -> None:
+    layout = EIGHT._replace(strategy="fsdp2")
+    cut, kept = (
+        _terms(_of("Qwen/Qwen2.5-7B", FULL, layout._replace(keeps_gathered=keeps), 80), "update")
+        for keeps in (False, True)
+    )
+    assert cut["gathered"] < 0.3 * kept["gathered"]
+    assert kept["gathered"] > 14 * 10**9
+
+
 def test_what_is_offloaded_is_not_on_the_gpu() -> None:
     layout = EIGHT._replace(strategy="zero3", offloads_optimizer=True, offloads_weights=True, has_reference=True)
     terms = _terms(estimate(SMALL, FULL, layout), "update")

@@ -101,6 +101,27 @@ def test_fsdp_is_taken_over_from_releases_that_generate_with_it(
     assert recipe_of(one).get("distributed", {}).get("strategy") == (None if fate == "refused" else "fsdp2")
 
 
+@pytest.mark.parametrize(
+    ("written", "fate", "settings"),
+    [
+        ("fsdp_reshard_after_forward: false", "mapped", {"reshard_after_forward": False}),
+        ("fsdp_cpu_ram_efficient_loading: false", "mapped", {"cpu_ram_efficient_loading": False}),
+        ("fsdp_sharding_strategy: SHARD_GRAD_OP", "mapped", {"reshard_after_forward": False}),
+        ("fsdp_sharding_strategy: FULL_SHARD", "mapped", None),
+        ("fsdp_reshard_after_forward: true", "mapped", None),
+        ("fsdp_sharding_strategy: HYBRID_SHARD", "refused", None),
+        ("fsdp_offload_params: true", "refused", None),
+    ],
+)
+def test_settings_of_fsdp_are_taken_over(
+    written: str, fate: str, settings: dict[str, bool] | None, tmp_path: Path
+) -> None:
+    text = f"distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {{fsdp_version: 2, {written}}}\n"
+    one = taken(tmp_path, BASE, accelerate=text)
+    assert row(one, f"accelerate: fsdp_config.{written.partition(':')[0]}").fate == fate
+    assert recipe_of(one)["distributed"].get("fsdp") == settings
+
+
 @pytest.mark.parametrize("release", ["trl==0.16.0", "trl==0.19.1"])
 def test_a_loss_of_the_micro_batch_keeps_its_cut(release: str, tmp_path: Path) -> None:
     text = BASE + "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\n"

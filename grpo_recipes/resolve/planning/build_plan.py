@@ -97,6 +97,7 @@ def build_plan(
         shims=dict(sorted(context.settings.under("shims").items())),
         expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
         deepspeed=_deepspeed(context),
+        fsdp=context.settings.under("distributed.fsdp") or None,
         environment=_environment(context),
         findings=notes,
         vllm=vllm(context),

@@ -233,6 +233,7 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         scores=has_kl or is_corrected or cut.accumulation % every != 0,
         offloads_optimizer=context.value("distributed.offload_optimizer_device") != "none",
         offloads_weights=context.value("distributed.offload_param_device") != "none",
+        keeps_gathered=context.settings.under("distributed.fsdp").get("reshard_after_forward") is False,
         vllm_share=float(share) if isinstance(share, int | float) else None,
         vllm_sleeps=bool(context.value("GRPOConfig.vllm_enable_sleep_mode")),
         vllm_ranks=ranks if isinstance(ranks, int) else 1,

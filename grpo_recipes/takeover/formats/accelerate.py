@@ -14,6 +14,12 @@ PROCESSES = "launch.num_processes"
 GPUS = "launch.gpus_per_node"
 TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
 UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
+FSDP_KEYS = {
+    "fsdp_sharding_strategy": "distributed.fsdp.reshard_after_forward",
+    "fsdp_reshard_after_forward": "distributed.fsdp.reshard_after_forward",
+    "fsdp_cpu_ram_efficient_loading": "distributed.fsdp.cpu_ram_efficient_loading",
+}
+FSDP_VALUES = {"true": True, "1": True, "full_shard": True, "false": False, "2": False, "shard_grad_op": False}
 WITHOUT_FSDP = {"trl": "<0.18"}
 NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 does"
 MACHINES = "launch.num_nodes"
@@ -124,6 +130,10 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
             file.mapped("fsdp_config", None)
         inside = Given(dict(block), draft, {key: f"{file.name('fsdp_config')}.{key}" for key in block})
         for name in list(inside.values):
+            value = FSDP_VALUES.get(str(inside.values[name]).lower())
+            if name in FSDP_KEYS and value is not None:
+                inside.mapped(name, None if value else FSDP_KEYS[name], value)
+                continue
             answer(inside, name, table_of("accelerate")["fsdp"].get(name), table_of("accelerate")["fsdp_anyway"])
 
 
