@@ -213,5 +213,8 @@ def test_processes_that_do_not_find_each_other_are_stopped_before_the_model_load
     both = [start(folder, **ranks, RANK=rank, LOCAL_RANK=rank, CUDA_VISIBLE_DEVICES="") for rank in "01"]
     outputs = [process.communicate(timeout=100)[0] for process in both]
 
-    assert [process.returncode for process in both] == [3, 3], outputs
+    first, other = (process.returncode for process in both)
+    assert first == 3, outputs
+    # Where the first one leaves before the other has found it, that one misses its store.
+    assert other == 3 or (other == 75 and "start all machines again" in outputs[1]), outputs
     assert "processes that train together: 1, planned: 2" in record(folder)["message"]
