@@ -190,6 +190,7 @@ def plan_of(
         "environment_class": None,
         "scripted_turns": [],
         "sandbox": "auto",
+        "fsdp": None,
         "rollout": None,
         **sections,
     }
