@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import click
 
-from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready, names_a_plan, refuse_strange_entries
+from grpo_recipes.cli.launching import Asked, Ready, names_a_plan, refuse_strange_entries, started
 from grpo_recipes.cli.resolving import judged
+from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
@@ -14,6 +15,8 @@ from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.launch.local import is_running
+from grpo_recipes.launch.progress import View
 from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
@@ -54,26 +57,60 @@ def shown_path(lock: Lock) -> str:
     return lock.path if short.startswith("..") else short
 
 
-def ready_again(place: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:
-    """The plan that a run folder or a plan launches, after printing its drift; or the exit code if nothing is launched.
+def train_again(place: str, asked: Asked, view: View) -> int:
+    """Launches the plan of a run folder or a plan in a new folder, after printing its drift; returns the exit code.
 
     Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that did not end.
     """
-    lock = read_lock(place)
-    again = planned_again(lock, stack, changes)
-    if answer_alone is not None:
-        click.echo(redact(again.json if answer_alone == "json" else again.text))
-        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not changes.accept_drift)
+    stack, lock = chosen_stack(asked.target), read_lock(place)
+    again = planned_again(lock, stack, asked)
+    if asked.validate_only:
+        click.echo(redact(again.json if asked.as_json else again.text))
+        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not asked.accept_drift)
         return EXIT_NOT_STARTED if is_changed else EXIT_DONE
     say(again)
-    plan = allowed_plan(again, changes)
-    if not changes.begins_anew:
+    plan = allowed_plan(again, asked)
+    if asked.out is None:
         _refuse_unfinished(lock)
     beside = os.path.dirname(lock.folder) if lock.is_run_folder else "runs"
-    return Ready(plan, str(again.recipe_text), beside, is_pinned=True)
+    return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), asked, view)
 
 
-def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
+def extend(place: str, words: str, asked: Asked, view: View) -> int:
+    """Extends a finished run in a new folder, after printing what starts fresh; returns the exit code.
+
+    words: KEY=VALUE. Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that cannot be
+    extended.
+    """
+    if asked.is_of_a_recipe:
+        raise Refusal.of("--extend changes nothing else; it only takes --out, --allow-code, --accept-drift and --json")
+    stack = chosen_stack(None)
+    if not names_a_plan(place):
+        raise Refusal.of(
+            f"{place} is a recipe, but --extend needs a run folder", fix="grpo-run RUNDIR --extend KEY=VALUE"
+        )
+    lock = read_lock(place)
+    refuse_strange_entries(lock.folder)
+    if is_running(lock.folder):
+        raise Refusal.of(
+            f"{lock.folder}: only a finished run can be extended",
+            because="it is still training",
+            fix="wait until it ends",
+        )
+    checkpoint = last_checkpoint(lock, words)
+    asked = replace(asked, overrides=(words,), strict=False)
+    again = planned_again(lock, stack, asked)
+    again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
+    say(again)
+    plan = extended(lock, allowed_plan(again, asked), checkpoint)
+    said = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
+    for line in [*said, *begins_anew(plan, step_of(checkpoint.folder))]:
+        click.echo(redact(line), err=True)
+    ready = Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), True, goes_on_from=lock.folder)
+    return started(ready, asked, view)
+
+
+def planned_again(lock: Lock, stack: Stack, asked: Asked) -> Again:
     """The plan on this stack with today's files, and its drift.
 
     Raises Refusal for a plan without a recipe or a changed one.
@@ -81,25 +118,25 @@ def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)
     places = found_places(lock)
-    resolution = resolved_again(lock, places, stack, changes.overrides)
-    resolution = judged(resolution, strict=changes.strict, accepted=(*lock.plan.accepted, *changes.accepted))
+    resolution = resolved_again(lock, places, stack, asked.overrides)
+    resolution = judged(resolution, strict=asked.strict, accepted=(*lock.plan.accepted, *asked.accepted))
     if resolution.refused or resolution.context is None:
         return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
     made = plan_of(resolution)
-    is_changed = bool(changes.overrides)
+    is_changed = bool(asked.overrides)
     new = same_but_now(
-        lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=changes.accept_drift
+        lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=asked.accept_drift
     )
     text = merged_recipe_text(resolution.context.source)
     return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
 
 
-def allowed_plan(again: Again, changes: Changes) -> Plan:
+def allowed_plan(again: Again, asked: Asked) -> Plan:
     """The plan to launch. Raises Refusal if it cannot run here, or is a different experiment that was not accepted."""
     where = shown_path(again.lock)
     if again.plan is None:
         raise Refusal.of(f"{where}: its recipe is refused here, nothing was started")
-    if changes_the_experiment(again.lines) and not changes.accept_drift:
+    if changes_the_experiment(again.lines) and not asked.accept_drift:
         changed = [line.what for line in again.lines if line.state == "differs" and line.kind == "experiment"]
         raise Refusal.of(
             f"{where}: this would be a different experiment, nothing was started",
@@ -109,48 +146,11 @@ def allowed_plan(again: Again, changes: Changes) -> Plan:
     return again.plan
 
 
-def ready_to_extend(place: str, words: str, stack: Stack, *, accept_drift: bool) -> Ready:
-    """The plan that extends a finished run in a new folder, after printing what starts fresh. words: KEY=VALUE.
-
-    Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that cannot be extended.
-    """
-    if not names_a_plan(place):
-        raise Refusal.of(
-            f"{place} is a recipe, but --extend needs a run folder", fix="grpo-run RUNDIR --extend KEY=VALUE"
-        )
-    lock = read_lock(place)
-    refuse_strange_entries(lock.folder)
-    _refuse_running(lock)
-    checkpoint = last_checkpoint(lock, words)
-    changes = Changes(overrides=(words,), accept_drift=accept_drift)
-    again = planned_again(lock, stack, changes)
-    again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
-    say(again)
-    plan = extended(lock, allowed_plan(again, changes), checkpoint)
-    said = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
-    for line in [*said, *begins_anew(plan, step_of(checkpoint.folder))]:
-        click.echo(redact(line), err=True)
-    return Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), is_pinned=True, goes_on_from=lock.folder)
-
-
-def _refuse_running(lock: Lock) -> None:
-    from grpo_recipes.launch.local import is_running
-
-    if is_running(lock.folder):
-        raise Refusal.of(
-            f"{lock.folder}: only a finished run can be extended",
-            because="it is still training",
-            fix="wait until it ends",
-        )
-
-
 def _refuse_unfinished(lock: Lock) -> None:
     """Raises Refusal for a run that was interrupted."""
     status = None if lock.record is None else lock.record.status
     if status not in ("interrupted", "running"):
         return
-    from grpo_recipes.launch.local import is_running
-
     is_live = is_running(lock.folder)
     because = "it is still training" if is_live else f"its run.json says {status}"
     fix = "--resume continues it, " if not is_live else ""

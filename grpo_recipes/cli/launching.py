@@ -5,9 +5,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +19,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.render.job import job_of
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
 from grpo_recipes.yaml.compose import Source
 
 if TYPE_CHECKING:
@@ -34,23 +35,33 @@ allow_code_option = click.option(
     multiple=True,
     help="Allow the recipe's code by its sha256; `here` allows the recipe's own folder, also after edits.",
 )
-# The output format of an answer that launches nothing; None launches.
-AnswerAlone = Literal["text", "json"] | None
 Prepare = Callable[[], Sequence[str]]
+Anew = Callable[[Plan, str], tuple[Plan, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """A command's options beside the recipe or plan: --set, --accept, --strict, --accept-drift.
-
-    begins_anew: a run that did not end starts again in a new folder, --out.
-    """
+class Asked:
+    """The options of `run`; other commands that plan have some of them."""
 
     overrides: tuple[str, ...] = ()
-    accepted: tuple[str, ...] = ()
+    target: str | None = None
     strict: bool = False
+    accepted: tuple[str, ...] = ()
+    validate_only: bool = False
+    dry_run: bool = False
+    smoke: bool = False
+    out: str | None = None
+    resuming: bool = False
+    extending: str | None = None
+    verifying: bool = False
     accept_drift: bool = False
-    begins_anew: bool = False
+    allowed: tuple[str, ...] = ()
+    as_json: bool = False
+
+    @property
+    def is_of_a_recipe(self) -> bool:
+        """Whether there is an option that changes what is planned, or only plans."""
+        return any((self.overrides, self.accepted, self.target, self.validate_only, self.dry_run, self.smoke))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,41 @@ def refuse_strange_entries(folder: str) -> None:
         raise Refusal(strange_entry(problem)) from None
 
 
+def started(ready: Ready, asked: Asked, view: "View", anew: Anew = lambda plan, folder: None) -> int:
+    """Writes a new run folder and starts it, unless --dry-run only writes it; returns the exit code."""
+    if asked.dry_run:
+        folder = _written(_tried(ready.plan, asked), asked.out, ready, is_code_pinned=False)
+        click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
+        return EXIT_DONE
+    return launched(*made(ready, asked, asked.out), as_json=asked.as_json, view=view, anew=anew)
+
+
+def made(ready: Ready, asked: Asked, out: str | None) -> tuple[Plan, str]:
+    """The plan to launch, with its code allowed, and its new run folder."""
+    from grpo_recipes.lock.completed import with_pinned_code
+
+    plan = with_pinned_code(_tried(ready.plan, asked), is_pinned=ready.is_pinned)
+    ask_trust(plan, asked.allowed, ready.files, folder=ready.goes_on_from)
+    return plan, _written(plan, out, ready, is_code_pinned=True)
+
+
+def _tried(plan: Plan, asked: Asked) -> Plan:
+    return smoke_plan(plan) if asked.smoke and not plan.smoke else plan
+
+
+def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
+    from grpo_recipes.engines.catalog import engine_of
+    from grpo_recipes.lock.completed import completed
+    from grpo_recipes.render.run_folder import write_run_folder
+
+    if out is None:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
+    whole = completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
+    whole = replace(whole, folder=os.path.abspath(out))
+    return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
+
+
 def launched(
     plan: Plan,
     folder: str,
@@ -138,7 +184,7 @@ def launched(
     follow: bool = False,
     view: "View | None" = None,
     prepare: Prepare = list,
-    anew: Callable[[], tuple[Plan, str] | None] = lambda: None,
+    anew: Anew = lambda plan, folder: None,
 ) -> int:
     """Starts a run folder through the engine of its plan, reports the result, returns the exit code.
 
@@ -163,7 +209,7 @@ def launched(
         if commands := engine.commands(plan, folder, resume=resume):
             _print_commands(plan, folder, commands, as_json=as_json)
             return code
-    if code == EXIT_FAILED and (other := anew()) is not None:
+    if code == EXIT_FAILED and (other := anew(plan, folder)) is not None:
         return launched(*other, as_json=as_json, view=view)
     return conclude(plan, folder, code, as_json=as_json)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan, refuse_strange_entries
+from grpo_recipes.cli.launching import Asked, ask_trust, launched, names_a_plan, refuse_strange_entries
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.catalog import engine_of
@@ -27,8 +27,13 @@ _SHOWN = 6
 _DEPTH = 3
 
 
-def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool, view: View) -> int:
+def resume(folder: str, asked: Asked, view: View) -> int:
     """Continues from the newest complete checkpoint. Raises Refusal for a run that cannot be resumed."""
+    if asked.is_of_a_recipe or asked.out or asked.extending:
+        raise Refusal.of(
+            "--resume continues the plan unchanged",
+            fix="it only takes --allow-code, --accept-drift, --json, --samples, -q and -v",
+        )
     if not names_a_plan(folder) and os.path.isfile(folder):
         raise _recipe_instead(folder)
     lock = read_lock(folder)
@@ -40,14 +45,14 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
             " to step N",
         )
     if engine_of(lock.plan).is_active(lock.folder):
-        return launched(lock.plan, lock.folder, as_json=as_json, follow=True, view=view)
-    changes = Changes(accept_drift=accept_drift)
-    again = planned_again(lock, probe(), changes)
+        return launched(lock.plan, lock.folder, as_json=asked.as_json, follow=True, view=view)
+    asked = replace(asked, strict=False)
+    again = planned_again(lock, probe(), asked)
     if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
         say(again)  # nothing to report about a run that was never started and is unchanged
-    plan = allowed_plan(again, changes)
+    plan = allowed_plan(again, asked)
     _refuse_another_start(folder, lock.plan, plan)
-    ask_trust(plan, allowed, folder=lock.folder)
+    ask_trust(plan, asked.allowed, folder=lock.folder)
     as_written = _as_written(plan, lock)
 
     def prepare() -> list[str]:
@@ -55,7 +60,7 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
         told = list(_told(lock.plan, as_written))
         return write_again(plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(plan))
 
-    return launched(plan, lock.folder, as_json=as_json, resume=True, view=view, prepare=prepare)
+    return launched(plan, lock.folder, as_json=asked.as_json, resume=True, view=view, prepare=prepare)
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from grpo_recipes.cli.launching import Asked
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.findings.wording import one_line
@@ -23,8 +24,10 @@ _SIGNED = {
 }
 
 
-def verify(place: str, *, as_json: bool) -> int:
+def verify(place: str, asked: Asked) -> int:
     """Prints the result. 0: everything with a digest is unchanged; 1: something changed."""
+    if any((asked.is_of_a_recipe, asked.out, asked.resuming, asked.extending, asked.allowed)):
+        raise Refusal.of("--verify only reads a run folder; it only takes --json")
     folder = Path(place)
     if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
         raise Refusal.of(
@@ -33,7 +36,7 @@ def verify(place: str, *, as_json: bool) -> int:
     began = time.perf_counter()
     found = verified(folder)
     seconds = time.perf_counter() - began
-    click.echo(redact(_json(place, found, seconds) if as_json else _text(place, found, seconds)))
+    click.echo(redact(_json(place, found, seconds) if asked.as_json else _text(place, found, seconds)))
     return EXIT_DIFFERENT if found.faults else EXIT_DONE
 
 

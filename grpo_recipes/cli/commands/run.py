@@ -1,24 +1,13 @@
 """`grpo-run RECIPE`: check, plan, render, launch, and report how it ended. RUNDIR: the plan of an earlier run."""
 
-import json
 import os
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.launching import (
-    Changes,
-    Ready,
-    allow_code_option,
-    ask_trust,
-    launched,
-    names_a_plan,
-    ready_of,
-)
+from grpo_recipes.cli.launching import Asked, Ready, allow_code_option, made, names_a_plan, ready_of, started
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.cli.view_option import chosen_view, view_options
@@ -30,10 +19,10 @@ from grpo_recipes.contract.halved import MICRO_BATCH, half_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.resolve.resolve import Resolution
-from grpo_recipes.resolve.variants.merged_recipe import smoke_plan
-from grpo_recipes.stack.stack import Stack
 from grpo_recipes.sweep.sweep_file import is_sweep
+
+if TYPE_CHECKING:
+    from grpo_recipes.launch.progress import View
 
 
 @click.command()
@@ -70,26 +59,7 @@ from grpo_recipes.sweep.sweep_file import is_sweep
 @allow_code_option
 @view_options
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: run.json, findings or a folder.")
-def run(
-    recipe: str,
-    overrides: tuple[str, ...],
-    target: str | None,
-    strict: bool,
-    accepted: tuple[str, ...],
-    validate_only: bool,
-    dry_run: bool,
-    smoke: bool,
-    out: str | None,
-    resuming: bool,
-    extending: str | None,
-    verifying: bool,
-    accept_drift: bool,
-    allowed: tuple[str, ...],
-    quiet: bool,
-    verbose: bool,
-    samples: int,
-    as_json: bool,
-) -> int:
+def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -> int:
     """Train a recipe (the default command).
 
     For a run folder or its plan.json, launches exactly that plan in a new folder, after reporting what has changed.
@@ -100,119 +70,70 @@ def run(
     grpo-run run recipe.yaml --samples 2
     grpo-run run runs/addition-20260101-120000 --resume
     """
-    of_a_recipe = (overrides, accepted, target, validate_only, dry_run, smoke)
+    asked = Asked(**options)
     if is_sweep(recipe):
-        if any((*of_a_recipe, out, extending, verifying, accept_drift)):
-            raise Refusal.of(f"{recipe} is a sweep, which continues as planned; it only takes --allow-code and --json")
-        from grpo_recipes.cli.sweeps.training import go_on
-
-        return go_on(recipe, allowed, as_json=as_json)
+        return _continue_sweep(recipe, asked)
     view = chosen_view(quiet, verbose, samples)
-    if verifying:
-        if any((*of_a_recipe, out, resuming, extending, allowed)):
-            raise Refusal.of("--verify only reads a run folder; it only takes --json")
+    if asked.verifying:
         from grpo_recipes.cli.verify import verify
 
-        return verify(recipe, as_json=as_json)
-    if resuming:
-        if any((*of_a_recipe, out, extending)):
-            raise Refusal.of(
-                "--resume continues the plan unchanged",
-                fix="it only takes --allow-code, --accept-drift, --json, --samples, -q and -v",
-            )
+        return verify(recipe, asked)
+    if asked.resuming:
         from grpo_recipes.cli.resume import resume
 
-        return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json, view=view)
-    if extending is not None:
-        if any(of_a_recipe):
-            raise Refusal.of(
-                "--extend changes nothing else; it only takes --out, --allow-code, --accept-drift and --json"
-            )
-        from grpo_recipes.cli.again import ready_to_extend
+        return resume(recipe, asked, view)
+    if asked.extending is not None:
+        from grpo_recipes.cli.again import extend
 
-        longer = ready_to_extend(recipe, extending, chosen_stack(None), accept_drift=accept_drift)
-        return launched(*_made(longer, allowed, out, smoke=False), as_json=as_json, view=view)
-    if target is not None and not (validate_only or dry_run):
+        return extend(recipe, asked.extending, asked, view)
+    if asked.target is not None and not (asked.validate_only or asked.dry_run):
         raise Refusal.of(
             "--target declares a different machine, but a run needs this machine's stack", fix="add --dry-run"
         )
-    changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
-    form: Literal["text", "json"] = "json" if as_json else "text"
-    ready = _ready(recipe, chosen_stack(target), changes, form, is_alone=validate_only)
-    if isinstance(ready, int):
-        return ready
-    if dry_run:
-        folder = _write(_tried(ready.plan, smoke=smoke), out, ready, is_code_pinned=False)
-        click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
-        return EXIT_DONE
-    plan, folder = _made(ready, allowed, out, smoke=smoke)
+    if names_a_plan(recipe):
+        from grpo_recipes.cli.again import train_again
 
-    def anew() -> tuple[Plan, str] | None:
+        return train_again(recipe, asked, view)
+    return _train_recipe(recipe, asked, view)
+
+
+def _continue_sweep(folder: str, asked: Asked) -> int:
+    if any((asked.is_of_a_recipe, asked.out, asked.extending, asked.verifying, asked.accept_drift)):
+        raise Refusal.of(f"{folder} is a sweep, which continues as planned; it only takes --allow-code and --json")
+    from grpo_recipes.cli.sweeps.training import go_on
+
+    return go_on(folder, asked.allowed, as_json=asked.as_json)
+
+
+def _train_recipe(recipe: str, asked: Asked, view: "View") -> int:
+    stack = chosen_stack(asked.target)
+    if asked.accept_drift:
+        raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
+
+    def planned(*more: str) -> Ready | int:
+        """The plan, with more overrides; the exit code if nothing is to be launched."""
+        overrides = (*asked.overrides, *more)
+        resolution = resolved(recipe, stack, overrides, strict=asked.strict, accepted=asked.accepted)
+        file, findings = resolution.file, resolution.findings
+        if asked.validate_only or (asked.as_json and resolution.refused):
+            click.echo(redact(findings_answer(file, findings, as_json=asked.as_json)))
+            return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE
+        if findings:
+            click.echo(redact(findings_text(findings, file) + "\n"), err=True)
+        if resolution.refused:
+            click.echo(redact(f"{file}: {count_text(findings)}, nothing was started"), err=True)
+        return EXIT_NOT_STARTED if resolution.refused else ready_of(resolution)
+
+    def halved(plan: Plan, folder: str) -> tuple[Plan, str] | None:
         """The run with half the micro-batch, if its recipe says so and memory ran out in its first step."""
-        size, other = None if names_a_plan(recipe) else half_of(read_record(folder)), f"{folder}-halved"
+        size, other = half_of(read_record(folder)), f"{folder}-halved"
         if size is None or os.path.lexists(other):
             return None
         amend_record(folder, {"begun_anew": os.path.abspath(other)})
         why = "out of memory in the first step: restarted with a micro-batch of"
         click.echo(redact(f"{why} {size} instead of {plan.batch.micro_batch} in {other}"), err=True)
-        halved = replace(changes, overrides=(*overrides, f"{'.'.join(MICRO_BATCH)}={size}"))
-        ready = _ready(recipe, chosen_stack(target), halved, form, is_alone=False)
-        return None if isinstance(ready, int) else _made(ready, allowed, other, smoke=smoke)
+        ready = planned(f"{'.'.join(MICRO_BATCH)}={size}")
+        return None if isinstance(ready, int) else made(ready, asked, other)
 
-    return launched(plan, folder, as_json=as_json, view=view, anew=anew)
-
-
-def _made(ready: Ready, allowed: tuple[str, ...], out: str | None, *, smoke: bool) -> tuple[Plan, str]:
-    """The plan to launch, with its code allowed, and its new run folder."""
-    from grpo_recipes.lock.completed import with_pinned_code
-
-    plan = with_pinned_code(_tried(ready.plan, smoke=smoke), is_pinned=ready.is_pinned)
-    ask_trust(plan, allowed, ready.files, folder=ready.goes_on_from)
-    return plan, _write(plan, out, ready, is_code_pinned=True)
-
-
-def _tried(plan: Plan, *, smoke: bool) -> Plan:
-    return smoke_plan(plan) if smoke and not plan.smoke else plan
-
-
-def _ready(
-    recipe: str, stack: Stack, changes: Changes, form: Literal["text", "json"], *, is_alone: bool
-) -> Ready | int:
-    """What a recipe or a plan launches, or the exit code if nothing is launched. is_alone: only check."""
-    if names_a_plan(recipe):
-        from grpo_recipes.cli.again import ready_again  # a recipe does not need it
-
-        return ready_again(recipe, stack, changes, form if is_alone else None)
-    if changes.accept_drift:
-        raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
-    resolution = resolved(recipe, stack, changes.overrides, strict=changes.strict, accepted=changes.accepted)
-    if is_alone or (form == "json" and resolution.refused):
-        return _answer(resolution, form)
-    _talk(resolution)
-    return EXIT_NOT_STARTED if resolution.refused else ready_of(resolution)
-
-
-def _answer(resolution: Resolution, form: Literal["text", "json"]) -> int:
-    click.echo(redact(findings_answer(resolution.file, resolution.findings, as_json=form == "json")))
-    return EXIT_NOT_STARTED if has_errors(resolution.findings) else EXIT_DONE
-
-
-def _talk(resolution: Resolution) -> None:
-    if resolution.findings:
-        click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
-    if resolution.refused:
-        click.echo(redact(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started"), err=True)
-
-
-def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
-    from grpo_recipes.engines.catalog import engine_of
-    from grpo_recipes.lock.completed import completed
-    from grpo_recipes.render.run_folder import write_run_folder
-
-    if out is None:
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
-    whole = replace(
-        completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
-    )
-    return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
+    ready = planned()
+    return ready if isinstance(ready, int) else started(ready, asked, view, halved)

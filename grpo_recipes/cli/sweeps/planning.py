@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from grpo_recipes.cli.launching import Changes, Ready, ready_of
+from grpo_recipes.cli.launching import Asked, Ready, ready_of
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.contract.errors import Refusal
@@ -41,24 +41,22 @@ class PlannedSweep(NamedTuple):
     ready: tuple[Ready, ...]
 
 
-def planned_sweep(
-    recipe: str, target: str | None, changes: Changes, trials: Sequence[Trial], seeds: str
-) -> PlannedSweep:
+def planned_sweep(recipe: str, target: str | None, asked: Asked, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
     """The runs of a recipe, each setting with each seed: all settings with the first seed before any with the second.
 
     target: as --target has it; for this machine a run is planned for the devices that it gets, if several go on at
     once. seeds: as seeds_of reads them. Raises Refusal for seeds that cannot be read, and for too many runs.
     """
-    planned = _planned(recipe, chosen_stack(target), changes, trials, seeds)
+    planned = _planned(recipe, chosen_stack(target), asked, trials, seeds)
     shares = [] if target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
     if len(shares) < 2 or not shares[0]:
         return planned
     with seen_with(shares[0]):
-        return _planned(recipe, chosen_stack(None), changes, trials, seeds)
+        return _planned(recipe, chosen_stack(None), asked, trials, seeds)
 
 
-def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
-    seed = _resolution(recipe, stack, changes, (), None)
+def _planned(recipe: str, stack: Stack, asked: Asked, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+    seed = _resolution(recipe, stack, asked, (), None)
     known = None if seed.context is None else seed.context.settings.get(_SEED)
     if known is None or known.refused or not isinstance(known.value, int):
         return PlannedSweep(seed.findings, None, ())
@@ -70,7 +68,7 @@ def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial
             fix="fewer values or seeds, or --trials 10",
         )
     places = [(place, seed) for seed in chosen for place in range(len(trials))]
-    resolutions = [_resolution(recipe, stack, changes, trials[place], seed) for place, seed in places]
+    resolutions = [_resolution(recipe, stack, asked, trials[place], seed) for place, seed in places]
     findings = told_once(
         (setting_text(trials[place]), resolution.findings)
         for (place, _), resolution in zip(places, resolutions, strict=True)
@@ -78,7 +76,7 @@ def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial
     if any(resolution.refused for resolution in resolutions):
         return PlannedSweep(findings, None, ())
     ready = tuple(map(ready_of, resolutions))
-    base = _resolution(recipe, stack, changes, (), chosen[0])
+    base = _resolution(recipe, stack, asked, (), chosen[0])
     experiments = [_bare(one.plan) for one in ready[: len(trials)]]
     bare_base = None if base.refused else _bare(plan_of(base))
     names = run_names([(trials[place], seed) for place, seed in places])
@@ -131,10 +129,10 @@ def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
     return finding._replace(notes=(*finding.notes, note))
 
 
-def _resolution(recipe: str, stack: Stack, changes: Changes, trial: Trial, seed: int | None) -> Resolution:
-    overrides = [*changes.overrides, *(f"{key}={text}" for key, text in trial)]
+def _resolution(recipe: str, stack: Stack, asked: Asked, trial: Trial, seed: int | None) -> Resolution:
+    overrides = [*asked.overrides, *(f"{key}={text}" for key, text in trial)]
     overrides += [] if seed is None else [f"seed={seed}"]
-    return resolved(recipe, stack, overrides, strict=changes.strict, accepted=changes.accepted)
+    return resolved(recipe, stack, overrides, strict=asked.strict, accepted=asked.accepted)
 
 
 def _bare(plan: Plan) -> Plan:
