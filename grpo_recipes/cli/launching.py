@@ -113,18 +113,15 @@ def ask_trust(
     given: by --allow-code. files: recipe_files of a recipe that was planned now; none for an earlier plan.
     folder: the run folder of the checkpoint. plays_turns: the calls of preflight.turns are made.
     """
-    from grpo_recipes.trust.code import code_parts
+    from grpo_recipes.trust.checkpoints import checkpoint_parts
+    from grpo_recipes.trust.code import code_parts, turn_parts
     from grpo_recipes.trust.folders import consent
 
-    parts = code_parts(plan)
-    if folder is not None:
-        from grpo_recipes.trust.checkpoints import checkpoint_parts
-
-        parts += checkpoint_parts(folder)
-    if plays_turns:
-        from grpo_recipes.trust.turns import turn_parts
-
-        parts += turn_parts(plan)
+    parts = [
+        *code_parts(plan),
+        *(checkpoint_parts(folder) if folder is not None else ()),
+        *(turn_parts(plan) if plays_turns else ()),
+    ]
     for line in consent(parts, given, files):
         click.echo(redact(line), err=True)
 

@@ -3,18 +3,19 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
-from grpo_recipes.contract.plan_sections import Package
+from grpo_recipes.contract.plan_sections import Package, ScriptedTurn
 from grpo_recipes.trust.environment import is_harmless, names_a_place
 from grpo_recipes.trust.own_folder import allow, is_allowed
-from grpo_recipes.trust.user_code import user_files
+from grpo_recipes.trust.user_code import made_with, user_files
 from grpo_recipes.user_files.model_code import code_files, named_repositories
 from grpo_recipes.user_files.model_config import cached_snapshot
 
@@ -218,3 +219,46 @@ def refusal(parts: Sequence[CodePart]) -> Finding:
         fix=f"read it, then add {given}; it is remembered for you until the {changes}",
         notes=(f"asked for each time, since what it stands for may change: {some}",) if each_time else (),
     )
+
+
+# The calls that a recipe has a preflight make: to a tool that runs code, their texts are code.
+
+
+_SHOWN_CHARACTERS = 160
+
+
+def turn_parts(plan: Plan) -> list[CodePart]:
+    """The calls with texts, as one part; none where there are no such.
+
+    Its digest is that of the calls and of the code that they call: what is harmless to one tool is not to another.
+    """
+    calls = [
+        turn for turn in plan.scripted_turns if turn.tool is not None and any(_texts(list(turn.arguments.values())))
+    ]
+    if not calls:
+        return []
+    code = sorted(f"{file.kind} {file.name} {file.digests}" for file in made_with(plan))
+    text = json.dumps([[[turn.tool, turn.arguments] for turn in calls], code], sort_keys=True)
+    shown = [_shown(turn) for turn in calls[:MOST_NAMES]]
+    more = [f"and {len(calls) - MOST_NAMES} more"] if len(calls) > MOST_NAMES else []
+    return [CodePart(TURNS, "; ".join([*shown, *more]), _sha256(text))]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of YAML, also in keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _texts([*value, *value.values()])
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _shown(turn: ScriptedTurn) -> str:
+    """A call as a line, escaped; of a long one its beginning and its end."""
+    text = f"{json.dumps(turn.tool)[1:-1]}({json.dumps(turn.arguments)})"
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    half = _SHOWN_CHARACTERS // 2
+    return f"{text[:half]} [{len(text) - 2 * half} characters more] {text[-half:]}"

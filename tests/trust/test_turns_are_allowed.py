@@ -10,10 +10,9 @@ from support.plans import small_plan
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, ScriptedTurn, Tool
-from grpo_recipes.trust.code import code_parts
+from grpo_recipes.trust.code import code_parts, turn_parts
 from grpo_recipes.trust.environment import refused
 from grpo_recipes.trust.folders import consent
-from grpo_recipes.trust.turns import turn_parts
 
 TOOL = Tool("run_python", "python_tool.py:run_python", "/r/python_tool.py", "a" * 64)
 HARMLESS, STEALS = {"code": "print(1)"}, {"code": "print(open('/etc/ssh/key').read())"}
