@@ -3,14 +3,106 @@
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from grpo_recipes.sweep.outcomes import Outcomes, SweptRun, outcomes
-from grpo_recipes.sweep.sweep_file import Sweep, setting_text
+from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.folder_files import read_bytes
+from grpo_recipes.contract.metrics import METRICS_FILE, number, read_all
+from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
+from grpo_recipes.report.runs.one_run import one_run
+from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
 from grpo_recipes.sweep.varied import Trial
 from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, verdicts
+
+HELD_OUT = "held-out reward after the last step"
+TRAINING = "mean training reward of the last tenth of the steps"
+_SHARE = 10
+_LARGEST_ROWS = 64 << 20
+
+
+class SweptRun(NamedTuple):
+    """A run of a sweep as it stands. status: as `grpo-run runs` has it, "missing" where its folder is gone.
+
+    because: the ids of what ended it. sample: of one that completed, None where its outcome is not known.
+    """
+
+    run: SweepRun
+    status: str
+    because: tuple[str, ...]
+    sample: Sample | None
+
+
+def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
+    """What the outcome is, the same for all runs, None as long as none has one; and each run as it stands."""
+    found = {run: _standing(folder / run.name) for run in sweep.runs}
+    records = {run: read_record(str(folder / run.name)) for run in sweep.runs if found[run][0] == "completed"}
+    is_held_out = bool(records) and all(record and _held_out(record) is not None for record in records.values())
+    samples = {
+        run: _held_out_sample(folder / run.name, record) if is_held_out else _training_sample(folder / run.name, record)
+        for run, record in records.items()
+        if record is not None
+    }
+    measure = None if not any(samples.values()) else HELD_OUT if is_held_out else TRAINING
+    return measure, [SweptRun(run, *found[run], samples.get(run)) for run in sweep.runs]
+
+
+def _standing(folder: Path) -> tuple[str, tuple[str, ...]]:
+    try:
+        run = one_run(folder)
+    except OSError as problem:
+        return "missing", (str(problem.strerror or problem),)
+    return ("missing", ()) if run is None else (run.status, run.because)
+
+
+def _held_out(record: RunRecord) -> float | None:
+    after = record.evaluation.get("after")
+    return number(after, "reward") if isinstance(after, Mapping) else None
+
+
+def _held_out_sample(folder: Path, record: RunRecord) -> Sample:
+    reward = _held_out(record)
+    assert reward is not None
+    after = cast("Mapping[str, object]", record.evaluation["after"])
+    rows = _rows(folder, number(after, "step"))
+    # Rows without any reward are not in the mean, and then the rows say something else than it does.
+    agrees = bool(rows) and math.isclose(math.fsum(rows) / len(rows), reward, rel_tol=1e-6, abs_tol=1e-9)
+    return Sample(reward, rows if agrees else ())
+
+
+def _rows(folder: Path, step: float | None) -> tuple[float, ...]:
+    """The reward of each held-out row, as its evaluation adds them up; () where that cannot be known."""
+    try:
+        plan = cast("dict[str, Any]", read_json(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
+        weights = {str(one["name"]): float(one["weight"]) for one in plan["rewards"]}
+        lines = read_bytes(folder, f"evaluation/step-{step:.0f}.jsonl", _LARGEST_ROWS).splitlines()
+        rewards = [cast("dict[str, Any]", parsed(line))["rewards"] for line in lines]
+        return tuple(
+            math.fsum(weights.get(name, 1.0) * float(value) for name, value in row.items() if value is not None)
+            for row in rewards
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
+
+
+def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
+    """The mean over the last tenth of the steps that tell a reward, at least one of them."""
+    events = read_all(str(folder / METRICS_FILE))
+    # A resumed run has the events of its earlier attempts too; the last one of a step counts.
+    by_step = {
+        step: reward
+        for event in events
+        if event.get("event") == "step"
+        and (step := number(event, "step")) is not None
+        and (reward := number(event, "reward")) is not None
+    }
+    if not by_step:
+        return None
+    last = max(by_step)
+    rewards = [reward for step, reward in by_step.items() if step > last - last / _SHARE] or [by_step[last]]
+    return Sample(math.fsum(rewards) / len(rewards))
 
 
 class SweptSetting(NamedTuple):
@@ -53,8 +145,8 @@ class SweepComparison(NamedTuple):
 
 def compared(folder: str, sweep: Sweep) -> SweepComparison:
     """The comparison of all settings, with what has ended by now. Nothing is written."""
-    found = outcomes(Path(folder), sweep)
-    settings = [_setting(place, sweep, found) for place in range(len(sweep.settings))]
+    measure, runs = _outcomes(Path(folder), sweep)
+    settings = [_setting(place, sweep, runs) for place in range(len(sweep.settings))]
     whole = [place for place, setting in enumerate(settings) if setting.is_whole]
     best = max(whole, key=lambda place: settings[place].mean or 0.0, default=None)
     # The best is known only from these outcomes, so that each pair could have been looked at.
@@ -72,13 +164,11 @@ def compared(folder: str, sweep: Sweep) -> SweepComparison:
     ]
     samples = [sample for place in whole for sample in settings[place].samples.values()]
     counts = {len(sample.rows) for sample in samples}
-    return SweepComparison(
-        folder, sweep, found.measure, tuple(settings), counts.pop() if len(counts) == 1 else 0, len(pairs)
-    )
+    return SweepComparison(folder, sweep, measure, tuple(settings), counts.pop() if len(counts) == 1 else 0, len(pairs))
 
 
-def _setting(place: int, sweep: Sweep, found: Outcomes) -> SweptSetting:
-    runs = tuple(swept for swept in found.runs if swept.run.setting == place)
+def _setting(place: int, sweep: Sweep, found: Sequence[SweptRun]) -> SweptSetting:
+    runs = tuple(swept for swept in found if swept.run.setting == place)
     values = [swept.sample.outcome for swept in runs if swept.sample is not None]
     mean = math.fsum(values) / len(values) if values else None
     spread = statistics.stdev(values) if len(values) > 1 else None
