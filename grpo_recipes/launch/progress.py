@@ -76,19 +76,15 @@ class Due:
 
     def is_due(self, step: float, max_steps: float | None, now: float) -> bool:
         """Whether this step is told; it is taken for told then."""
-        if self._is_due(step, max_steps, now):
-            self._shown = (step, now)
-            return True
-        return False
-
-    def _is_due(self, step: float, max_steps: float | None, now: float) -> bool:
-        if self._shown is None or step == max_steps:
-            return True
-        last_step, last_time = self._shown
-        if max_steps is None:
-            return step >= 2 * last_step
-        done = (step - last_step) / max_steps
-        return done >= 0.1 or (done >= 0.05 and now - last_time >= _SHORTEST_PAUSE_S)
+        if self._shown is not None and step != max_steps:
+            last_step, last_time = self._shown
+            if max_steps is None and step < 2 * last_step:
+                return False
+            done = 1.0 if max_steps is None else (step - last_step) / max_steps
+            if done < 0.05 or (done < 0.1 and now - last_time < _SHORTEST_PAUSE_S):
+                return False
+        self._shown = (step, now)
+        return True
 
 
 def needs_somebody(event: Event) -> bool:
