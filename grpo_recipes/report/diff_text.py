@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_formats import finding_value
-from grpo_recipes.report.lineage_text import lineage_lines
+from grpo_recipes.report.plan_text import lineage_lines
 
 DIFF_FORMAT = 1
 WIDEST = 44

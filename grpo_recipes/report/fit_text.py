@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.memory.compute import Compute
 from grpo_recipes.memory.estimate import MemoryEstimate
-from grpo_recipes.report.memory_table import GIB, memory_table
+from grpo_recipes.report.plan_text import GIB, memory_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,13 @@
 """A plan as text: value, origin, reason, the experiment first."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_recipes.contract.findings.wording import aligned, shortened
 from grpo_recipes.contract.plan import Plan, PlannedSetting
-from grpo_recipes.contract.plan_sections import PlannedMemory, lineage
+from grpo_recipes.contract.plan_sections import Forebear, PlannedMemory, lineage
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.lineage_text import lineage_lines
-from grpo_recipes.report.memory_table import GIB, memory_table
 from grpo_recipes.report.stack_text import end_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.stack.stack import from_json_value
@@ -110,3 +108,43 @@ def _table(rows: list[PlannedSetting]) -> list[str]:
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return shortened(text, 48)
+
+
+# What a run came from, a line for each run.
+
+
+_MADE_OF_IT = {
+    "weights": "starts from",
+    "merge": "merged from",
+    "continue": "goes on with",
+    "extend": "extends",
+}
+
+
+def lineage_lines(runs: Sequence[Forebear]) -> list[str]:
+    """The runs, the nearest first: "goes on with second, step 200, plan 7c2a3e5fdaf9, weights bbfc5402b8de"."""
+    return [_line(run) for run in runs]
+
+
+def _line(run: Forebear) -> str:
+    name = "".join(letter if letter.isprintable() else "?" for letter in run.name)
+    said = [f"{_MADE_OF_IT.get(run.use, run.use)} {name}", *([f"step {run.step}"] if run.step is not None else [])]
+    digests = (("plan", run.plan_sha256), ("weights", run.weights_sha256))
+    return ", ".join([*said, *(f"{what} {digest[:12]}" for what, digest in digests if digest)])
+
+
+# What each GPU holds, terms by phases, as lines of text.
+
+
+GIB = 2**30
+
+
+def memory_table(phases: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A line for each term and one for their sum, a column for each phase, in GiB. phases: bytes by term, by phase."""
+    names = list(dict.fromkeys(name for terms in phases.values() for name in terms))
+    rows = [["GiB", *phases]]
+    for name in names:
+        sizes = [terms.get(name) for terms in phases.values()]
+        rows.append([name, *("-" if size is None else f"{size / GIB:.2f}" for size in sizes)])
+    rows.append(["all", *(f"{sum(terms.values()) / GIB:.2f}" for terms in phases.values())])
+    return aligned(rows, right=range(1, len(rows[0])))

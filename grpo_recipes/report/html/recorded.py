@@ -8,7 +8,7 @@ from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import figure, gib, joined, percent
-from grpo_recipes.report.lineage_text import lineage_lines
+from grpo_recipes.report.plan_text import lineage_lines
 
 _PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
 
