@@ -81,6 +81,7 @@ ALLOWED = {
     ),
     "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
+    "worker/_shared/record.py:_write_over": "the descriptor that folder_files gave",
     "worker/serving/health.py": "an address, not a file",
     "worker/data/unreadable_rows.py": "/proc alone",
     "worker/memory/counters.py": "/proc alone",

@@ -160,7 +160,7 @@ def _tried(plan: Plan, asked: Asked) -> Plan:
 
 
 def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
-    from grpo_recipes.engines.catalog import engine_of
+    from grpo_recipes.engines.base import engine_of
     from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
@@ -190,7 +190,7 @@ def launched(
     prepare: called once the folder is locked and nothing was started; returns lines to print.
     anew: called after the run; returns a plan and a run folder to launch instead, once.
     """
-    from grpo_recipes.engines.catalog import engine_of
+    from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
     from grpo_recipes.launch.progress import NORMAL
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from grpo_recipes.contract.errors import Refusal
-from grpo_recipes.contract.files.travels import TRAVELS
+from grpo_recipes.contract.files.digest import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import new_run_id, write_integrity
 from grpo_recipes.contract.plan import Plan, to_json

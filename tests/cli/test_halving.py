@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.halved import half_of
-from grpo_recipes.contract.run_record import RunRecord
+from grpo_recipes.contract.run_record import RunRecord, half_of
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")

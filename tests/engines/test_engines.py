@@ -19,8 +19,7 @@ from grpo_recipes.cli.launching import launched
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, Asked, EngineKind, engine_for
 from grpo_recipes.contract.plan import Plan, to_json
-from grpo_recipes.engines.base import Engine, Prepare
-from grpo_recipes.engines.catalog import engine_of
+from grpo_recipes.engines.base import Engine, Prepare, engine_of
 from grpo_recipes.launch.progress import View
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve

@@ -8,7 +8,7 @@ import pytest
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Vllm, VllmServer
-from grpo_recipes.engines.catalog import engine_of
+from grpo_recipes.engines.base import engine_of
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.target import parse_target
 

@@ -16,7 +16,7 @@ from render_cases import CASES
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.engines.catalog import engine_of
+from grpo_recipes.engines.base import engine_of
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.launch_script import launch_sh, train_sh
 from grpo_recipes.render.run_folder import deepspeed_json, merged

@@ -15,9 +15,8 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
-from grpo_recipes.contract.halved import MICRO_BATCH, half_of
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import amend_record, read_record
+from grpo_recipes.contract.run_record import MICRO_BATCH, amend_record, half_of, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.sweep.sweep_file import is_sweep
 

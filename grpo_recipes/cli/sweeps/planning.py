@@ -15,7 +15,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.engines.catalog import engine_of
+from grpo_recipes.engines.base import engine_of
 from grpo_recipes.lock.completed import completed, with_pinned_code
 from grpo_recipes.render.run_folder import built, write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of

@@ -8,6 +8,9 @@ from typing import BinaryIO, cast
 
 from grpo_recipes.contract.files.regular_file import open_regular
 
+TRAVELS = ("__init__.py", "contract", "rewards", "worker")
+"""What of this package travels: each run folder gets a copy of these files and folders, and trains with it alone."""
+
 
 def file_sha256(path: str | Path) -> str:
     """The digest of a regular file's bytes. Raises OSError if it cannot be read."""

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
-from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, rename, write_whole
+from grpo_recipes.contract.files.folder_files import open_in_place, remove, remove_unfinished, rename, write_whole
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
-from grpo_recipes.contract.files.spare_room import write_over
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
@@ -221,7 +220,7 @@ class Record:
                 raise
             self.same.check()
             try:
-                write_over(self._path.parent, RESERVE_FILE, self._path.name, self._text(content))
+                _write_over(self._path.parent, RESERVE_FILE, self._path.name, self._text(content))
             except OSError:
                 remove(self._path.parent, RESERVE_FILE)
                 self._write(content)
@@ -256,3 +255,23 @@ class Record:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+# A file that keeps room on the disk for what must be written at the end.
+
+
+def _write_over(folder: Path, spare: str, name: str, content: str) -> None:
+    """Replaces a file by another one of the folder, written over and renamed: on a full disk its room is there.
+
+    To remove the spare file and write anew would leave its room to whoever fills the disk. Raises OSError, also for
+    content that is larger than the spare file, and for one with other names, which would be written over too.
+    """
+    with open(open_in_place(folder, spare, make=False), "r+b") as file:
+        found = os.fstat(file.fileno())
+        if found.st_nlink > 1 or found.st_size < len(encoded := content.encode()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), spare)
+        file.write(encoded)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+    rename(folder, spare, name)

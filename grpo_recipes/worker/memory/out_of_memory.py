@@ -15,9 +15,9 @@ import torch
 from grpo_recipes.contract.findings.finding import Patch, mistake
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.findings.lost_peer import causes
-from grpo_recipes.contract.halved import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
+from grpo_recipes.contract.run_record import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.user_code.outcome import explained_reward
 
