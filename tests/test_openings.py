@@ -25,6 +25,7 @@ LOOKED_AT = (
     "cli/again.py",
     "cli/launching.py",
     "cli/resume.py",
+    "cli/verify.py",
     "cli/commands/run.py",
     "cli/commands/diff.py",
     "cli/sweeps",

@@ -1,7 +1,9 @@
-"""`grpo-run RUNDIR --verify`: whether a run folder changed since it was written, and who wrote it."""
+"""`grpo-run RUNDIR --verify`: everything in a run folder that has a digest, compared with it; and who wrote it."""
 
 import json
 import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -10,11 +12,172 @@ from grpo_recipes.cli.launching import Asked
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.findings.wording import one_line
-from grpo_recipes.contract.integrity.manifest import FileFault
-from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
-from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
+from grpo_recipes.contract.host.engines import ENGINES
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost_checkpoint
+from grpo_recipes.contract.integrity.digests import Digest, sizes_in
+from grpo_recipes.contract.integrity.manifest import (
+    MANIFEST,
+    WITHOUT_DIGESTS,
+    FileFault,
+    NotWhole,
+    fault_of,
+    faults,
+    stated,
+    stated_of_model,
+)
+from grpo_recipes.contract.integrity.run_folder import (
+    PLAN_FILE,
+    RECORD_FILE,
+    is_lost,
+    opened_record,
+    read_integrity,
+)
+from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, NOBODY, SOMEBODY_ELSE, YOU, Damaged
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.lock.verify import Verified, verified
+
+MODELS = ("final", "extended_model", "merged_model")
+# Grow while the run goes on, or are made anew where they are needed.
+_TRACES = tuple(name for kind in ENGINES.values() for name in kind.traces if not name.startswith("."))
+_GROWING = (
+    "metrics.jsonl",
+    "completions.jsonl",
+    "train.log",
+    "cache",
+    "completions",
+    "evaluation",
+    "tensorboard",
+    *_TRACES,
+)
+
+
+@dataclass
+class Verified:
+    """What was found. files, bytes: that were read. signers: by what they signed. faults: what is not as written.
+
+    not_verified: what nobody can judge, each with the reason.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    signers: dict[str, str] = field(default_factory=dict)
+    faults: list[FileFault] = field(default_factory=list)
+    not_verified: dict[str, str] = field(default_factory=dict)
+
+    def add(self, folder: Path, where: str, files: Mapping[str, Digest], *, is_closed: bool) -> None:
+        """Compares the files below a part of the run folder. is_closed: nothing else may lie there."""
+        found = faults(folder / where, files, contents=True) if is_closed else list(_only_named(folder, files))
+        prefix = f"{where}/" if where else ""
+        self.faults += [FileFault(f"{prefix}{one.name}", one.kind, one.because) for one in found]
+        self.files += len(files)
+        self.bytes += sum(digest.size for digest in files.values())
+
+
+def verified(folder: Path) -> Verified:
+    """Reads a run folder and says what of it is not as it was written. Raises OSError."""
+    found = Verified()
+    _what_was_planned(found, folder)
+    _record(found, folder)
+    _checkpoints(found, folder)
+    for model in MODELS:
+        if (folder / model).exists():
+            _part(found, folder, model)
+    for name in _GROWING:
+        if (folder / name).exists():
+            found.not_verified[name] = "it grows or is made anew, and has no digest"
+    found.faults.sort(key=lambda fault: fault.name)
+    return found
+
+
+def _what_was_planned(found: Verified, folder: Path) -> None:
+    try:
+        written = read_integrity(folder)
+    except Damaged as problem:
+        found.faults.append(FileFault(INTEGRITY_FILE, "changed", str(problem)))
+        return
+    if written is None:
+        if is_lost(folder):
+            found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
+        else:
+            found.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
+        return
+    found.signers[INTEGRITY_FILE] = written.signer
+    found.add(folder, "", written.files, is_closed=False)
+    try:
+        more = {f"worker/{name}" for name in sizes_in(folder, "worker")} - written.files.keys()
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        found.faults.append(FileFault("worker", "changed", f"cannot be read: {problem.strerror or problem}"))
+        return
+    strange = [name for name in more if "__pycache__" not in name.split("/")]
+    found.faults += [FileFault(name, "one too many", "was not written with it") for name in strange]
+
+
+def _record(found: Verified, folder: Path) -> None:
+    try:
+        record = opened_record(folder)
+        found.signers[RECORD_FILE] = record.signer
+        found.files += 1
+        _what_it_names(found, folder, record.content)
+    except FileNotFoundError:
+        if (folder / "checkpoints").exists() or (folder / "final").exists():
+            found.faults.append(FileFault(RECORD_FILE, "missing", "is missing, and a run that began has one"))
+    except Damaged as problem:
+        if (folder / INTEGRITY_FILE).exists():
+            found.faults.append(FileFault(RECORD_FILE, "changed", str(problem)))
+        else:
+            found.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
+
+
+def _what_it_names(found: Verified, folder: Path, record: Mapping[str, object]) -> None:
+    """The newest checkpoint and the trained model. Of a run that was completed, checkpoints may have been removed."""
+    if record.get("final") is not None and not (folder / "final").exists():
+        found.faults.append(FileFault("final", "missing", f"is missing, and {RECORD_FILE} names it"))
+    lost = lost_checkpoint(folder, record.get("checkpoint"))
+    if lost is not None and record.get("status") == "completed":
+        found.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, and it is not there any more"
+    elif lost is not None:
+        found.faults.append(FileFault(f"checkpoints/{lost}", "missing", f"is missing, and {RECORD_FILE} names it"))
+
+
+def _checkpoints(found: Verified, folder: Path) -> None:
+    """Judges the checkpoints that --resume would look at; what else has such a name, a link too, is one too many."""
+    judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
+    for checkpoint in sorted(judged):
+        _part(found, folder, checkpoint.relative_to(folder).as_posix())
+    for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
+        found.faults.append(FileFault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
+
+
+def _part(found: Verified, folder: Path, where: str) -> None:
+    """Compares a checkpoint or a model with its manifest."""
+    try:
+        if where in MODELS:
+            files, signer = stated_of_model(folder / where)
+        else:
+            manifest = stated(folder / where)
+            files, signer = manifest.files, manifest.signer
+            if manifest.format == WITHOUT_DIGESTS:
+                found.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
+    except FileNotFoundError:
+        if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
+            because = "is missing, which has the digests of the rest"
+            found.faults.append(FileFault(f"{where}/{MANIFEST}", "missing", because))
+        else:
+            found.not_verified[where] = "an older grpo-run wrote no digests of it"
+    except NotWhole as problem:
+        found.faults.append(FileFault(where, "changed", str(problem)))
+    else:
+        found.signers[where] = signer
+        found.add(folder, where, files, is_closed=True)
+
+
+def _only_named(folder: Path, files: Mapping[str, Digest]) -> Iterator[FileFault]:
+    for name, written in files.items():
+        fault = fault_of(folder, name, written)
+        if fault is not None:
+            yield fault
+
 
 VERIFY_FORMAT = 1
 _SIGNED = {

@@ -10,8 +10,8 @@ import pytest
 from stage_runs import FIRST, Run
 
 from grpo_recipes.cli.trained_run import trained_run
+from grpo_recipes.cli.verify import verified
 from grpo_recipes.contract.integrity.manifest import MANIFEST
-from grpo_recipes.lock.verify import verified
 
 pytestmark = pytest.mark.stack
 

@@ -12,7 +12,7 @@ import pytest
 from killed_runs import KINDS, LIMIT_S, begun
 from resumed_runs import weights
 
-from grpo_recipes.lock.verify import verified
+from grpo_recipes.cli.verify import verified
 
 pytestmark = pytest.mark.survival
 STEPS = 6

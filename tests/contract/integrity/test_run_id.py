@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from made_folders import as_an_older_one_wrote_it, run_folder
 
+from grpo_recipes.cli.verify import verified
 from grpo_recipes.contract.integrity.run_folder import known_run_id, record_fault, record_text, write_integrity
 from grpo_recipes.contract.integrity.seal import run_id
-from grpo_recipes.lock.verify import verified
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from made_folders import as_an_older_one_wrote_it, older_manifest, run_folder
 
+from grpo_recipes.cli.verify import verified
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
 from grpo_recipes.contract.integrity.seal import Key, run_id, sealed
-from grpo_recipes.lock.verify import verified
 from grpo_recipes.worker.checkpoints.manifest import write_manifest, write_model_manifest
 
 pytestmark = pytest.mark.slow
