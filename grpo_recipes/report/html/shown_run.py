@@ -8,13 +8,13 @@ from typing import Any
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, number
+from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text
 from grpo_recipes.launch.summary import status_line
-from grpo_recipes.report.html import recorded
-from grpo_recipes.report.html.reported_run import ReportedRun
-from grpo_recipes.report.html.samples import KeptCompletion, chosen
-from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, percent, shown_text
+from grpo_recipes.report.html.reported_run import KeptCompletion, ReportedRun, chosen
+from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, joined, percent, shown_text
 from grpo_recipes.report.html.troubles import BAD, WARNING, Trouble, troubles
+from grpo_recipes.report.plan_text import lineage_lines
 
 _TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Bookkeeping"}
 _SHIMS = "shims."
@@ -41,12 +41,12 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
         "held_out": held_out(run),
         "samples": samples,
         "ways": list(dict.fromkeys(one["ended"] for one in samples if one["ended"])),
-        "memory": recorded.memory(run),
-        "times": recorded.times(run),
+        "memory": _memory(run),
+        "times": _times(run),
         "proofs": [one for one in (run.record.proofs or ())[:100] if isinstance(one, Mapping)],
-        "checks": recorded.checks(run),
-        "lineage": recorded.lineage(run),
-        "versions": recorded.versions(run),
+        "checks": _checks(run),
+        "lineage": _lineage(run),
+        "versions": versions(run),
     }
 
 
@@ -104,14 +104,11 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
     if listed.seconds is not None:
         notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s a step"]
         tiles.append(("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
-    peak = max((size for one in run.record.memory.values() if (size := _measured(one)) is not None), default=None)
+    phases = [one for one in run.record.memory.values() if isinstance(one, Mapping)]
+    peak = max((size for one in phases if (size := number(one, "measured")) is not None), default=None)
     if peak is not None:
         tiles.append(("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
     return tiles
-
-
-def _measured(phase: object) -> float | None:
-    return number(phase, "measured") if isinstance(phase, Mapping) else None
 
 
 def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, Any]]:
@@ -218,3 +215,72 @@ def content_text(value: object) -> str:
     if isinstance(value, list) and value and isinstance(value[-1], Mapping):
         value = value[-1].get("content")
     return value if isinstance(value, str) else ""
+
+
+# What was recorded of a run beside its figures: proofs, time, memory, versions, and where it came from.
+
+
+_PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
+
+
+def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
+    """Each phase with its peak, what was estimated for it, and their ratio."""
+    found = []
+    for phase in _PHASES:
+        one = run.record.memory.get(phase)
+        if not isinstance(one, Mapping):
+            continue
+        measured, estimated = number(one, "measured"), number(one, "estimated")
+        ratio = "" if not measured or not estimated else f"{measured / estimated:.2f}"
+        found.append((phase, gib(measured), gib(estimated), ratio))
+    return found
+
+
+def _times(run: ReportedRun) -> list[tuple[str, str]]:
+    """Where the time went, as far as it was measured."""
+    record, duration = run.record, run.record.duration or {}
+    each, share = number(duration, "seconds_per_step"), number(duration, "generation_share")
+    steps = run.series.figures.get("step_time")
+    rows = [
+        ("training, by the clock", "" if record.train_wall_s is None else clock(record.train_wall_s)),
+        ("training, CPU seconds", "" if record.train_cpu_s is None else figure(record.train_cpu_s)),
+        ("a step, the median", "" if each is None else f"{figure(each)} s"),
+        ("  of it generation", "" if share is None else percent(share)),
+        ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
+        ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
+        ("launches", str(record.launches) if launches_text(record) else ""),
+        ("started", run.plain(record.started or "")),
+        ("ended", run.plain(record.ended or "")),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _checks(run: ReportedRun) -> str:
+    """How many values of the live trainer were compared with the plan."""
+    compared = [one for one in run.record.checks or () if isinstance(one, Mapping)]
+    wrong = sum(one.get("ok") is not True for one in compared)
+    if not compared:
+        return ""
+    return f"{len(compared)} values of the live trainer compared with the plan, " + (
+        f"{wrong} of them are others" if wrong else "all as planned"
+    )
+
+
+def _lineage(run: ReportedRun) -> list[str]:
+    plan = run.planned
+    lines = [] if plan is None else lineage_lines(lineage(plan.ancestor, plan.extends))
+    return [run.plain(line) for line in lines]
+
+
+def versions(run: ReportedRun) -> list[tuple[str, str]]:
+    """Packages and GPUs of the stack that the run was planned for."""
+    stack = run.plan.get("stack")
+    stack = stack if isinstance(stack, Mapping) else {}
+    packages = stack.get("packages")
+    known = {"grpo-recipes": run.plan.get("grpo_recipes"), "python": stack.get("python")}
+    known |= packages if isinstance(packages, Mapping) else {}
+    rows = [(run.plain(name), run.plain(value)) for name, value in known.items() if isinstance(value, str)]
+    gpus = stack.get("gpus")
+    names = [str(one.get("name")) for one in gpus if isinstance(one, Mapping)] if isinstance(gpus, list) else []
+    counted = joined([f"{names.count(name)} x {run.plain(name)}" for name in dict.fromkeys(names)])
+    return [*rows[:100], ("GPUs", counted or "none")]
