@@ -79,6 +79,17 @@ def number(event: Mapping[str, object], key: str) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
+def mapping(event: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """The mapping that an event has under a key, an empty one where it has none."""
+    value = event.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(values: object) -> list[Mapping[str, object]]:
+    """The mappings of a list; what is none is left out."""
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
+
+
 def without_variance(event: Mapping[str, object]) -> float | None:
     """The share of groups without variance; TRL's own in a run of an older worker, which had no other."""
     own = number(event, GROUPS_WITHOUT_VARIANCE)
@@ -87,44 +98,37 @@ def without_variance(event: Mapping[str, object]) -> float | None:
 
 def evaluation_text(event: Mapping[str, object]) -> str:
     """The figures of an evaluation on one line, each with its interval, and its rows."""
-    known = event.get("intervals")
-    intervals = known if isinstance(known, Mapping) else {}
-    found = list(figures_of(event, intervals))
+    found = list(figures_of(event))
     parts = [f"{name} {figure(value, interval)}" for name, value, interval in found]
     rows = number(event, "count")
     if rows is not None:
         samples = number(event, "samples")
         each = "" if samples is None else f", {samples:.0f} completions each"
-        level = number(intervals, "level") if any(interval is not None for _, _, interval in found) else None
+        has_intervals = any(interval is not None for _, _, interval in found)
+        level = number(mapping(event, "intervals"), "level") if has_intervals else None
         parts.append(f"({rows:.0f} rows{each}{'' if level is None else f', {level:.0%} intervals'})")
     return "  ".join(parts)
 
 
 def change_text(event: Mapping[str, object]) -> str | None:
     """What the figures of an evaluation changed by since step 0, with intervals; None where that is not known."""
-    known = event.get("change")
-    if not isinstance(known, Mapping):
-        return None
-    intervals = known.get("intervals")
-    found = figures_of(known, intervals if isinstance(intervals, Mapping) else {})
+    found = figures_of(mapping(event, "change"))
     shown = [f"{name} {figure(value, interval, '+.4g')}" for name, value, interval in found]
     return "  ".join(shown) or None
 
 
-def figures_of(
-    event: Mapping[str, object], intervals: Mapping[str, object]
-) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
+def figures_of(event: Mapping[str, object]) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
     """Name, value and interval of what is known of an evaluation, or of a change: reward, each by its name, pass@k."""
-    groups = [({"reward": event.get("reward")}, {"reward": intervals.get("reward")}, "")]
-    for key, prefix in (("rewards", ""), ("pass_at", "pass@")):
-        values, ends = event.get(key), intervals.get(key)
-        if isinstance(values, Mapping):
-            groups.append((dict(values), dict(ends) if isinstance(ends, Mapping) else {}, prefix))
-    for values_by_name, ends_by_name, prefix in groups:
-        for name in values_by_name:
-            value = number(values_by_name, name)
-            if value is not None:
-                yield f"{prefix}{name}", value, _ends(ends_by_name.get(name))
+    intervals = mapping(event, "intervals")
+    reward = {"reward": event.get("reward")}
+    for values, ends, prefix in (
+        (reward, intervals, ""),
+        (mapping(event, "rewards"), mapping(intervals, "rewards"), ""),
+        (mapping(event, "pass_at"), mapping(intervals, "pass_at"), "pass@"),
+    ):
+        for name in values:
+            if (value := number(values, name)) is not None:
+                yield f"{prefix}{name}", value, _ends(ends.get(name))
 
 
 def figure(value: float, interval: tuple[float, float] | None, shape: str = ".4g") -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.event_words import GAP
 from grpo_recipes.contract.files.folder_files import status
-from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_new, read_tail
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, mapping, number, read_new, read_tail
 from grpo_recipes.contract.run_record import RECORD_FILE, read_record
 from grpo_recipes.launch.progress import NORMAL, Due, View
 
@@ -102,8 +102,7 @@ def sample_lines(rows: Sequence[Mapping[str, object]], step: float) -> list[str]
 
 
 def _lines(row: Mapping[str, object], step: float) -> list[str]:
-    rewards = row.get("rewards")
-    named = {"reward": row.get("reward"), **(rewards if isinstance(rewards, Mapping) else {})}
+    named = {"reward": row.get("reward"), **mapping(row, "rewards")}
     figures = [f"{name} {value:.4g}" for name in named if (value := number(named, name)) is not None]
     ended = [f"ended by {row.get('ended')}"] if row.get("ended") else []
     return [

@@ -6,7 +6,15 @@ import shlex
 from collections.abc import Mapping
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.metrics import METRICS_FILE, change_text, evaluation_text, number, read_all
+from grpo_recipes.contract.metrics import (
+    METRICS_FILE,
+    change_text,
+    evaluation_text,
+    mapping,
+    mappings,
+    number,
+    read_all,
+)
 from grpo_recipes.contract.run_record import RunRecord, launches_text
 from grpo_recipes.contract.secrets.redact import redact
 
@@ -74,9 +82,7 @@ def _time_lines(record: RunRecord) -> list[str]:
 
 def _proof_lines(proofs: object) -> list[str]:
     """What the proofs of the first step saw; one that failed is in the message, one that is open says so itself."""
-    if not isinstance(proofs, list):
-        return []
-    shown = [str(proof.get("shown")) for proof in proofs if isinstance(proof, Mapping) and proof.get("ok") is not False]
+    shown = [str(proof.get("shown")) for proof in mappings(proofs) if proof.get("ok") is not False]
     lines: list[str] = []
     for words in shown:
         if lines and len(lines[-1]) + 3 + len(words) <= _WIDTH:
@@ -86,20 +92,18 @@ def _proof_lines(proofs: object) -> list[str]:
     return [f"  {'proofs' if place == 0 else '':<11} {line}" for place, line in enumerate(lines)]
 
 
-def _server_lines(server: object) -> list[str]:
+def _server_lines(server: Mapping[str, object] | None) -> list[str]:
     """How often the vLLM server of the run had to be started again, nothing when it never was."""
-    restarts = server.get("restarts") if isinstance(server, Mapping) else None
-    if not isinstance(restarts, list) or not restarts:
-        return []
-    deaths = [f"at step {death.get('step')} it {death.get('how')}" for death in restarts if isinstance(death, Mapping)]
-    return [f"  vLLM server started again: {'; '.join(deaths)}"]
+    restarts = mappings((server or {}).get("restarts"))
+    deaths = [f"at step {death.get('step')} it {death.get('how')}" for death in restarts]
+    return [f"  vLLM server started again: {'; '.join(deaths)}"] if deaths else []
 
 
 def _guard_lines(guards: object) -> list[str]:
     """The guards that spoke, each with when and how often; the one that stopped the run is in the message."""
     lines: list[str] = []
-    for guard in guards if isinstance(guards, list) else []:
-        if not isinstance(guard, Mapping) or guard.get("action") == "stop":
+    for guard in mappings(guards):
+        if guard.get("action") == "stop":
             continue
         words = f"{guard.get('name')} {guard_span(guard)}"
         lines.append(f"  {'guards' if not lines else '':<11} {words}; grpo-run explain {guard.get('id')}")
@@ -134,25 +138,20 @@ def _step_reward(event: Mapping[str, object]) -> float | None:
 def _evaluation_lines(record: RunRecord) -> list[str]:
     lines = []
     for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   ")):
-        event = record.evaluation.get(when)
-        if not isinstance(event, Mapping) or (when == "best" and not _is_of_best(record)):
+        event = mapping(record.evaluation, when)
+        if not event or (when == "best" and not _is_of_best(record)):
             continue
         step = f", step {event.get('step')}" if when == "best" else ""
         lines.append(f"  held out    {words}{evaluation_text(event)}{step}")
         if (changed := change_text(event)) is not None:
             lines.append(f"  {'':<11} change: {changed}")
-    lines += _count_lines(record.evaluation.get("counts"))
-    examples = record.evaluation.get("examples")
-    if isinstance(examples, list) and examples:
-        lines.append("  wrong before, right now:")
-        lines += [_example(item) for item in examples[:_SHOWN_EXAMPLES] if isinstance(item, Mapping)]
-    return lines
+    lines += _count_lines(mapping(record.evaluation, "counts"))
+    examples = mappings(record.evaluation.get("examples"))[:_SHOWN_EXAMPLES]
+    return [*lines, *(["  wrong before, right now:"] if examples else []), *map(_example, examples)]
 
 
-def _count_lines(counts: object) -> list[str]:
+def _count_lines(counts: Mapping[str, object]) -> list[str]:
     """How many held-out rows were right before and after, if there were any."""
-    if not isinstance(counts, Mapping):
-        return []
     rows, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
     if not rows or before is None or after is None:
         return []

@@ -11,6 +11,7 @@ from grpo_recipes.compare.drift import DriftLine, changes_the_experiment
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
+from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, mapping
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_formats import finding_value
@@ -118,19 +119,16 @@ def measured_rows(both: Sequence[RunRecord | None]) -> list[tuple[str, str, str]
 
 
 def _held_out(record: RunRecord) -> dict[str, Mapping[str, object] | None]:
-    events = {when: record.evaluation.get(when) for when in ("before", "after")}
-    return {when: event if isinstance(event, Mapping) else None for when, event in events.items()}
+    return {when: mapping(record.evaluation, when) or None for when in ("before", "after")}
 
 
 def _texts(record: RunRecord) -> dict[str, str]:
-    from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of  # comparisons of runs need it alone
     from grpo_recipes.launch.summary import status_line
 
     texts = {"status": status_line(record)}
     for when, event in _held_out(record).items():
-        intervals = None if event is None else event.get("intervals")
-        if event is not None and isinstance(intervals, Mapping):
-            found = figures_of(event, intervals)
+        if event is not None and isinstance(event.get("intervals"), Mapping):
+            found = figures_of(event)
             texts |= {f"held out {when}, {one}": figure(value, ends) for one, value, ends in found}
         elif event is not None:
             texts[f"held out {when}"] = evaluation_text(event)

@@ -3,13 +3,13 @@
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes
-from grpo_recipes.contract.metrics import METRICS_FILE, number, read_all
+from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
 from grpo_recipes.report.runs.one_run import one_run
@@ -58,15 +58,13 @@ def _standing(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _held_out(record: RunRecord) -> float | None:
-    after = record.evaluation.get("after")
-    return number(after, "reward") if isinstance(after, Mapping) else None
+    return number(mapping(record.evaluation, "after"), "reward")
 
 
 def _held_out_sample(folder: Path, record: RunRecord) -> Sample:
     reward = _held_out(record)
     assert reward is not None
-    after = cast("Mapping[str, object]", record.evaluation["after"])
-    rows = _rows(folder, number(after, "step"))
+    rows = _rows(folder, number(mapping(record.evaluation, "after"), "step"))
     # Rows without any reward are not in the mean, and then the rows say something else than it does.
     agrees = bool(rows) and math.isclose(math.fsum(rows) / len(rows), reward, rel_tol=1e-6, abs_tol=1e-9)
     return Sample(reward, rows if agrees else ())

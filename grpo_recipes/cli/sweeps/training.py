@@ -26,7 +26,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
 from grpo_recipes.contract.host.processes import die_with_parent
-from grpo_recipes.contract.metrics import evaluation_text
+from grpo_recipes.contract.metrics import evaluation_text, mapping
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
@@ -213,8 +213,8 @@ def _ended(folder: Path, code: int) -> str:
     record = read_record(str(folder))
     if record is None or record.status == "running":
         return f"not trained, exit {code}"
-    after = record.evaluation.get("after")
-    held_out = f", held out {evaluation_text(after)}" if isinstance(after, Mapping) else ""
+    after = mapping(record.evaluation, "after")
+    held_out = f", held out {evaluation_text(after)}" if after else ""
     message = "" if record.status == "completed" or not record.message else f": {record.message.splitlines()[0]}"
     return f"{status_line(record)}{held_out}{message}"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE
-from grpo_recipes.contract.metrics import Event, change_text, figures_of, number
+from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text
 from grpo_recipes.launch.summary import status_line
@@ -43,7 +43,7 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
         "ways": list(dict.fromkeys(one["ended"] for one in samples if one["ended"])),
         "memory": _memory(run),
         "times": _times(run),
-        "proofs": [one for one in (run.record.proofs or ())[:100] if isinstance(one, Mapping)],
+        "proofs": mappings(run.record.proofs)[:100],
         "checks": _checks(run),
         "lineage": _lineage(run),
         "versions": versions(run),
@@ -68,8 +68,7 @@ def _level(run: ReportedRun, found: Sequence[Trouble]) -> str:
 
 def _subtitle(run: ReportedRun) -> str:
     """The experiment in words."""
-    recipe = run.plan.get("recipe")
-    description = recipe.get("description") if isinstance(recipe, Mapping) else None
+    description = mapping(run.plan, "recipe").get("description")
     return run.plain(description) if isinstance(description, str) else ""
 
 
@@ -81,12 +80,10 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
         note = f"first and last {steps} steps" if steps > 1 else "first and last step"
         tiles.append(("Training reward", f"{figure(first, 3)} → {figure(last, 3)}", note))
     if listed.before is not None or listed.after is not None:
-        counts = run.record.evaluation.get("counts")
-        note = "before and after"
-        if isinstance(counts, Mapping):
-            rows, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
-            if rows and before is not None and after is not None:
-                note = f"right: {before:.0f} → {after:.0f} of {rows:.0f} rows"
+        counts, note = mapping(run.record.evaluation, "counts"), "before and after"
+        rows, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
+        if rows and before is not None and after is not None:
+            note = f"right: {before:.0f} → {after:.0f} of {rows:.0f} rows"
         if listed.before is None or listed.after is None:
             note = "before" if listed.after is None else "after"
         ends = [figure(one, 3) for one in (listed.before, listed.after) if one is not None]
@@ -104,7 +101,7 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
     if listed.seconds is not None:
         notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s a step"]
         tiles.append(("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
-    phases = [one for one in run.record.memory.values() if isinstance(one, Mapping)]
+    phases = mappings([*run.record.memory.values()])
     peak = max((size for one in phases if (size := number(one, "measured")) is not None), default=None)
     if peak is not None:
         tiles.append(("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
@@ -113,8 +110,7 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
 
 def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, Any]]:
     """The rows of the plan, or those of a kind that are no shims."""
-    rows = run.plan.get("settings")
-    found = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    found = mappings(run.plan.get("settings"))
     if kind is None:
         return found
     return [row for row in found if row.get("kind") == kind and not str(row.get("key")).startswith(_SHIMS)][:_MOST_ROWS]
@@ -122,8 +118,7 @@ def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, An
 
 def _sample(kind: str, one: KeptCompletion) -> dict[str, Any]:
     row, tokens = one.row, number(one.row, "tokens")
-    rewards = row.get("rewards")
-    given = rewards if isinstance(rewards, Mapping) else {}
+    given = mapping(row, "rewards")
     return {
         "step": one.step,
         "kind": kind,
@@ -163,7 +158,6 @@ def held_out(run: ReportedRun) -> dict[str, Any]:
     events = [run.evaluations[step] for step in sorted(run.evaluations)]
     cells = [_cells(one) for one in events]
     names = list(dict.fromkeys(name for one in cells for name in one))[:_MOST_COLUMNS]
-    examples = run.record.evaluation.get("examples")
     return {
         "names": names,
         "rows": [
@@ -175,37 +169,28 @@ def held_out(run: ReportedRun) -> dict[str, Any]:
         "became": _became(run),
         "examples": [
             [run.plain(content_text(one.get(key))) for key in ("prompt", "before", "after")]
-            for one in (examples if isinstance(examples, list) else [])[:_MOST_EXAMPLES]
-            if isinstance(one, Mapping)
+            for one in mappings(run.record.evaluation.get("examples"))[:_MOST_EXAMPLES]
         ],
     }
 
 
 def _cells(event: Event) -> dict[str, str]:
     """Each figure of an evaluation by its name, with its interval where the event has one."""
-    found = figures_of(event, _intervals(event))
     return {
         name: figure(value) + ("" if ends is None else f" ({figure(ends[0])} to {figure(ends[1])})")
-        for name, value, ends in found
+        for name, value, ends in figures_of(event)
     }
-
-
-def _intervals(event: Event) -> Mapping[str, object]:
-    intervals = event.get("intervals")
-    return intervals if isinstance(intervals, Mapping) else {}
 
 
 def _method(event: Event) -> str:
     """How the intervals were made: "95 % intervals by percentile bootstrap over rows"."""
-    intervals = _intervals(event)
+    intervals = mapping(event, "intervals")
     level, method = number(intervals, "level"), intervals.get("method")
     return "" if level is None or not isinstance(method, str) else f"{100 * level:.3g} % intervals by {method}"
 
 
 def _became(run: ReportedRun) -> str:
-    counts = run.record.evaluation.get("counts")
-    if not isinstance(counts, Mapping):
-        return ""
+    counts = mapping(run.record.evaluation, "counts")
     right, wrong = number(counts, "became_right"), number(counts, "became_wrong")
     return "" if right is None or wrong is None else f"{right:.0f} rows became right, {wrong:.0f} became wrong"
 
@@ -227,8 +212,8 @@ def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
     """Each phase with its peak, what was estimated for it, and their ratio."""
     found = []
     for phase in _PHASES:
-        one = run.record.memory.get(phase)
-        if not isinstance(one, Mapping):
+        one = mapping(run.record.memory, phase)
+        if not one:
             continue
         measured, estimated = number(one, "measured"), number(one, "estimated")
         ratio = "" if not measured or not estimated else f"{measured / estimated:.2f}"
@@ -257,7 +242,7 @@ def _times(run: ReportedRun) -> list[tuple[str, str]]:
 
 def _checks(run: ReportedRun) -> str:
     """How many values of the live trainer were compared with the plan."""
-    compared = [one for one in run.record.checks or () if isinstance(one, Mapping)]
+    compared = mappings(run.record.checks)
     wrong = sum(one.get("ok") is not True for one in compared)
     if not compared:
         return ""
@@ -274,13 +259,9 @@ def _lineage(run: ReportedRun) -> list[str]:
 
 def versions(run: ReportedRun) -> list[tuple[str, str]]:
     """Packages and GPUs of the stack that the run was planned for."""
-    stack = run.plan.get("stack")
-    stack = stack if isinstance(stack, Mapping) else {}
-    packages = stack.get("packages")
-    known = {"grpo-recipes": run.plan.get("grpo_recipes"), "python": stack.get("python")}
-    known |= packages if isinstance(packages, Mapping) else {}
+    stack = mapping(run.plan, "stack")
+    known = {"grpo-recipes": run.plan.get("grpo_recipes"), "python": stack.get("python"), **mapping(stack, "packages")}
     rows = [(run.plain(name), run.plain(value)) for name, value in known.items() if isinstance(value, str)]
-    gpus = stack.get("gpus")
-    names = [str(one.get("name")) for one in gpus if isinstance(one, Mapping)] if isinstance(gpus, list) else []
+    names = [str(one.get("name")) for one in mappings(stack.get("gpus"))]
     counted = joined([f"{names.count(name)} x {run.plain(name)}" for name in dict.fromkeys(names)])
     return [*rows[:100], ("GPUs", counted or "none")]

@@ -1,11 +1,11 @@
 """What is wrong with a run, the worst first, in the words of whoever found it: the worker, a guard, or its figures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
-from grpo_recipes.contract.metrics import METRICS_FILE, figures_of
+from grpo_recipes.contract.metrics import METRICS_FILE, figures_of, mapping, mappings
 from grpo_recipes.launch.summary import guard_span
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import StepSeries, figure
@@ -66,9 +66,7 @@ def _of_lost_figures(run: ReportedRun) -> list[Trouble]:
 def _of_findings(run: ReportedRun) -> list[Trouble]:
     """What ended it, as run.json has it."""
     found = []
-    for one in run.record.findings or ():
-        if not isinstance(one, Mapping):
-            continue
+    for one in mappings(run.record.findings):
         level = BAD if one.get("severity") == "error" else WARNING
         lines = [*_texts(one.get("seen")), *_texts(one.get("because")), *_texts(one.get("notes"))]
         fix, page = one.get("fix"), one.get("id")
@@ -109,9 +107,7 @@ def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
 def _of_guards(run: ReportedRun) -> list[Trouble]:
     """The guards that spoke, with the reason and the way out of the last time; older releases told neither."""
     found = []
-    for one in run.record.guards or ():
-        if not isinstance(one, Mapping):
-            continue
+    for one in mappings(run.record.guards):
         name = str(one.get("name"))
         event = run.guards.get(name, {})
         level = {"stop": BAD, "warn": WARNING}.get(str(one.get("action")), NOTE)
@@ -162,17 +158,15 @@ def _worse(run: ReportedRun) -> list[Trouble]:
 
 def _may_be_noise(run: ReportedRun) -> bool:
     """Whether no change at all is within the interval of what the last evaluation changed."""
-    change = run.evaluations[max(run.evaluations)].get("change") if run.evaluations else None
-    intervals = change.get("intervals") if isinstance(change, Mapping) else None
-    found = list(figures_of({"reward": 0.0}, intervals)) if isinstance(intervals, Mapping) else []
+    change = mapping(run.evaluations[max(run.evaluations)], "change") if run.evaluations else {}
+    found = figures_of({"reward": 0.0, "intervals": change.get("intervals")})
     return any(ends is not None and ends[1] >= 0 for _, _, ends in found)
 
 
 def _of_server(run: ReportedRun) -> list[Trouble]:
-    restarts = (run.record.vllm_server or {}).get("restarts")
-    if not isinstance(restarts, list) or not restarts:
+    deaths = mappings((run.record.vllm_server or {}).get("restarts"))
+    if not deaths:
         return []
-    deaths = [one for one in restarts if isinstance(one, Mapping)]
     told = tuple(run.plain(f"at step {one.get('step')} it {one.get('how')}") for one in deaths[:5])
     return [Trouble(WARNING, f"the vLLM server was started again {len(deaths)} times", told)]
 

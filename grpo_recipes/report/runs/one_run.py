@@ -12,7 +12,7 @@ from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import is_file, names, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
 from grpo_recipes.contract.integrity.used_run import changed_files
-from grpo_recipes.contract.metrics import METRICS_FILE, number, read_tail
+from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail
 from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES, PLAN_FILE
@@ -66,7 +66,7 @@ def one_run(folder: Path) -> ListedRun | None:
     known = record or RunRecord()
     word, because = _status(folder, record, recorded is not None, plan_fault)
     steps = [known.step or 0, *(int(step) for event in last[-1:] if (step := number(event, "step")) is not None)]
-    before, after = (_reward(known.evaluation.get(when)) for when in ("before", "after"))
+    before, after = (number(mapping(known.evaluation, when), "reward") for when in ("before", "after"))
     started = instant(known.started)
     written = (planned or recorded or os.stat(folder)).st_mtime
     return ListedRun(
@@ -96,7 +96,7 @@ def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: 
         return ("damaged record", (f"{RECORD_FILE} cannot be read",)) if is_there else ("planned", ())
     if record.status == "running" and not record.is_queued_work and is_gone(folder):
         return "killed", ()
-    found = [one.get("id") for one in record.findings or () if isinstance(one, Mapping)]
+    found = [one.get("id") for one in mappings(record.findings)]
     return record.status, tuple(dict.fromkeys(one for one in found if isinstance(one, str) and one))
 
 
@@ -161,10 +161,6 @@ def _rewards(events: list[Mapping[str, object]]) -> list[float]:
     """The rewards of steps that generated something."""
     found = (number(event, "reward") for event in events if event.get("event") == "step")
     return [reward for reward in found if reward is not None]
-
-
-def _reward(event: object) -> float | None:
-    return number(event, "reward") if isinstance(event, Mapping) else None
 
 
 def _whole(value: object) -> int | None:

@@ -278,5 +278,5 @@ def _held_out(summary: Mapping[str, Any]) -> list[str]:
 
 def _texts(event: Mapping[str, Any], shape: str) -> dict[str, str]:
     """The figures of an evaluation with their intervals, by name; those without a number are "none"."""
-    known = {name: figure(value, ends, shape) for name, value, ends in figures_of(event, event.get("intervals") or {})}
+    known = {name: figure(value, ends, shape) for name, value, ends in figures_of(event)}
     return {name: known.get(name, "none") for name in ("reward", *(event.get("rewards") or {}), *known)}
