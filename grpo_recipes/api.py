@@ -159,8 +159,8 @@ def _is(one: Mapping[str, object], event: str) -> bool:
 
 
 def _resolved(recipe: AnyRecipe, target: str | Stack | None, strict: bool, accept: Sequence[str]) -> Resolution:
+    from grpo_recipes.cli.options import chosen_stack
     from grpo_recipes.cli.resolving import judged
-    from grpo_recipes.cli.stack_option import chosen_stack
 
     loaded = load(recipe)
     if not isinstance(target, Stack | str | None):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import click
 
-from grpo_recipes.cli.launching import Asked, Ready, names_a_plan, refuse_strange_entries, started
+from grpo_recipes.cli.launching import Ready, RunOptions, names_a_plan, refuse_strange_entries, started
+from grpo_recipes.cli.options import chosen_stack
 from grpo_recipes.cli.resolving import judged
-from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
@@ -57,7 +57,7 @@ def shown_path(lock: Lock) -> str:
     return lock.path if short.startswith("..") else short
 
 
-def train_again(place: str, asked: Asked, view: View) -> int:
+def train_again(place: str, asked: RunOptions, view: View) -> int:
     """Launches the plan of a run folder or a plan in a new folder, after printing its drift; returns the exit code.
 
     Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that did not end.
@@ -76,7 +76,7 @@ def train_again(place: str, asked: Asked, view: View) -> int:
     return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), asked, view)
 
 
-def extend(place: str, words: str, asked: Asked, view: View) -> int:
+def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
     """Extends a finished run in a new folder, after printing what starts fresh; returns the exit code.
 
     words: KEY=VALUE. Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that cannot be
@@ -110,7 +110,7 @@ def extend(place: str, words: str, asked: Asked, view: View) -> int:
     return started(ready, asked, view)
 
 
-def planned_again(lock: Lock, stack: Stack, asked: Asked) -> Again:
+def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
     """The plan on this stack with today's files, and its drift.
 
     Raises Refusal for a plan without a recipe or a changed one.
@@ -131,7 +131,7 @@ def planned_again(lock: Lock, stack: Stack, asked: Asked) -> Again:
     return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
 
 
-def allowed_plan(again: Again, asked: Asked) -> Plan:
+def allowed_plan(again: Again, asked: RunOptions) -> Plan:
     """The plan to launch. Raises Refusal if it cannot run here, or is a different experiment that was not accepted."""
     where = shown_path(again.lock)
     if again.plan is None:

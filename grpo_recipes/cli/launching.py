@@ -40,7 +40,7 @@ Anew = Callable[[Plan, str], tuple[Plan, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunOptions:
     """The options of `run`; other commands that plan have some of them."""
 
     overrides: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ def refuse_strange_entries(folder: str) -> None:
         raise Refusal(strange_entry(problem)) from None
 
 
-def started(ready: Ready, asked: Asked, view: "View", anew: Anew = lambda plan, folder: None) -> int:
+def started(ready: Ready, asked: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:
     """Writes a new run folder and starts it, unless --dry-run only writes it; returns the exit code."""
     if asked.dry_run:
         folder = _written(_tried(ready.plan, asked), asked.out, ready, is_code_pinned=False)
@@ -146,7 +146,7 @@ def started(ready: Ready, asked: Asked, view: "View", anew: Anew = lambda plan, 
     return launched(*made(ready, asked, asked.out), as_json=asked.as_json, view=view, anew=anew)
 
 
-def made(ready: Ready, asked: Asked, out: str | None) -> tuple[Plan, str]:
+def made(ready: Ready, asked: RunOptions, out: str | None) -> tuple[Plan, str]:
     """The plan to launch, with its code allowed, and its new run folder."""
     from grpo_recipes.lock.completed import with_pinned_code
 
@@ -155,7 +155,7 @@ def made(ready: Ready, asked: Asked, out: str | None) -> tuple[Plan, str]:
     return plan, _written(plan, out, ready, is_code_pinned=True)
 
 
-def _tried(plan: Plan, asked: Asked) -> Plan:
+def _tried(plan: Plan, asked: RunOptions) -> Plan:
     return smoke_plan(plan) if asked.smoke and not plan.smoke else plan
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.cli.accept_option import accepting
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.resolve.resolve import Resolution, resolve
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack
 
 
@@ -45,3 +46,66 @@ def findings_answer(file: str, findings: Sequence[Finding], *, as_json: bool, be
         return findings_json({file: findings})
     count = f"{file}: {count_text(findings)}{then}"
     return "\n\n".join(filter(None, (findings_text(findings, file), between, count)))
+
+
+# `--accept RULE`: turns a rule's errors into warnings, for a patched stack that lacks the defect.
+#
+# A shim whose defect changes no experiment is left out instead: SHM024.
+
+
+# Rules whose errors a patched library cannot fix, with the reason.
+NEVER = {
+    "DAT001": "a run needs its data",
+    "MDL001": "a run needs its model",
+    "RWD001": "a run needs its reward",
+    "STK010": "a missing package cannot be patched",
+    "TOK001": "a run needs its chat template",
+}
+SHIMS = {"SHM024": "shims.equal_rewards"}
+"""Rules whose shim a run may do without, and the shim."""
+TRUST = "TRU"
+"""Prefixes of the rules that judge what a recipe may do to a machine."""
+
+
+def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
+    """The resolution with the errors of these rules as warnings. Raises Refusal for an id that cannot be accepted."""
+    ids = tuple(dict.fromkeys(one.upper() for one in accepted))
+    for one in ids:
+        if (why := _why_not(one)) is not None:
+            raise Refusal.of(f"--accept {one}: {why}")
+    findings = tuple(_accepted(f) if _is_error_of(f, ids) else f for f in resolution.findings)
+    used = tuple(one for one in ids if any(_is_error_of(finding, (one,)) for finding in resolution.findings))
+    context = resolution.context
+    left_out = [one for one in ids if context is not None and SHIMS.get(one) in context.settings]
+    if context is not None and left_out:
+        context = context._replace(settings=context.settings.without(SHIMS[one] for one in left_out))
+    return resolution._replace(context=context, findings=findings, accepted=(*used, *left_out))
+
+
+def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
+    return finding.severity == "error" and finding.rule in ids
+
+
+def _accepted(finding: Finding) -> Finding:
+    """The accepted finding: a warning without a fix."""
+    return finding._replace(
+        severity="warning",
+        message=f"accepted: {finding.message}",
+        because=(*finding.because, f"--accept {finding.rule}: without it this is an error"),
+        fix=None,
+        patch=(),
+    )
+
+
+def _why_not(one: str) -> str | None:
+    """Why a rule's errors cannot be accepted, None if they can."""
+    if one.startswith(TRUST):
+        return "it is about what a recipe may do to this machine, not about a library, so it stays an error"
+    if one in NEVER:
+        return f"{NEVER[one]}, so it stays an error"
+    rule = next((rule for rule in rules() if rule.id == one), None)
+    if rule is not None and (rule.check is not None or one in SHIMS):
+        return None
+    if rule is not None:
+        return "this rule decides a value and reports no errors"
+    return f"only rules that judge the recipe can be accepted; see grpo-run explain {one}"

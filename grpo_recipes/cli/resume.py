@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import Asked, ask_trust, launched, names_a_plan, refuse_strange_entries
+from grpo_recipes.cli.launching import RunOptions, ask_trust, launched, names_a_plan, refuse_strange_entries
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.base import engine_of
@@ -27,7 +27,7 @@ _SHOWN = 6
 _DEPTH = 3
 
 
-def resume(folder: str, asked: Asked, view: View) -> int:
+def resume(folder: str, asked: RunOptions, view: View) -> int:
     """Continues from the newest complete checkpoint. Raises Refusal for a run that cannot be resumed."""
     if asked.is_of_a_recipe or asked.out or asked.extending:
         raise Refusal.of(

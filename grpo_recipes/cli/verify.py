@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from grpo_recipes.cli.launching import Asked
+from grpo_recipes.cli.launching import RunOptions
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.findings.wording import one_line
@@ -187,7 +187,7 @@ _SIGNED = {
 }
 
 
-def verify(place: str, asked: Asked) -> int:
+def verify(place: str, asked: RunOptions) -> int:
     """Prints the result. 0: everything with a digest is unchanged; 1: something changed."""
     if any((asked.is_of_a_recipe, asked.out, asked.resuming, asked.extending, asked.allowed)):
         raise Refusal.of("--verify only reads a run folder; it only takes --json")

@@ -8,7 +8,7 @@ from typing import Any
 
 from environments import ENVIRONMENTS
 
-from grpo_recipes.cli.accept_option import accepting
+from grpo_recipes.cli.resolving import accepting
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import names_a_plan
+from grpo_recipes.cli.options import accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.cli.stack_option import chosen_stack, set_option
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED

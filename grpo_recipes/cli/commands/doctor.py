@@ -5,7 +5,7 @@ import json
 
 import click
 
-from grpo_recipes.cli.stack_option import chosen_stack, target_option
+from grpo_recipes.cli.options import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text

@@ -4,10 +4,9 @@ from dataclasses import asdict, replace
 
 import click
 
-from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.options import accept_option, chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.cli.resolving import findings_answer, resolved
-from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.compare.expressible import expressible
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED

@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
+from grpo_recipes.cli.options import accept_option, chosen_stack, set_option, strict_option
 from grpo_recipes.cli.resolving import findings_answer, resolved
-from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
 from grpo_recipes.contract.plan import Plan

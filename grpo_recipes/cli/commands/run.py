@@ -5,12 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.launching import Asked, Ready, allow_code_option, made, names_a_plan, ready_of, started
+from grpo_recipes.cli.launching import Ready, RunOptions, allow_code_option, made, names_a_plan, ready_of, started
+from grpo_recipes.cli.options import (
+    accept_option,
+    chosen_stack,
+    chosen_view,
+    set_option,
+    strict_option,
+    target_option,
+    view_options,
+)
 from grpo_recipes.cli.resolving import findings_answer, resolved
-from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
-from grpo_recipes.cli.view_option import chosen_view, view_options
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import has_errors
@@ -69,7 +75,7 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
     grpo-run run recipe.yaml --samples 2
     grpo-run run runs/addition-20260101-120000 --resume
     """
-    asked = Asked(**options)
+    asked = RunOptions(**options)
     if is_sweep(recipe):
         return _continue_sweep(recipe, asked)
     view = chosen_view(quiet, verbose, samples)
@@ -96,7 +102,7 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
     return _train_recipe(recipe, asked, view)
 
 
-def _continue_sweep(folder: str, asked: Asked) -> int:
+def _continue_sweep(folder: str, asked: RunOptions) -> int:
     if any((asked.is_of_a_recipe, asked.out, asked.extending, asked.verifying, asked.accept_drift)):
         raise Refusal.of(f"{folder} is a sweep, which continues as planned; it only takes --allow-code and --json")
     from grpo_recipes.cli.sweeps.training import go_on
@@ -104,7 +110,7 @@ def _continue_sweep(folder: str, asked: Asked) -> int:
     return go_on(folder, asked.allowed, as_json=asked.as_json)
 
 
-def _train_recipe(recipe: str, asked: Asked, view: "View") -> int:
+def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
     stack = chosen_stack(asked.target)
     if asked.accept_drift:
         raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 import click
 
-from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files, keys_to_set
-from grpo_recipes.cli.launching import Asked, allow_code_option
-from grpo_recipes.cli.stack_option import set_option, strict_option, target_option
+from grpo_recipes.cli.launching import RunOptions, allow_code_option
+from grpo_recipes.cli.options import accept_option, set_option, strict_option, target_option
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -98,7 +97,7 @@ def sweep(
     from grpo_recipes.sweep.varied import read_varied, trials_of
 
     settings = trials_of([read_varied(text) for text in varied], trials, draw)
-    asked = Asked(overrides, accepted=accepted, strict=strict)
+    asked = RunOptions(overrides, accepted=accepted, strict=strict)
     planned = planned_sweep(recipe, target, asked, settings, seeds)
     if validate_only or planned.sweep is None:
         tell_findings(recipe, planned, as_json=as_json, is_answer=validate_only)

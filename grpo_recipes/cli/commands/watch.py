@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.view_option import chosen_view, view_options
+from grpo_recipes.cli.options import chosen_view, view_options
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import holder

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import click
 
-from grpo_recipes.cli.launching import Asked, Ready, ready_of
+from grpo_recipes.cli.launching import Ready, RunOptions, ready_of
+from grpo_recipes.cli.options import chosen_stack
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.plan import Plan
@@ -41,7 +41,9 @@ class PlannedSweep(NamedTuple):
     ready: tuple[Ready, ...]
 
 
-def planned_sweep(recipe: str, target: str | None, asked: Asked, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+def planned_sweep(
+    recipe: str, target: str | None, asked: RunOptions, trials: Sequence[Trial], seeds: str
+) -> PlannedSweep:
     """The runs of a recipe, each setting with each seed: all settings with the first seed before any with the second.
 
     target: as --target has it; for this machine a run is planned for the devices that it gets, if several go on at
@@ -55,7 +57,7 @@ def planned_sweep(recipe: str, target: str | None, asked: Asked, trials: Sequenc
         return _planned(recipe, chosen_stack(None), asked, trials, seeds)
 
 
-def _planned(recipe: str, stack: Stack, asked: Asked, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+def _planned(recipe: str, stack: Stack, asked: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
     seed = _resolution(recipe, stack, asked, (), None)
     known = None if seed.context is None else seed.context.settings.get(_SEED)
     if known is None or known.refused or not isinstance(known.value, int):
@@ -129,7 +131,7 @@ def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
     return finding._replace(notes=(*finding.notes, note))
 
 
-def _resolution(recipe: str, stack: Stack, asked: Asked, trial: Trial, seed: int | None) -> Resolution:
+def _resolution(recipe: str, stack: Stack, asked: RunOptions, trial: Trial, seed: int | None) -> Resolution:
     overrides = [*asked.overrides, *(f"{key}={text}" for key, text in trial)]
     overrides += [] if seed is None else [f"seed={seed}"]
     return resolved(recipe, stack, overrides, strict=asked.strict, accepted=asked.accepted)
