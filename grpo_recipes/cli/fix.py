@@ -4,13 +4,14 @@ import codecs
 import difflib
 import os
 import stat
-import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
@@ -95,30 +96,25 @@ def _rules(findings: Sequence[Finding]) -> list[str]:
 
 def _replace(path: str, before: str, after: str) -> None:
     """Writes the file completely or not at all. Raises Refusal if that fails, or if another program changed it."""
-    place = os.path.realpath(path)
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="", dir=os.path.dirname(place), prefix=".grpo-run-", delete=False
-        ) as file:
-            temporary = file.name
-            file.write(_byte_order_mark(place) + after)
-        os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
+    place = Path(os.path.realpath(path))
+
+    def refuse_changed() -> None:
         if read_recipe(path) != before:
             raise Refusal.of(f"{path} changed during the check", fix="check it again")
-        os.replace(temporary, place)
+
+    try:
+        mode = stat.S_IMODE(place.stat().st_mode)
+        write_whole(place.parent, place.name, _byte_order_mark(place) + after, mode, check=refuse_changed)
+        place.chmod(mode)  # also what the umask takes from a new file
     except OSError as problem:
         raise Refusal.of(
             f"{path} cannot be written, and is unchanged",
             because=str(problem.strerror or problem),
             fix="free some space, and give this user write permission",
         ) from problem
-    finally:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
 
 
-def _byte_order_mark(path: str) -> str:
+def _byte_order_mark(path: Path) -> str:
     """The byte order mark that some Windows editors write, if the file has it."""
     with open(path, "rb") as file:
         return "\ufeff" if file.read(3) == codecs.BOM_UTF8 else ""
