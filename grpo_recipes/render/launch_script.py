@@ -31,19 +31,22 @@ def _server(plan: Plan) -> VllmServer | None:
 
 
 def exported(plan: Plan) -> dict[str, str]:
-    """The environment variables of the plan's processes, with what says that there is no sandbox."""
-    return plan.environment | ({SANDBOX_VARIABLE: plan.sandbox} if plan.sandbox == "none" else {})
+    """The environment variables of the plan's processes, with what says that there is no sandbox.
 
-
-def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str:
+    Raises Refusal for one that a recipe may not set.
+    """
     for name, value in plan.environment.items():
         reason = refused(name, value)
         if reason is not None:
             raise Refusal.of(f"environment variable {name!r} is refused", because=reason)
+    return plan.environment | ({SANDBOX_VARIABLE: plan.sandbox} if plan.sandbox == "none" else {})
+
+
+def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str:
     job = job_of(plan)
     return fill(
         template,
-        name=" ".join(plan.name.split()),
+        name=job.name,
         world=plan.world,
         job=job,
         several=job.all_nodes > 1,

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.part_files import write_request
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.render.launch_script import exported
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.template import fill
-from grpo_recipes.trust.environment import refused
 
 
 def write_part_folder(plan: Plan, folder: str, part: str, request: Mapping[str, object]) -> None:
@@ -20,14 +18,10 @@ def write_part_folder(plan: Plan, folder: str, part: str, request: Mapping[str, 
     The part is that of the installed package: the worker in the run folder may be of an older release that has none.
     Raises Refusal for an environment variable that a recipe may not set.
     """
-    for name, value in plan.environment.items():
-        reason = refused(name, value)
-        if reason is not None:
-            raise Refusal.of(f"environment variable {name!r} is refused", because=reason)
     here = Path(folder)
-    write_request(here, request)
     program = Path(str(files("grpo_recipes"))) / "worker" / "part.py"
     script = fill("part.sh.j2", part=part, program=str(program), environment=exported(plan))
+    write_request(here, request)
     (here / "launch.sh").write_text(script, encoding="utf-8", newline="\n")
 
 
