@@ -16,10 +16,9 @@ from pathlib import Path
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
 from grpo_recipes.trust.code import OF_FILES, TURNS, WITHOUT_SANDBOX, CodePart, not_allowed, refusal
-from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, locked, own_sha256
+from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256, replace_list
 
 HERE = "here"
 _OF_THE_RECIPE = frozenset((TURNS, WITHOUT_SANDBOX))
@@ -160,21 +159,15 @@ def _entry(value: object) -> Allowed | None:
 
 def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> None:
     """Changes what is remembered of a path. Raises Refusal."""
-    place = _path()
-    try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(place):
-            before = listed()
-            entry = change(next((one for one in before if one.folder.path == path), None))
-            kept = [one for one in before if one.folder.path != path] + ([] if entry is None else [entry])
-            rows = [{**asdict(one.folder), "since": one.since, "digests": list(one.digests)} for one in kept]
-            write_whole(place.parent, place.name, json.dumps({"folders": rows}, indent=1) + "\n", 0o600)
-    except OSError as problem:
-        raise Refusal.of(
-            f"{place}: the list of allowed folders cannot be written",
-            because=str(problem.strerror or problem),
-            fix="make room for it and let this user write there; XDG_CONFIG_HOME names another place",
-        ) from problem
+
+    def text() -> str:
+        before = listed()
+        entry = change(next((one for one in before if one.folder.path == path), None))
+        kept = [one for one in before if one.folder.path != path] + ([] if entry is None else [entry])
+        rows = [{**asdict(one.folder), "since": one.since, "digests": list(one.digests)} for one in kept]
+        return json.dumps({"folders": rows}, indent=1) + "\n"
+
+    replace_list(_path(), "folders", text)
 
 
 def _path() -> Path:

@@ -12,7 +12,7 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,7 +179,7 @@ def _listed() -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[None]:
     """One writer at a time of the lists beside a path; where a file system has no locks, as it is."""
     descriptor = os.open(path.with_name(".allowed.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -206,15 +206,18 @@ def allow(sha256s: Iterable[str]) -> None:
             raise ValueError(f"not a sha256: {sha!r}")
     if new <= _listed():
         return
-    path = allowed_file()
+    replace_list(allowed_file(), "code", lambda: json.dumps({"allowed": sorted(_listed() | new)}, indent=2) + "\n")
+
+
+def replace_list(path: Path, of: str, text: Callable[[], str]) -> None:
+    """Replaces a list of this user's own at once, one writer at a time. of: what is allowed. Raises Refusal."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(path):
-            text = json.dumps({"allowed": sorted(_listed() | new)}, indent=2) + "\n"
-            write_whole(path.parent, path.name, text, 0o600)
+        with _locked(path):
+            write_whole(path.parent, path.name, text(), 0o600)
     except OSError as problem:
         raise Refusal.of(
-            f"{path}: the list of allowed code cannot be written",
+            f"{path}: the list of allowed {of} cannot be written",
             because=str(problem.strerror or problem),
             fix="make room for it and let this user write there; XDG_CONFIG_HOME names another place",
         ) from problem
