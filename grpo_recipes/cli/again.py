@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from grpo_recipes.cli.launching import Ready, RunOptions, names_a_plan, refuse_strange_entries, started
+from grpo_recipes.cli.launching import Ready, RunOptions, names_a_plan, started
 from grpo_recipes.cli.options import chosen_stack
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
@@ -15,7 +15,7 @@ from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.launch.local import is_running
+from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.progress import View
 from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
 from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
@@ -124,17 +123,6 @@ def ask_trust(
     ]
     for line in consent(parts, given, files):
         click.echo(redact(line), err=True)
-
-
-def refuse_strange_entries(folder: str) -> None:
-    """Raises Refusal for a link, a pipe or a device in place of a run's own file or folder."""
-    from grpo_recipes.contract.files.regular_file import NotRegular
-    from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
-
-    try:
-        refuse_foreign_entries(Path(folder))
-    except NotRegular as problem:
-        raise Refusal(strange_entry(problem)) from None
 
 
 def started(ready: Ready, asked: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:

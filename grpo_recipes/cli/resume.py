@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import RunOptions, ask_trust, launched, names_a_plan, refuse_strange_entries
+from grpo_recipes.cli.launching import RunOptions, ask_trust, launched, names_a_plan
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.base import engine_of
+from grpo_recipes.launch.local import refuse_strange_entries
 from grpo_recipes.launch.progress import View
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock

@@ -3,14 +3,14 @@
 import os
 import shlex
 from dataclasses import replace
-from typing import Any
 
 import click
 
-from grpo_recipes.cli.launching import ask_trust, names_a_plan, refuse_strange_entries
+from grpo_recipes.cli.launching import ask_trust, names_a_plan
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.unchanged import refuse_damaged
 
@@ -52,8 +52,6 @@ def _own_model(plan: Plan) -> str | None:
 
 
 def _untrained(place: str, lock: Lock) -> Refusal:
-    from grpo_recipes.launch.local import is_running
-
     status = None if lock.record is None else lock.record.status
     because = f"its run.json says {status}" if status is not None else "it was planned, but never started"
     fix = f"grpo-run {shlex.quote(place)}{'' if status == 'completed' else ' --resume'}"
@@ -62,13 +60,3 @@ def _untrained(place: str, lock: Lock) -> Refusal:
     elif status == "running" and is_running(lock.folder):
         because, fix = "it is still training", "wait until it ends"
     return Refusal.of(f"{place} has no trained model", because=because, fix=fix)
-
-
-def part_answer(plan: Plan, part: str, what: str, request: dict[str, object]) -> dict[str, Any]:
-    """What a part of the worker answers, run in a temporary folder. what: "export" or "generate"."""
-    from grpo_recipes.launch.part import answer_of, temporary_folder
-    from grpo_recipes.render.part_folder import write_part_folder
-
-    with temporary_folder(what) as temporary:
-        write_part_folder(plan, temporary, part, request)
-        return answer_of(temporary, what)

@@ -1,14 +1,246 @@
 """The run is a job of Slurm, which shares out the machines and starts it again where it was interrupted."""
 
+import contextlib
+import fcntl
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
+from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan
+from grpo_recipes.contract.run_record import amend_record, read_record
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import Engine, Prepare
-from grpo_recipes.engines.slurm_following import JOB_SCRIPT, follow_job, launch_job
-from grpo_recipes.engines.slurm_job import is_queued, job_sbatch
-from grpo_recipes.launch.progress import View
+from grpo_recipes.engines.slurm_job import (
+    JOB_FILE,
+    JobState,
+    SubmittedJob,
+    clean_environment,
+    is_queued,
+    job_sbatch,
+    look_at,
+    remember,
+    submitted_job,
+)
+from grpo_recipes.launch.asked import AskedSignals, signals_noted
+from grpo_recipes.launch.local import LOG_FILE, refuse_strange_entries, show_end, text_after
+from grpo_recipes.launch.progress import NORMAL, Progress, View
+from grpo_recipes.launch.run_events import RunEvents
+from grpo_recipes.launch.showing import progress
+
+JOB_SCRIPT = "job.sbatch"
+POLL_S = 10.0  # a controller has many jobs to answer for
+_SOON_S = 1.0
+_LOOK_S = 0.5
+SLURM_LOG_FILE = "slurm.log"
+_ENDS_FILE = "job_ends.jsonl"
+_SUBMIT_LOCK = ".submit.lock"
+
+
+def launch_job(
+    folder: str,
+    *,
+    resume: bool = False,
+    echo: TextIO = sys.stderr,
+    view: View = NORMAL,
+    poll_s: float = POLL_S,
+    prepare: Callable[[], Sequence[str]] = list,
+) -> int:
+    """Submits a run folder, follows its job, and returns the exit code.
+
+    A first SIGINT, SIGTERM or SIGHUP ends the following and not the job; the exit code is that of an interrupted run.
+    poll_s: seconds between two questions to Slurm. prepare: called when nobody else submits the folder or trains in it;
+    returns lines to say. Call from the main thread. Raises Refusal where there is no sbatch, sbatch refuses the job,
+    somebody else submits the folder now, or a job of it is queued.
+    """
+    folder = os.path.abspath(folder)
+    refuse_strange_entries(folder)
+
+    def submitted(shown: Progress) -> SubmittedJob:
+        with _submitting(folder):
+            for line in prepare():
+                shown.say(line)
+            return _submitted(folder, shown, ["--resume"] if resume else [])
+
+    return _to_its_end(folder, submitted, echo, view, poll_s)
+
+
+def follow_job(folder: str, *, echo: TextIO = sys.stderr, view: View = NORMAL, poll_s: float = POLL_S) -> int:
+    """Follows the job of a run folder, as launch_job does; nothing is submitted, whatever becomes of it."""
+    folder = os.path.abspath(folder)
+
+    def found(shown: Progress) -> SubmittedJob:
+        job = submitted_job(folder)
+        if job is None:
+            raise Refusal.of(f"{folder}: its job is gone from {JOB_FILE}", fix="--resume once more")
+        shown.note(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
+        return job
+
+    return _to_its_end(folder, found, echo, view, poll_s)
+
+
+def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, view: View, poll_s: float) -> int:
+    with progress(echo, view) as shown, signals_noted() as asked:
+        seen_log = status(Path(folder), LOG_FILE)
+        log_start = 0 if seen_log is None else seen_log.st_size
+        began = time.time()
+        job = find(shown)
+        stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
+        shown.note(stopping)
+        seen = _followed(folder, job, began, shown, asked, poll_s)
+        if seen is None:
+            why = asked.names[0] if asked.names else signal.SIGHUP.name
+            shown.say(f"{why}: job {job.id} goes on without being followed")
+            shown.say(f"to follow it again: grpo-run {shlex.quote(folder)} --resume\n{stopping}")
+            return EXIT_INTERRUPTED
+        code = _conclude(folder, job, seen)
+        if code not in (EXIT_DONE, EXIT_INTERRUPTED):
+            _show_end(folder, log_start, shown)
+    return code
+
+
+@contextlib.contextmanager
+def _submitting(folder: str) -> Iterator[None]:
+    """Lets nobody else submit the folder meanwhile. Raises Refusal as launch_job."""
+    if shutil.which("sbatch") is None:
+        raise Refusal.of(
+            f"{folder}: there is no sbatch here",
+            because="launch.engine is slurm, and its commands are not in PATH",
+            fix="start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch",
+        )
+    with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would not see each other's job
+        except BlockingIOError:
+            raise Refusal.of(
+                f"{folder}: it is being submitted now",
+                because=f"another grpo-run holds {_SUBMIT_LOCK}",
+                fix="--resume in a moment follows the job of that one",
+            ) from None
+        job = submitted_job(folder)
+        if job is not None and is_queued(folder):
+            raise Refusal.of(
+                f"{folder}: its job {job.id} is still in the queue",
+                because="two jobs cannot train in one folder",
+                fix=f"--resume follows it, scancel {job.id} ends it",
+            )
+        if (other := holder(Path(folder))) is not None:
+            raise Refusal(other.refusal())
+        yield
+
+
+def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJob:
+    done = subprocess.run(
+        ["sbatch", "--parsable", "--export=ALL", JOB_SCRIPT, *arguments],
+        cwd=folder,
+        env=clean_environment(PYTHON=sys.executable),
+        capture_output=True,
+        text=True,
+        start_new_session=True,  # a Ctrl-C must not leave a job that nobody knows of
+    )
+    if done.returncode != 0:
+        words = " ".join(redact(done.stderr).replace("sbatch: error: ", "").split())
+        raise Refusal.of(
+            f"{folder}: Slurm does not take the job",
+            because=words,
+            fix="the recipe's slurm section; sinfo lists the partitions",
+        )
+    number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
+    job = SubmittedJob(number_, cluster or None)
+    shown.note(f"submitted job {job.id} from {folder}; the whole output is in {LOG_FILE} there")
+    remember(folder, job)
+    return job
+
+
+def _followed(
+    folder: str, job: SubmittedJob, began: float, shown: Progress, asked: AskedSignals, poll_s: float
+) -> JobState | None:
+    """Shows how the job goes on until it has ended, and returns how; None where the following was left."""
+    events = RunEvents(folder, began, shown.view)
+    said, next_question, ends = "", 0.0, _ends_of(folder, job)
+    while not asked.names and not asked.terminal_is_gone:
+        if (now := time.monotonic()) >= next_question:
+            seen = look_at(job)
+            if seen is not None and seen.has_ended:
+                return seen
+            words = _words(job, seen)
+            if words not in ("", said):
+                shown.note(words)
+                said = words
+            next_question = now + (poll_s if words else _SOON_S)
+        for event in events.new():
+            shown.show(event)
+        if ends != (ends := _ends_of(folder, job)):
+            next_question = now + _SOON_S  # Slurm has something new to say in a moment
+        time.sleep(_LOOK_S)
+        asked.settle()
+    return None
+
+
+def _words(job: SubmittedJob, seen: JobState | None) -> str:
+    """How the job stands, on one line; "" for what passes in a moment."""
+    if seen is None:
+        return "Slurm does not answer; the job goes on without it"
+    start = f", start {seen.starts}" if seen.starts > 1 else ""
+    if seen.state == "RUNNING":
+        return f"job {job.id} runs on {seen.nodes}{start}"
+    if seen.state == "PENDING" and seen.reason == "BeginTime" and seen.starts > 1:
+        return f"job {job.id} is back in the queue{start}; Slurm waits two minutes before it starts a job again"
+    if seen.state == "PENDING":
+        reason = "" if seen.reason in ("", "None") else f": {seen.reason}"
+        return f"job {job.id} waits in the queue{start}{reason}"
+    return "" if seen.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {seen.state.lower()}"
+
+
+def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
+    """The exit code of the run, after run.json was corrected where nobody could write how it ended."""
+    code = next((end for end in _ends_of(folder, job)[-1:] if isinstance(end, int)), None)
+    if code is None and seen.state != "CANCELLED" and seen.exit_code:
+        code = seen.exit_code
+    record = read_record(folder)
+    is_told = record is not None and record.status != "running" and record.exit_code is not None
+    if code is None and is_told and record is not None:
+        code = record.exit_code
+    if code is None:
+        code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
+    if not is_told:
+        how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm has forgotten it"
+        status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        message = f"job {job.id} ended without a word of the worker: {how}"
+        amend_record(folder, {"status": status, "exit_code": code, "message": message, "findings": [], "ended": now})
+    return code
+
+
+def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
+    """What the job's script chose to do next at the end of each start: "requeue" or an exit code."""
+    try:
+        lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())
+        return [line["next"] for line in lines if isinstance(line, dict) and line["job"] == job.id]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _show_end(folder: str, log_start: int, shown: Progress) -> None:
+    """The last lines of what the job printed, or else of what Slurm said about it."""
+    texts = {LOG_FILE: text_after(os.path.join(folder, LOG_FILE), log_start)}
+    texts[SLURM_LOG_FILE] = text_after(os.path.join(folder, SLURM_LOG_FILE), 0)
+    name = next((name for name in texts if texts[name].strip()), LOG_FILE)
+    show_end(texts[name], os.path.join(folder, name), shown)
+
 
 _MOST_FOLLOWED = 32
 """Jobs; who follows one takes 60 MB of memory and asks the controller every ten seconds."""

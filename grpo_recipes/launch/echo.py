@@ -6,7 +6,6 @@ import os
 import queue
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TextIO
 
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
@@ -86,17 +85,11 @@ class Echo(io.TextIOBase):
 _COPYING_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class RedactedLog:
-    """Where a child writes: the descriptor `writing`. file: the log that it comes to, with what it had to leave out."""
-
-    writing: int
-    file: RedactedFile
-
-
 @contextlib.contextmanager
-def redacted_log(path: str) -> Iterator[RedactedLog]:
+def redacted_log(path: str) -> Iterator[tuple[int, RedactedFile]]:
     """A log to whose end everything is copied without secrets; all is there when the block is left.
+
+    The descriptor is what a child writes to; the file knows what it had to leave out.
 
     Whatever a child still holds of it afterwards goes nowhere. Raises OSError where the file cannot be opened.
     """
@@ -105,7 +98,7 @@ def redacted_log(path: str) -> Iterator[RedactedLog]:
     copying = threading.Thread(target=file.copy, args=(reading,), daemon=True)
     copying.start()
     try:
-        yield RedactedLog(writing, file)
+        yield writing, file
     finally:
         os.close(writing)
         copying.join(_COPYING_S)

@@ -88,6 +88,14 @@ def launch(
     return exit_code
 
 
+def refuse_strange_entries(folder: str) -> None:
+    """Raises Refusal for a link, a pipe or a device in place of a run's own file or folder."""
+    try:
+        refuse_foreign_entries(Path(folder))
+    except NotRegular as problem:
+        raise Refusal(strange_entry(problem)) from None
+
+
 def is_running(folder: str) -> bool:
     """Whether a process trains this folder now; one that is gone leaves run.json at "running"."""
     return holder(Path(folder)) is not None
@@ -100,12 +108,10 @@ def taken(folder: str) -> Iterator[FolderLock]:
     with contextlib.ExitStack() as stack:
         try:
             lock = stack.enter_context(held(place, LAUNCHING))
-            refuse_foreign_entries(place)
+            refuse_strange_entries(folder)
             os.close(open_to_append(place, LOG_FILE))  # nothing is started where its output could not be written
         except Busy as busy:
             raise Refusal(*busy.findings) from None
-        except NotRegular as problem:
-            raise Refusal(strange_entry(problem)) from None
         except OSError as problem:
             raise Refusal.of(
                 f"{folder}: the run folder cannot be written",
@@ -142,19 +148,19 @@ def _run(
     if dropped:
         shown.say(told_of_places(dropped))
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
-    with signals_noted() as asked, redacted_log(log) as output:
-        child = supervisor.started(folder, output.writing, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
+    with signals_noted() as asked, redacted_log(log) as (output, copied):
+        child = supervisor.started(folder, output, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
         try:
             passed_on, is_told = 0, False
             while True:
                 code = child.poll()
                 asked.settle()
                 passed_on = _pass_on(child, asked.names, passed_on, shown)
-                is_told = is_told or _told(asked, screen, output.writing)
+                is_told = is_told or _told(asked, screen, output)
                 for event in events.new():
                     shown.show(event)
                 if code is not None:
-                    return code, asked.names, output.file
+                    return code, asked.names, copied
                 time.sleep(_POLL_S)
         finally:
             if child.returncode != 0:

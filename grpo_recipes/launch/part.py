@@ -1,26 +1,33 @@
 """Runs a part of the worker in a temporary folder to its end, and leaves neither a process nor a file."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_INTERNAL
-from grpo_recipes.contract.files.part_files import PROGRESS_FILE, read_answer
+from grpo_recipes.contract.files.part_files import PROGRESS_FILE, read_answer, write_request
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import handled
 from grpo_recipes.launch.echo import redacted_log
+from grpo_recipes.render.job import job_of
+from grpo_recipes.render.launch_script import exported
+from grpo_recipes.render.run_folder import write_run_folder
+from grpo_recipes.render.template import fill
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LEAVE_S = 25.0
@@ -29,7 +36,7 @@ _LOOKS_EVERY_S = 0.2
 
 
 @contextlib.contextmanager
-def temporary_folder(what: str) -> Iterator[str]:
+def _temporary_folder(what: str) -> Iterator[str]:
     """A folder that is gone afterwards, also when a signal ends the command, which becomes KeyboardInterrupt."""
     with handled(ENDING, _interrupt):
         folder = tempfile.mkdtemp(prefix=f"grpo-run-{what}-")
@@ -40,7 +47,7 @@ def temporary_folder(what: str) -> Iterator[str]:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def answer_of(folder: str, what: str) -> dict[str, Any]:
+def _answer_of(folder: str, what: str) -> dict[str, Any]:
     """What launch.sh of a folder found and wrote into it, as JSON values. what: "preflight", "export" or "generate".
 
     What it says to be busy with goes to stderr. Raises Refusal with the end of its output when it could not answer.
@@ -48,8 +55,8 @@ def answer_of(folder: str, what: str) -> dict[str, Any]:
     log = Path(folder, f"{what}.log")
     scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
     os.mkdir(scratch)
-    with redacted_log(str(log)) as output:
-        child = supervisor.started(folder, output.writing, {**absolute_places(os.environ)[0], "TMPDIR": scratch})
+    with redacted_log(str(log)) as (output, _):
+        child = supervisor.started(folder, output, {**absolute_places(os.environ)[0], "TMPDIR": scratch})
         try:
             _follow(child, Path(folder, PROGRESS_FILE))
         finally:
@@ -104,3 +111,30 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+
+
+# What the temporary folder has: a launch.sh that runs a part of the installed worker, and what is asked for.
+
+
+def part_answer(plan: Plan, part: str, what: str, request: Mapping[str, object]) -> dict[str, Any]:
+    """What a part answers, with the environment of the plan. what: "export" or "generate".
+
+    The part is that of the installed package: the worker in the run folder may be of an older release that has none.
+    Raises Refusal for an environment variable that a recipe may not set, or without an answer.
+    """
+    with _temporary_folder(what) as folder:
+        program = Path(str(files("grpo_recipes"))) / "worker" / "part.py"
+        script = fill("part.sh.j2", part=part, program=str(program), environment=exported(plan))
+        Path(folder, "launch.sh").write_text(script, encoding="utf-8", newline="\n")
+        write_request(Path(folder), request)
+        return _answer_of(folder, what)
+
+
+def preflight_answer(plan: Plan, recipe_text: str, options: Mapping[str, object]) -> dict[str, Any]:
+    """What a preflight answers, in a run folder of its own. Raises Refusal, also without an answer."""
+    with _temporary_folder("preflight") as temporary:
+        folder = Path(write_run_folder(plan, str(Path(temporary, "run")), recipe_text))
+        (folder / "preflight.json").write_text(json.dumps(options), encoding="utf-8")
+        script = fill("preflight.sh.j2", name=job_of(plan).name, environment=exported(plan))
+        (folder / "launch.sh").write_text(script, encoding="utf-8", newline="\n")
+        return _answer_of(str(folder), "preflight")

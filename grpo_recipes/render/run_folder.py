@@ -18,8 +18,7 @@ from grpo_recipes.contract.files.digest import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import new_run_id, write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
-from grpo_recipes.render.accelerate import accelerate_yaml
-from grpo_recipes.render.launch_script import launch_sh, train_sh
+from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh, train_sh
 from grpo_recipes.trust.user_code import user_files
 
 NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})

@@ -198,9 +198,9 @@ def test_the_place_of_a_file_is_shown_and_a_secret_that_is_a_file_name_too_is_no
 
 def logged(tmp_path: Path, *parts: bytes) -> bytes:
     """What a log holds of what was printed part by part."""
-    with redacted_log(str(tmp_path / "train.log")) as output:
+    with redacted_log(str(tmp_path / "train.log")) as (output, _):
         for part in parts:
-            os.write(output.writing, part)
+            os.write(output, part)
     return (tmp_path / "train.log").read_bytes()
 
 

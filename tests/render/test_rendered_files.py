@@ -17,8 +17,7 @@ from render_cases import CASES
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.base import engine_of
-from grpo_recipes.render.accelerate import accelerate_yaml
-from grpo_recipes.render.launch_script import launch_sh, train_sh
+from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh, train_sh
 from grpo_recipes.render.run_folder import deepspeed_json, merged
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,8 +11,7 @@ import pytest
 from render_cases import CASES
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.render.accelerate import accelerate_yaml
-from grpo_recipes.render.launch_script import launch_sh
+from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh
 from grpo_recipes.render.run_folder import deepspeed_json
 
 pytestmark = pytest.mark.stack

@@ -70,7 +70,7 @@ def with_stub(folder: Path, program: str) -> Path:
 def follow(cluster: Cluster, folder: Path, *, resume: bool = False, **more: str) -> Following:
     """Starts a program that submits the folder and follows its job. more: of its environment."""
     program = (
-        "import sys\nfrom grpo_recipes.engines.slurm_following import follow_job, launch_job\n"
+        "import sys\nfrom grpo_recipes.engines.slurm import follow_job, launch_job\n"
         "from grpo_recipes.engines.slurm_job import is_queued\n"
         f"if {resume} and is_queued(sys.argv[1]): sys.exit(follow_job(sys.argv[1], poll_s=1.0))\n"
         f"sys.exit(launch_job(sys.argv[1], resume={resume}, poll_s=1.0))"

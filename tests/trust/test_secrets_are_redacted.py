@@ -76,8 +76,8 @@ def test_nothing_that_steers_a_terminal_reaches_it(character: str) -> None:
 
 def test_a_log_file_keeps_what_steers_a_terminal_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "correct-horse")
-    with redacted_log(str(tmp_path / "train.log")) as output:
+    with redacted_log(str(tmp_path / "train.log")) as (output, _):
         for part in (b"\x1b[31m 10%\r 20%\r", b"token correct-", b"horse\n\xff end without a line"):
-            os.write(output.writing, part)
+            os.write(output, part)
             time.sleep(0.02)
     assert (tmp_path / "train.log").read_bytes() == (b"\x1b[31m 10%\r 20%\rtoken <redacted>\n\xff end without a line")

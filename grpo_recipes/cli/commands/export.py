@@ -9,7 +9,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
-from grpo_recipes.cli.trained_run import part_answer, trained_run
+from grpo_recipes.cli.trained_run import trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import bare_text, findings_text
@@ -84,6 +84,8 @@ def export(
         "push": push,
         "private": not public,
     }
+    from grpo_recipes.launch.part import part_answer  # only where something is run
+
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
         click.echo(redact(_json(place, answer)))

@@ -7,7 +7,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
-from grpo_recipes.cli.trained_run import part_answer, trained_run
+from grpo_recipes.cli.trained_run import trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import bare_text
@@ -47,6 +47,8 @@ def generate(
         )
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
     request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
+    from grpo_recipes.launch.part import part_answer  # only where something is run
+
     answer = part_answer(plan, "answering.start", "generate", request)
     if as_json:
         shown = answer["shown"] or {}

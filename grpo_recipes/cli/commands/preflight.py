@@ -1,6 +1,5 @@
 """`grpo-run preflight`: tries data, tokenizer, rewards and tools on this machine before the model is loaded."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.yaml.compose import Source
 
 GIB = 1 << 30
-PREFLIGHT = "preflight"
 # Checks that a rule may already have done, if the model or the data is a local file.
 SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 
@@ -92,18 +90,13 @@ def preflight(
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
     """The worker's findings and output; keeps the prompt lengths for estimates."""
-    from grpo_recipes.launch.part import answer_of, temporary_folder
-    from grpo_recipes.render.part_folder import write_preflight_folder
+    from grpo_recipes.launch.part import preflight_answer
     from grpo_recipes.report.preflight_text import preflight_text
     from grpo_recipes.rules._shared.memory_needs import prompts_key
     from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 
     source = context.source
-    with temporary_folder(PREFLIGHT) as temporary:
-        folder = write_preflight_folder(
-            plan, os.path.join(temporary, "run"), merged_recipe_text(source), {**_length(plan), **limits}
-        )
-        answer = answer_of(folder, PREFLIGHT)
+    answer = preflight_answer(plan, merged_recipe_text(source), {**_length(plan), **limits})
     if (counted := answer["shown"]["counted"]) is not None and (key := prompts_key(context)) is not None:
         keep_counted(key, CountedPrompts(**counted))
     return [_finding(fault, source, strict=strict) for fault in answer["faults"]], preflight_text(answer["shown"])

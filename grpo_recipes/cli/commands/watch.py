@@ -34,8 +34,9 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
     \b
     grpo-run watch runs/addition-20260101-120000 --samples 2
     """
-    from grpo_recipes.cli.launching import conclude, refuse_strange_entries
+    from grpo_recipes.cli.launching import conclude
     from grpo_recipes.engines.base import engine_of
+    from grpo_recipes.launch.local import refuse_strange_entries
     from grpo_recipes.launch.showing import progress
     from grpo_recipes.lock.read_lock import read_lock
 
