@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import click
 
-from grpo_recipes.cli.launching import Ready, RunOptions, names_a_plan, started
-from grpo_recipes.cli.options import chosen_stack
+from grpo_recipes.cli.launching import Ready, names_a_plan, started
+from grpo_recipes.cli.options import RunOptions, chosen_stack
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.errors import Refusal
@@ -98,7 +98,7 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
             fix="wait until it ends",
         )
     checkpoint = last_checkpoint(lock, words)
-    asked = replace(asked, overrides=(words,), strict=False)
+    asked = asked._replace(overrides=(words,), strict=False)
     again = planned_again(lock, stack, asked)
     again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
     say(again)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
 from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
@@ -36,31 +37,6 @@ allow_code_option = click.option(
 )
 Prepare = Callable[[], Sequence[str]]
 Anew = Callable[[Plan, str], tuple[Plan, str] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """The options of `run`; other commands that plan have some of them."""
-
-    overrides: tuple[str, ...] = ()
-    target: str | None = None
-    strict: bool = False
-    accepted: tuple[str, ...] = ()
-    validate_only: bool = False
-    dry_run: bool = False
-    smoke: bool = False
-    out: str | None = None
-    resuming: bool = False
-    extending: str | None = None
-    verifying: bool = False
-    accept_drift: bool = False
-    allowed: tuple[str, ...] = ()
-    as_json: bool = False
-
-    @property
-    def is_of_a_recipe(self) -> bool:
-        """Whether there is an option that changes what is planned, or only plans."""
-        return any((self.overrides, self.accepted, self.target, self.validate_only, self.dry_run, self.smoke))
 
 
 @dataclass(frozen=True, slots=True)

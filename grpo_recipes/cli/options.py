@@ -1,19 +1,17 @@
 """The options that several commands have, and the stack and the view that they choose."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from grpo_recipes.cli.completion import files, keys_to_set
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.stack.probe import probe
+from grpo_recipes.stack.stack import Stack
 
 if TYPE_CHECKING:
     from grpo_recipes.launch.progress import View
-
-
-from grpo_recipes.cli.completion import files, keys_to_set
-from grpo_recipes.stack.probe import probe
-from grpo_recipes.stack.stack import Stack
 
 target_option = click.option(
     "--target",
@@ -39,6 +37,36 @@ accept_option = click.option(
     help="Treat errors of this rule, e.g. GEN001, as warnings: for a patched library that does not fail there.",
 )
 strict_option = click.option("--strict", is_flag=True, help="Treat unchecked points as errors.")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def recipe_options(command: _Command) -> _Command:
+    """Adds --set, --target, --strict and --accept."""
+    return set_option(target_option(strict_option(accept_option(command))))
+
+
+class RunOptions(NamedTuple):
+    """The options of `run`; other commands that read a recipe have some of them."""
+
+    overrides: tuple[str, ...] = ()
+    target: str | None = None
+    strict: bool = False
+    accepted: tuple[str, ...] = ()
+    validate_only: bool = False
+    dry_run: bool = False
+    smoke: bool = False
+    out: str | None = None
+    resuming: bool = False
+    extending: str | None = None
+    verifying: bool = False
+    accept_drift: bool = False
+    allowed: tuple[str, ...] = ()
+    as_json: bool = False
+
+    @property
+    def is_of_a_recipe(self) -> bool:
+        """Whether there is an option that changes what is planned, or only plans."""
+        return any((self.overrides, self.accepted, self.target, self.validate_only, self.dry_run, self.smoke))
 
 
 def chosen_stack(target: str | None) -> Stack:
@@ -57,7 +85,6 @@ def chosen_stack(target: str | None) -> Stack:
 
 
 MOST_SAMPLES = 64
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def view_options(command: _Command) -> _Command:

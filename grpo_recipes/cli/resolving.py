@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
@@ -10,21 +11,13 @@ from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack
 
 
-def resolved(
-    recipe: str,
-    stack: Stack,
-    overrides: Sequence[str],
-    *,
-    strict: bool,
-    accepted: Sequence[str] = (),
-    content: str | None = None,
-) -> Resolution:
+def resolved(recipe: str, stack: Stack, asked: RunOptions, content: str | None = None) -> Resolution:
     """The resolution of a recipe; strict turns unchecked points into errors, accepted rules only warn.
 
     content: used instead of the recipe's own text. Raises Refusal for a rule that cannot be accepted.
     """
-    resolution = resolve(recipe, stack, overrides, content)
-    return judged(resolution, strict=strict, accepted=accepted)
+    resolution = resolve(recipe, stack, asked.overrides, content)
+    return judged(resolution, strict=asked.strict, accepted=asked.accepted)
 
 
 def judged(resolution: Resolution, *, strict: bool, accepted: Sequence[str]) -> Resolution:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import RunOptions, ask_trust, launched, names_a_plan
+from grpo_recipes.cli.launching import ask_trust, launched, names_a_plan
+from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.base import engine_of
@@ -47,7 +48,7 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
         )
     if engine_of(lock.plan).is_active(lock.folder):
         return launched(lock.plan, lock.folder, as_json=asked.as_json, follow=True, view=view)
-    asked = replace(asked, strict=False)
+    asked = asked._replace(strict=False)
     again = planned_again(lock, probe(), asked)
     if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
         say(again)  # nothing to report about a run that was never started and is unchanged

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from grpo_recipes.cli.launching import RunOptions
+from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.findings.wording import one_line

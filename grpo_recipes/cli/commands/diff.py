@@ -9,7 +9,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import names_a_plan
-from grpo_recipes.cli.options import accept_option, chosen_stack, set_option
+from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.errors import Refusal
@@ -72,7 +72,7 @@ def _pairs(places: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str
 
 
 def _planned(recipe: str, target: str | None, overrides: Sequence[str], accepted: Sequence[str]) -> Side:
-    resolution = resolved(recipe, chosen_stack(target), overrides, strict=False, accepted=accepted)
+    resolution = resolved(recipe, chosen_stack(target), RunOptions(tuple(overrides), accepted=tuple(accepted)))
     plan = None if resolution.refused else plan_of(resolution)
     return Side(f"{recipe} on {target or 'this machine'}", recipe, plan, resolution.findings)
 

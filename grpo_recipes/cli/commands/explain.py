@@ -3,7 +3,7 @@
 import click
 
 from grpo_recipes.cli.completion import files, rules_and_keys
-from grpo_recipes.cli.options import chosen_stack, target_option
+from grpo_recipes.cli.options import RunOptions, chosen_stack, target_option
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE
@@ -43,5 +43,5 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     if (keys := section_keys(word)) is not None:
         click.echo(f"\n{keys}")
     if recipe is not None:
-        click.echo(redact(set_here(word, resolved(recipe, stack, (), strict=False))))
+        click.echo(redact(set_here(word, resolved(recipe, stack, RunOptions()))))
     return EXIT_DONE

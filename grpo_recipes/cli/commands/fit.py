@@ -3,7 +3,7 @@
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import chosen_stack, set_option, target_option
+from grpo_recipes.cli.options import RunOptions, chosen_stack, set_option, target_option
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
@@ -46,7 +46,7 @@ def fit(
     """
     stack = chosen_stack(target)
     machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
-    found = [_fitted(name, resolved(recipe, machine, overrides, strict=False)) for name, machine in machines.items()]
+    found = [_fitted(name, resolved(recipe, machine, RunOptions(overrides))) for name, machine in machines.items()]
     click.echo(redact((fit_json if as_json else fit_text)(found)))
     return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
 

@@ -7,7 +7,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
-from grpo_recipes.cli.options import accept_option, chosen_stack, set_option, strict_option
+from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option, strict_option
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
@@ -51,17 +51,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 )
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def preflight(
-    recipe: str,
-    overrides: tuple[str, ...],
-    strict: bool,
-    accepted: tuple[str, ...],
-    rows: int,
-    time_limit: float,
-    memory_limit: float | None,
-    allowed: tuple[str, ...],
-    as_json: bool,
-) -> int:
+def preflight(recipe: str, rows: int, time_limit: float, memory_limit: float | None, **options: Any) -> int:
     """Try data, tokenizer, rewards and tools of a recipe; no model, no GPU.
 
     Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
@@ -71,21 +61,22 @@ def preflight(
     \b
     grpo-run preflight recipe.yaml
     """
-    resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict, accepted=accepted)
+    asked = RunOptions(**options)
+    resolution = resolved(recipe, chosen_stack(None), asked)
     if resolution.refused or resolution.context is None:
-        return _answer(resolution.file, list(resolution.findings), "", as_json)
+        return _answer(resolution.file, list(resolution.findings), "", asked.as_json)
     from grpo_recipes.lock.completed import with_pinned_code  # other commands do not need it
 
     plan = with_pinned_code(plan_of(resolution))
-    ask_trust(plan, allowed, recipe_files(resolution.context.source), plays_turns=True)
+    ask_trust(plan, asked.allowed, recipe_files(resolution.context.source), plays_turns=True)
     limits: dict[str, object] = {
         "rows": rows,
         "time_limit": time_limit,
         "memory_limit": None if memory_limit is None else int(memory_limit * GIB),
     }
-    found, text = _found(plan, resolution.context, limits, strict=strict)
+    found, text = _found(plan, resolution.context, limits, strict=asked.strict)
     news = [finding for finding in found if not _is_said(finding, resolution.findings)]
-    return _answer(resolution.file, [*resolution.findings, *news], text, as_json)
+    return _answer(resolution.file, [*resolution.findings, *news], text, asked.as_json)
 
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:

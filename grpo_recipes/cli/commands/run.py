@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.launching import Ready, RunOptions, allow_code_option, made, names_a_plan, ready_of, started
-from grpo_recipes.cli.options import (
-    accept_option,
-    chosen_stack,
-    chosen_view,
-    set_option,
-    strict_option,
-    target_option,
-    view_options,
-)
+from grpo_recipes.cli.launching import Ready, allow_code_option, made, names_a_plan, ready_of, started
+from grpo_recipes.cli.options import RunOptions, chosen_stack, chosen_view, recipe_options, view_options
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
@@ -32,10 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("recipe", metavar="RECIPE|RUNDIR", shell_complete=files)
-@set_option
-@target_option
-@strict_option
-@accept_option
+@recipe_options
 @click.option("--validate-only", is_flag=True, help="Stop after the checks; write nothing.")
 @click.option("--dry-run", is_flag=True, help="Write the run folder and stop; its launch.sh starts the run.")
 @click.option("--smoke", is_flag=True, help="Train two steps on a few prompts, print the proofs, keep no model.")
@@ -117,8 +106,7 @@ def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
 
     def planned(*more: str) -> Ready | int:
         """The plan, with more overrides; the exit code if nothing is to be launched."""
-        overrides = (*asked.overrides, *more)
-        resolution = resolved(recipe, stack, overrides, strict=asked.strict, accepted=asked.accepted)
+        resolution = resolved(recipe, stack, asked._replace(overrides=(*asked.overrides, *more)))
         file, findings = resolution.file, resolution.findings
         if asked.validate_only or (asked.as_json and resolution.refused):
             click.echo(redact(findings_answer(file, findings, as_json=asked.as_json)))

@@ -3,12 +3,13 @@
 import json
 import os
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from grpo_recipes.cli.completion import files, keys_to_set
-from grpo_recipes.cli.launching import RunOptions, allow_code_option
-from grpo_recipes.cli.options import accept_option, set_option, strict_option, target_option
+from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.options import RunOptions, recipe_options
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -35,10 +36,7 @@ from grpo_recipes.contract.secrets.redact import redact
 )
 @click.option("--trials", type=click.IntRange(min=1), help="Draw this many settings at random instead of trying all.")
 @click.option("--draw", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for --trials.")
-@set_option
-@target_option
-@strict_option
-@accept_option
+@recipe_options
 @click.option("--validate-only", is_flag=True, help="Stop after checking all runs; write nothing.")
 @click.option(
     "--dry-run", is_flag=True, help="Write the folder with all runs and stop; grpo-run sweep SWEEPDIR starts them."
@@ -58,16 +56,8 @@ def sweep(
     seeds: str,
     trials: int | None,
     draw: int,
-    overrides: tuple[str, ...],
-    target: str | None,
-    strict: bool,
-    accepted: tuple[str, ...],
-    validate_only: bool,
-    dry_run: bool,
-    out: str | None,
     table_alone: bool,
-    allowed: tuple[str, ...],
-    as_json: bool,
+    **options: Any,
 ) -> int:
     """Train a recipe with different values and seeds, and show which differences exceed noise.
 
@@ -80,16 +70,17 @@ def sweep(
     """
     from grpo_recipes.cli.sweeps.training import answer, go_on, tell_findings
 
+    asked = RunOptions(**options)
     if os.path.isdir(recipe):
-        if any((varied, trials, overrides, target, strict, accepted, validate_only, dry_run, out)):
+        if any((varied, trials, asked.is_of_a_recipe, asked.strict, asked.out)):
             raise Refusal.of("a sweep folder continues as planned; it only takes --table, --allow-code and --json")
         if table_alone:
-            answer(recipe, as_json=as_json)
+            answer(recipe, as_json=asked.as_json)
             return EXIT_DONE
-        return go_on(recipe, allowed, as_json=as_json)
+        return go_on(recipe, asked.allowed, as_json=asked.as_json)
     if table_alone:
         raise Refusal.of(f"--table needs a sweep folder, but {recipe} is not one")
-    if target is not None and not (validate_only or dry_run):
+    if asked.target is not None and not (asked.validate_only or asked.dry_run):
         raise Refusal.of(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
@@ -97,21 +88,21 @@ def sweep(
     from grpo_recipes.sweep.varied import read_varied, trials_of
 
     settings = trials_of([read_varied(text) for text in varied], trials, draw)
-    asked = RunOptions(overrides, accepted=accepted, strict=strict)
-    planned = planned_sweep(recipe, target, asked, settings, seeds)
-    if validate_only or planned.sweep is None:
-        tell_findings(recipe, planned, as_json=as_json, is_answer=validate_only)
+    planned = planned_sweep(recipe, asked, settings, seeds)
+    if asked.validate_only or planned.sweep is None:
+        tell_findings(recipe, planned, as_json=asked.as_json, is_answer=asked.validate_only)
         return EXIT_NOT_STARTED if planned.sweep is None else EXIT_DONE
     if planned.findings:
         click.echo(redact(findings_text(planned.findings, recipe) + "\n"), err=True)
-    if not dry_run:
-        planned = trusted(planned, allowed)
+    if not asked.dry_run:
+        planned = trusted(planned, asked.allowed)
+    out = asked.out
     if out is None:
         name = f"{planned.ready[0].plan.name}-sweep-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"
         out = os.path.join(planned.ready[0].beside, name)
     assert planned.sweep is not None
-    folder = write_sweep(planned.sweep, planned.ready, out, is_code_pinned=not dry_run)
-    if dry_run:
-        click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
+    folder = write_sweep(planned.sweep, planned.ready, out, is_code_pinned=not asked.dry_run)
+    if asked.dry_run:
+        click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
         return EXIT_DONE
-    return go_on(folder, allowed, as_json=as_json)
+    return go_on(folder, asked.allowed, as_json=asked.as_json)

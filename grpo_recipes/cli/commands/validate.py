@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import accept_option, chosen_stack, set_option, strict_option, target_option
+from grpo_recipes.cli.options import RunOptions, chosen_stack, recipe_options
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import Resolution
-from grpo_recipes.stack.stack import Stack
 
 FORMATS = ("text", "json", "github", "sarif")
 
@@ -27,10 +27,7 @@ class _Validate(click.Command):
 
 @click.command(cls=_Validate)
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=files)
-@set_option
-@target_option
-@strict_option
-@accept_option
+@recipe_options
 @click.option(
     "--format",
     "form",
@@ -45,20 +42,9 @@ class _Validate(click.Command):
     help="Print the certain fixes of errors and warnings as a diff instead. Fixes that replace, remove or add a value "
     "are suggestions: --fix=suggested applies them too, --fix=BAT001,LRA003 only those of these rules.",
 )
-@click.option("--asked", hidden=True)
+@click.option("--asked", "rules", hidden=True)
 @click.option("--write", is_flag=True, help="With --fix: write them into the recipe, keeping comments and layout.")
-def validate(
-    recipes: tuple[str, ...],
-    overrides: tuple[str, ...],
-    target: str | None,
-    strict: bool,
-    accepted: tuple[str, ...],
-    form: str,
-    as_json: bool,
-    fix: bool,
-    asked: str | None,
-    write: bool,
-) -> int:
+def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, write: bool, **options: Any) -> int:
     """Check recipes against the stack; exits 2 if any has an error.
 
     \b
@@ -66,28 +52,24 @@ def validate(
     """
     if write and not fix:
         raise Refusal.of("--write needs --fix", fix="--fix --write")
-    form = "json" if as_json else form
-    if fix and (overrides or form != "text"):
+    asked = RunOptions(**options)
+    form = "json" if asked.as_json else form
+    if fix and (asked.overrides or form != "text"):
         raise Refusal.of("--fix edits the file, so it takes neither --set nor --format")
-    stack = chosen_stack(target)
-    resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
+    stack = chosen_stack(asked.target)
+    resolutions = [resolved(recipe, stack, asked) for recipe in recipes]
     if fix:
         from grpo_recipes.cli.fix import asked_rules, fixed
 
-        rules = asked_rules(asked)
+        of_rules = asked_rules(rules)
         for index, resolution in enumerate(resolutions):
-            again = partial(_again, resolution.file, stack, strict, accepted)
-            made = fixed(resolution, again, rules, write=write)
+            again = partial(resolved, resolution.file, stack, asked)
+            made = fixed(resolution, again, of_rules, write=write)
             if write:
                 resolutions[index] = made.after
     else:
         _answer(resolutions, form)
     return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE
-
-
-def _again(recipe: str, stack: Stack, strict: bool, accepted: tuple[str, ...], content: str) -> Resolution:
-    """The resolution of a recipe with different file contents."""
-    return resolved(recipe, stack, (), strict=strict, accepted=accepted, content=content)
 
 
 def _answer(resolutions: Sequence[Resolution], form: str) -> None:

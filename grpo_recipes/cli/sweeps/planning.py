@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import click
 
-from grpo_recipes.cli.launching import Ready, RunOptions, ready_of
-from grpo_recipes.cli.options import chosen_stack
+from grpo_recipes.cli.launching import Ready, ready_of
+from grpo_recipes.cli.options import RunOptions, chosen_stack
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
@@ -41,16 +41,14 @@ class PlannedSweep(NamedTuple):
     ready: tuple[Ready, ...]
 
 
-def planned_sweep(
-    recipe: str, target: str | None, asked: RunOptions, trials: Sequence[Trial], seeds: str
-) -> PlannedSweep:
+def planned_sweep(recipe: str, asked: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
     """The runs of a recipe, each setting with each seed: all settings with the first seed before any with the second.
 
-    target: as --target has it; for this machine a run is planned for the devices that it gets, if several go on at
-    once. seeds: as seeds_of reads them. Raises Refusal for seeds that cannot be read, and for too many runs.
+    For this machine a run is planned for the devices that it gets, if several go on at once. seeds: as seeds_of reads
+    them. Raises Refusal for seeds that cannot be read, and for too many runs.
     """
-    planned = _planned(recipe, chosen_stack(target), asked, trials, seeds)
-    shares = [] if target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
+    planned = _planned(recipe, chosen_stack(asked.target), asked, trials, seeds)
+    shares = [] if asked.target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
     if len(shares) < 2 or not shares[0]:
         return planned
     with seen_with(shares[0]):
@@ -134,7 +132,7 @@ def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
 def _resolution(recipe: str, stack: Stack, asked: RunOptions, trial: Trial, seed: int | None) -> Resolution:
     overrides = [*asked.overrides, *(f"{key}={text}" for key, text in trial)]
     overrides += [] if seed is None else [f"seed={seed}"]
-    return resolved(recipe, stack, overrides, strict=asked.strict, accepted=asked.accepted)
+    return resolved(recipe, stack, asked._replace(overrides=tuple(overrides)))
 
 
 def _bare(plan: Plan) -> Plan:
