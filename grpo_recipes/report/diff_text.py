@@ -5,13 +5,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from grpo_recipes.compare.differences import Difference, Differences
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
 from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, mapping
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_formats import finding_value
@@ -24,20 +26,26 @@ DIGESTS = ("sha256", "commit", "chat_template")
 PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping", "bookkeeping"))
 """What follows the experiment, with its title."""
 
-Names = tuple[str, str]
-Both = tuple[RunRecord | None, RunRecord | None]
-"""What the runs of both sides measured: it says how a run went, nothing about the experiment."""
-Changed = tuple[Sequence[str], Sequence[str]]
-UNCHANGED: Changed = ((), ())
 
+class Side(NamedTuple):
+    """One side of a comparison. plan: None for a refused recipe, whose findings say why.
 
-def diff_text(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
-    """The differences for a person, without a final newline. names: what stands on each side.
-
-    changed: files of each side that are not as they were written.
+    measured: of a run folder; it says how the run went, nothing about the experiment. changed: files of a run folder
+    that changed since grpo-run wrote them, each with the reason.
     """
-    lines = [f"a  {names[0]}", *(f"     {line}" for line in (*lineage_lines(found.lineage.a), *changed[0]))]
-    lines += [f"b  {names[1]}", *(f"     {line}" for line in (*lineage_lines(found.lineage.b), *changed[1]))]
+
+    name: str
+    file: str
+    plan: Plan | None
+    findings: tuple[Finding, ...] = ()
+    measured: RunRecord | None = None
+    changed: tuple[str, ...] = ()
+
+
+def diff_text(a: Side, b: Side, found: Differences) -> str:
+    """The differences for a person, without a final newline."""
+    lines = [f"a  {a.name}", *(f"     {line}" for line in (*lineage_lines(found.lineage.a), *a.changed))]
+    lines += [f"b  {b.name}", *(f"     {line}" for line in (*lineage_lines(found.lineage.b), *b.changed))]
     lines += ["", verdict(found)]
     for group, differing in groupby(found.experiment, key=lambda row: row.group):
         lines += [f"  {group}", *(f"  {line}" for line in _table(cells_of(tuple(differing))))]
@@ -45,7 +53,7 @@ def diff_text(names: Names, found: Differences, measured: Both = (None, None), c
         rows = getattr(found, part)
         if rows:
             lines += ["", title, *_table(cells_of(rows))]
-    figures = measured_rows(measured)
+    figures = measured_rows((a.measured, b.measured))
     if figures:
         lines += ["", "measured, for information", *_table([("", "a", "b", ""), *((*row, "") for row in figures)])]
     return redact("\n".join(lines))
@@ -86,25 +94,33 @@ def _cut(text: str, start: int) -> str:
     return shortened(f"...{text[start:]}" if start else text, WIDEST)
 
 
-def diff_json(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
+def diff_json(a: Side, b: Side, found: Differences) -> str:
     """The differences of two sides in the form of schemas/diff.schema.json."""
-    value: dict[str, object] = {"a": names[0], "b": names[1], "same_experiment": not found.experiment}
-    sides = {
-        side: {"status": one.status, "step": one.step, "max_steps": one.max_steps, **_held_out(one)}
-        for side, one in zip("ab", measured, strict=True)
+    value: dict[str, object] = {"a": a.name, "b": b.name, "same_experiment": not found.experiment}
+    measured = {
+        letter: {"status": one.status, "step": one.step, "max_steps": one.max_steps, **_held_out(one)}
+        for letter, one in (("a", a.measured), ("b", b.measured))
         if one is not None
     }
-    marks = {side: list(lines) for side, lines in zip("ab", changed, strict=True) if lines}
-    return _document({**value, **dataclasses.asdict(found), "measured": sides, "changed": marks})
+    changed = {letter: list(side.changed) for letter, side in (("a", a), ("b", b)) if side.changed}
+    return _document({**value, **dataclasses.asdict(found), "measured": measured, "changed": changed})
 
 
-def refused_json(sides: Sequence[tuple[str, Sequence[Finding]]]) -> str:
+def refused_text(a: Side, b: Side) -> str:
+    """The errors of a side that cannot run, each ended by an empty line; or that it can."""
+    said = []
+    for side in (a, b):
+        errors = [finding for finding in side.findings if finding.severity == "error"]
+        text = f"{side.name}: {count_text(errors)}\n\n{findings_text(errors, side.file)}\n\n"
+        said.append(text if errors else f"{side.name} can run\n\n")
+    return redact("".join(said))
+
+
+def refused_json(a: Side, b: Side) -> str:
     """The findings of both sides, where one cannot be run and nothing can be said about the experiment."""
-    findings = {
-        side: [finding_value(finding, name) for finding in found]
-        for side, (name, found) in zip("ab", sides, strict=True)
-    }
-    return _document({"a": sides[0][0], "b": sides[1][0], "same_experiment": None, "findings": findings})
+    findings = {"a": [finding_value(finding, a.name) for finding in a.findings]}
+    findings |= {"b": [finding_value(finding, b.name) for finding in b.findings]}
+    return _document({"a": a.name, "b": b.name, "same_experiment": None, "findings": findings})
 
 
 def _document(value: dict[str, object]) -> str:
@@ -141,12 +157,12 @@ def _texts(record: RunRecord) -> dict[str, str]:
 Row = tuple[str, str, str, str]
 
 
-def diff_markdown(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
-    """The differences as Markdown, without a final newline. names: what stands on each side."""
-    lines = [f"### {verdict(found).capitalize()}", "", *_names(names)]
-    for side, runs, marks in (("a", found.lineage.a, changed[0]), ("b", found.lineage.b, changed[1])):
-        rows = [*lineage_lines(runs), *marks]
-        lines += ["", *(f"- {side} {_code(line)}" for line in rows)] if rows else []
+def diff_markdown(a: Side, b: Side, found: Differences) -> str:
+    """The differences as Markdown, without a final newline."""
+    lines = [f"### {verdict(found).capitalize()}", "", *_names(a, b)]
+    for letter, runs, side in (("a", found.lineage.a, a), ("b", found.lineage.b, b)):
+        rows = [*lineage_lines(runs), *side.changed]
+        lines += ["", *(f"- {letter} {_code(line)}" for line in rows)] if rows else []
     if found.experiment:
         lines += ["", "| | a | b |", "|---|---|---|"]
     for group, differing in groupby(found.experiment, key=lambda row: row.group):
@@ -155,28 +171,27 @@ def diff_markdown(names: Names, found: Differences, measured: Both = (None, None
         rows = getattr(found, part)
         if rows:
             lines += ["", *_folded(f"{title}: {_count(len(rows))}", _with_reasons(cells_of(rows)))]
-    figures = measured_rows(measured)
+    figures = measured_rows((a.measured, b.measured))
     if figures:
         table = ["| | a | b |", "|---|---|---|", *_rows([(*row, "") for row in figures], reasons=False)]
         lines += ["", *_folded("measured, for information", table)]
     return redact("\n".join(lines))
 
 
-def refused_markdown(sides: Sequence[tuple[str, Sequence[Finding]]]) -> str:
+def refused_markdown(a: Side, b: Side) -> str:
     """The errors of both sides, where one cannot be run and nothing can be said about the experiment."""
-    names = sides[0][0], sides[1][0]
-    lines = ["### Nothing can be said about the experiment", "", *_names(names)]
-    for side, (name, found) in zip("ab", sides, strict=True):
-        errors = [finding for finding in found if finding.severity == "error"]
+    lines = ["### Nothing can be said about the experiment", "", *_names(a, b)]
+    for letter, side in (("a", a), ("b", b)):
+        errors = [finding for finding in side.findings if finding.severity == "error"]
         if errors:
-            text = findings_text(errors, name)
+            text = findings_text(errors, side.name)
             fence = "`" * (_longest_run(text) + 3)
-            lines += ["", *_folded(f"{side} cannot be run: {len(errors)} of its findings", [fence, text, fence])]
+            lines += ["", *_folded(f"{letter} cannot be run: {len(errors)} of its findings", [fence, text, fence])]
     return redact("\n".join(lines))
 
 
-def _names(names: Names) -> list[str]:
-    return [f"a: {_code(names[0])}<br>", f"b: {_code(names[1])}"]
+def _names(a: Side, b: Side) -> list[str]:
+    return [f"a: {_code(a.name)}<br>", f"b: {_code(b.name)}"]
 
 
 def _with_reasons(cells: Sequence[Row]) -> list[str]:

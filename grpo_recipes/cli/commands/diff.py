@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -14,30 +13,24 @@ from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import count_text, findings_text
-from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.diff_text import diff_json, diff_text, refused_json
+from grpo_recipes.report.diff_text import (
+    Side,
+    diff_json,
+    diff_markdown,
+    diff_text,
+    refused_json,
+    refused_markdown,
+    refused_text,
+)
 from grpo_recipes.resolve.resolve import plan_of
 
-# The two sides of a comparison: recipes, plans and runs.
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side. plan: None for a refused recipe, whose findings say why. measured: only for a run folder.
-
-    changed: files of a run folder that changed since grpo-run wrote them, each with the reason.
-    """
-
-    name: str
-    file: str
-    plan: Plan | None
-    findings: tuple[Finding, ...] = ()
-    measured: RunRecord | None = None
-    changed: tuple[str, ...] = ()
+# Both texts for each format: of sides that can run, and of those that cannot.
+FORMATS = {
+    "text": (diff_text, refused_text),
+    "json": (diff_json, refused_json),
+    "markdown": (diff_markdown, refused_markdown),
+}
 
 
 def sides_of(
@@ -87,9 +80,6 @@ def _written(place: str) -> Side:
     return Side(place, lock.path, lock.plan, measured=ran, changed=changed)
 
 
-FORMATS = ("text", "json", "markdown")
-
-
 @click.command()
 @click.argument("recipes", nargs=-1, required=True, metavar="A [B]", shell_complete=files)
 @set_option
@@ -105,7 +95,7 @@ FORMATS = ("text", "json", "markdown")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=click.Choice([*FORMATS]),
     default="text",
     help="Output format: for people, programs, or a pull request.",
 )
@@ -128,8 +118,9 @@ def diff(
     """
     a, b = sides_of(recipes, targets, overrides, accepted)
     form = "json" if as_json else form
+    different_text, refused = FORMATS[form]
     if a.plan is None or b.plan is None:
-        click.echo(redact(_refused((a, b), form)), nl=form != "text")
+        click.echo(redact(refused(a, b)), nl=form != "text")
         return EXIT_NOT_STARTED
     try:
         between = differences(a.plan, b.plan)
@@ -137,28 +128,5 @@ def diff(
         if not any(map(names_a_plan, recipes)):
             raise
         raise Refusal.of("a plan cannot be compared", because=str(error)) from None
-    names, measured, changed = (a.name, b.name), (a.measured, b.measured), (a.changed, b.changed)
-    if form == "markdown":
-        from grpo_recipes.report.diff_text import diff_markdown
-
-        click.echo(redact(diff_markdown(names, between, measured, changed)))
-    else:
-        click.echo(redact((diff_json if form == "json" else diff_text)(names, between, measured, changed)))
+    click.echo(redact(different_text(a, b, between)))
     return EXIT_DIFFERENT if between.experiment else EXIT_DONE
-
-
-def _refused(sides: Sequence[Side], form: str) -> str:
-    """The findings of a side that cannot run; a line names the other side as one that can."""
-    found = [(side.name, side.findings) for side in sides]
-    if form == "json":
-        return refused_json(found)
-    if form == "markdown":
-        from grpo_recipes.report.diff_text import refused_markdown
-
-        return refused_markdown(found)
-    said = []
-    for side in sides:
-        errors = [finding for finding in side.findings if finding.severity == "error"]
-        text = findings_text(errors, side.file)
-        said.append(f"{side.name}: {count_text(errors)}\n\n{text}\n\n" if errors else f"{side.name} can run\n\n")
-    return redact("".join(said))
