@@ -88,7 +88,9 @@ def export(
 
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
-        click.echo(redact(_json(place, answer)))
+        shown = answer["shown"] or {}
+        content = {"export": 1, "folder": place if answer["shown"] else None, **shown, "findings": answer["findings"]}
+        click.echo(redact(json.dumps(content, indent=2)))
     else:
         _say(run, place, answer)
     return int(answer["exit_code"])
@@ -142,9 +144,3 @@ def _say(run: str, place: str, answer: dict[str, Any]) -> None:
     click.echo(redact(export_text(place, answer["shown"])))
     if findings:
         click.echo(redact(findings_text(findings, run)), err=True)
-
-
-def _json(place: str, answer: dict[str, Any]) -> str:
-    shown = answer["shown"] or {}
-    content = {"export": 1, "folder": place if answer["shown"] else None, **shown, "findings": answer["findings"]}
-    return json.dumps(content, indent=2)

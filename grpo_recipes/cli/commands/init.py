@@ -87,9 +87,17 @@ def init(
             output=file,
         )
         return _say_taken_over(taken, file, as_json)
-    if name == NAME:
-        return _write_smollm2(output)
-    return _write_shipped(name, output) if name is not None else _write_starter(output)
+    shipped = None if name is None or name == NAME else shipped_recipe(name)
+    text = STARTER if name is None else RECIPE if shipped is None else _text_of(shipped)
+    if output == STDOUT:
+        click.echo(text, nl=False)
+    elif shipped is not None:
+        _write_shipped(shipped, text, output)
+    elif name == NAME:
+        _write_smollm2(output or f"{NAME}.yaml")
+    else:
+        _write({output or "recipe.yaml": f"{SCHEMA_LINE}{text}"})
+    return EXIT_DONE
 
 
 def _list(as_json: bool) -> int:
@@ -103,34 +111,16 @@ def _list(as_json: bool) -> int:
     return EXIT_DONE
 
 
-def _write_starter(output: str | None) -> int:
-    if output == STDOUT:
-        click.echo(STARTER, nl=False)
-        return EXIT_DONE
-    _write({output or "recipe.yaml": f"{SCHEMA_LINE}{STARTER}"})
-    return EXIT_DONE
-
-
-def _write_shipped(name: str, output: str | None) -> int:
+def _write_shipped(one: Shipped, text: str, output: str | None) -> None:
     """Writes the recipe and the files it needs beside it."""
-    one = shipped_recipe(name)
-    text = _text_of(one)
-    if output == STDOUT:
-        click.echo(text, nl=False)
-        return EXIT_DONE
     target = Path(output or f"{one.name}.yaml")
     for part in one.beside:
         _copy(one.folder / part, target.parent / (Path(part).name if one.is_whole else part))
     _write({str(target): text})
-    return EXIT_DONE
 
 
-def _write_smollm2(output: str | None) -> int:
+def _write_smollm2(target: str) -> None:
     """Writes the recipe, its rows and its reward, and builds the model; keeps existing files."""
-    if output == STDOUT:
-        click.echo(RECIPE, nl=False)
-        return EXIT_DONE
-    target = output or f"{NAME}.yaml"
     if os.path.lexists(target):
         raise _taken(target)
     folder = Path(target).parent / NAME
@@ -146,7 +136,6 @@ def _write_smollm2(output: str | None) -> int:
             _write_one(str(folder / name), text)
             click.echo(redact(f"wrote {folder / name}"), err=True)
     _write({target: f"{SCHEMA_LINE}{RECIPE}"})
-    return EXIT_DONE
 
 
 def _is_kept(path: Path) -> bool:
