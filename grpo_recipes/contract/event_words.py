@@ -78,17 +78,14 @@ def server_line(event: Event) -> str:
     return f"the vLLM server is {state}{at}{after}"
 
 
-def resumed_lines(event: Event) -> list[str]:
-    """From which checkpoint the run goes on, and which were skipped."""
-    lines = event.get("resumed")
-    return [str(line) for line in lines] if isinstance(lines, list) else []
-
-
 _LINES = {"evaluation": evaluation_line, "guard": guard_line, "server": server_line, "phase": phase_line}
 
 
 def event_lines(event: Mapping[str, object]) -> list[str]:
-    """What stays to be read of an event; a step, which comes and goes, has nothing. "lines": said as they are."""
-    words, lines = _LINES.get(str(event.get("event"))), event.get("lines")
-    said = [str(line) for line in lines] if isinstance(lines, list) else []
-    return [*([] if words is None else [words(event)]), *resumed_lines(event), *said]
+    """What stays to be read of an event; a step, which comes and goes, has nothing.
+
+    resumed: from which checkpoint the run goes on, and which were skipped. lines: said as they are.
+    """
+    words = _LINES.get(str(event.get("event")))
+    said = [lines for key in ("resumed", "lines") if isinstance(lines := event.get(key), list)]
+    return [*([] if words is None else [words(event)]), *(str(line) for lines in said for line in lines)]
