@@ -35,7 +35,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping
     Raises Refusal as `built`, and if a file of the user's is not the planned one.
     """
     with built(folder) as (target, building):
-        _write_files(plan, building, recipe_text, scripts)
+        write_texts(building, written_texts(plan, recipe_text, scripts))
         copy_worker(plan, building / "worker")
         write_integrity(building, new_run_id())
     return str(target)
@@ -103,8 +103,9 @@ def written_texts(plan: Plan, recipe_text: str, scripts: Mapping[str, str]) -> d
     }
 
 
-def _write_files(plan: Plan, folder: Path, recipe_text: str, scripts: Mapping[str, str]) -> None:
-    for name, text in written_texts(plan, recipe_text, scripts).items():
+def write_texts(folder: Path, texts: Mapping[str, str | None]) -> None:
+    """Writes the files into a new folder, launch.sh among them, which can be executed."""
+    for name, text in texts.items():
         if text is not None:
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
     (folder / "launch.sh").chmod(0o755)

@@ -15,7 +15,7 @@ from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, written_texts
+from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, write_texts, written_texts
 
 _USER = os.path.join("worker", "user")
 _COMPILED = "__pycache__"
@@ -53,10 +53,7 @@ def write_again(
         writing.new.mkdir()
         texts = written_texts(as_written, "", scripts)
         del texts["recipe.yaml"]
-        for name, text in texts.items():
-            if text is not None:
-                (writing.new / name).write_text(text, encoding="utf-8", newline="\n")
-        (writing.new / "launch.sh").chmod(0o755)
+        write_texts(writing.new, texts)
         copy_worker(plan, writing.new / "worker")
         remove(place, INTEGRITY_FILE)  # so that a kill in between leaves no digests of what is not there any more
         _put_worker(writing)
