@@ -2,11 +2,16 @@
 
 import contextlib
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.host.standard_streams import Hangups
+
+_APART_S = 0.2
+"""Two equal signals that wait together are one to the kernel; who gets them has to see both."""
 
 
 class AskedSignals:
@@ -14,6 +19,7 @@ class AskedSignals:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self._passed_on = 0
         self._hangups = Hangups()
 
     @property
@@ -32,6 +38,17 @@ class AskedSignals:
         """Decides what a SIGHUP meant, as soon as that can be known."""
         if self._hangups.is_wish():
             self.names.append(signal.SIGHUP.name)
+
+    def pass_on(self, children: "Iterable[subprocess.Popen[bytes]]", say: Callable[[str], None], means: str) -> None:
+        """Sends the children SIGTERM for each signal since the last call. means: what the first one does, in words."""
+        for name in self.names[self._passed_on :]:
+            if self._passed_on == 0:
+                say(f"{name}: {means}")
+            self._passed_on += 1
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    child.send_signal(signal.SIGTERM)
+            time.sleep(_APART_S)
 
 
 @contextlib.contextmanager

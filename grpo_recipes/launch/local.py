@@ -151,11 +151,11 @@ def _run(
     with signals_noted() as asked, redacted_log(log) as (output, copied):
         child = supervisor.started(folder, output, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
         try:
-            passed_on, is_told = 0, False
+            is_told = False
             while True:
                 code = child.poll()
                 asked.settle()
-                passed_on = _pass_on(child, asked.names, passed_on, shown)
+                asked.pass_on([child], shown.say, "saving and stopping; once more kills the run")
                 is_told = is_told or _told(asked, screen, output)
                 for event in events.new():
                     shown.show(event)
@@ -178,18 +178,6 @@ def _told(asked: AskedSignals, screen: Echo, log: int) -> bool:
         return False
     os.write(log, line.encode())  # a pipe that can be written to takes so little at once
     return True
-
-
-def _pass_on(child: subprocess.Popen[bytes], asked: list[str], passed_on: int, shown: Progress) -> int:
-    """Sends the signals that came since the last look to the supervisor and says what that means."""
-    for name in asked[passed_on:]:
-        if passed_on == 0:
-            shown.say(f"{name}: saving and stopping; once more kills the run")
-        child.send_signal(signal.SIGTERM)
-        # Two equal signals that wait together are one to the kernel; the supervisor has to see both.
-        time.sleep(_POLL_S)
-        passed_on += 1
-    return passed_on
 
 
 def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import threading
@@ -124,7 +123,6 @@ def _train(
     """Trains runs in order, as many at once as there are shares. first, of: the numbers in the progress lines."""
     waiting, going, count = list(runs), list[Trainee](), itertools.count(first)
     several = min(len(shares), len(runs)) > 1
-    told = 0
     try:
         while going or (waiting and not asked.names):
             free = [place for place in range(len(shares)) if place not in {one.share for one in going}]
@@ -134,7 +132,8 @@ def _train(
                 going.append(_begun(folder, run, place, shares[place], allowed, is_one_of_several=several))
             time.sleep(_POLL_S)
             asked.settle()
-            told = _pass_on(going, asked.names, told)
+            means = "the runs save and stop, and no more start; send it again to kill them"
+            asked.pass_on([one.process for one in going], _say, means)
             for one in [one for one in going if one.process.poll() is not None]:
                 going.remove(one)
                 if one.talk is not None:
@@ -193,19 +192,6 @@ def _wait_for_the_last_one(folder: Path, asked: AskedSignals) -> None:
     give_up = time.monotonic() + _LEAVE_S
     while time.monotonic() < give_up and not asked.names and holder(folder) and not engine.is_active(place):
         time.sleep(_POLL_S)
-
-
-def _pass_on(going: Sequence[Trainee], asked: Sequence[str], told: int) -> int:
-    """Passes on the signals that arrived since the last call; returns their number."""
-    for name in asked[told:]:
-        if told == 0:
-            _say(f"{name}: the runs save and stop, and no more start; send it again to kill them")
-        for one in going:
-            with contextlib.suppress(ProcessLookupError):
-                one.process.send_signal(signal.SIGTERM)
-        told += 1
-        time.sleep(_POLL_S)  # the kernel merges equal pending signals
-    return told
 
 
 def _ended(folder: Path, code: int) -> str:
