@@ -73,7 +73,6 @@ ROOMS = {
         "worker.user_code",
         "worker.tools",
         "worker.memory",
-        "worker.trackers",
         "worker.survival",
         "worker.shims",
         "worker.preflight._shared",

@@ -48,7 +48,7 @@ from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_tra
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
-from grpo_recipes.worker.trackers.catalog import begin_reports
+from grpo_recipes.worker.trackers import begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
 from grpo_recipes.worker.trainer.model import SeedEachStep, build_trainer, training_arguments, wait_as_planned

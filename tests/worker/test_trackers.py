@@ -20,10 +20,9 @@ SERVICES = ("mlflow", "tensorboard", "trackio", "wandb")
 PROGRAM = """
 import sys
 from pathlib import Path
-from grpo_recipes.worker.trackers.about import About
-from grpo_recipes.worker.trackers.catalog import TRACKERS, Reports
+from grpo_recipes.worker.trackers import TRACKERS, About, Reports
 name, folder, identity, first, status = sys.argv[1:]
-tracker = TRACKERS[name][0]()
+tracker = TRACKERS[name]()
 about = About("the run", Path(folder), "a project", {"grpo.beta": 0.04, "rewards": [{"name": "a|b"}]}, int(first) - 1)
 print("IDENTITY", tracker.begin(about, identity or None))
 reports = Reports({name: tracker})
@@ -229,7 +228,7 @@ class Failing:
 
 
 def test_a_service_that_goes_away_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
-    from grpo_recipes.worker.trackers.catalog import Reports
+    from grpo_recipes.worker.trackers import Reports
 
     failing = Failing()
     reports = Reports({"wandb": failing})
@@ -241,7 +240,7 @@ def test_a_service_that_goes_away_ends_no_run(capsys: pytest.CaptureFixture[str]
 
 
 def test_figures_are_finite_and_named_as_in_metrics_jsonl() -> None:
-    from grpo_recipes.worker.trackers.catalog import figures
+    from grpo_recipes.worker.trackers import figures
 
     step = {"reward": 1, "kl": math.nan, "loss": None, "time": 3.0, "step": 7, "is": True, "rewards/a/mean": 0.5}
     assert figures("step", step) == {"reward": 1, "rewards/a/mean": 0.5}

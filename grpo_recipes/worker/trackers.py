@@ -1,0 +1,253 @@
+"""The services that a run reports to, and what of metrics.jsonl they are told, under the same names.
+
+The callbacks of transformers, 4.48.3 to 5.23.0, cannot do it: they put train/ before each name, begin a new run after a
+resume, write every argument with the secrets in it, and end the training when the service fails.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import redact_value
+from grpo_recipes.worker._shared.record import Record
+
+PROJECT = "huggingface"
+"""What transformers groups runs by where nobody says otherwise; source: integration_utils.py of 5.23.0."""
+_OF_THE_TIME = ("step", "time")
+_LONGEST_VALUE = 500
+_AT_ONCE = 100  # the most parameters that a server takes in one call
+_NOT_IN_A_NAME = re.compile(r"[^\w\-. :/]", re.ASCII)
+_STATES = {"completed": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
+
+
+class About(NamedTuple):
+    """name: the run's in the service; folder: its run folder; project: what the service groups runs by.
+
+    plan: every planned value without secrets, by the key that a user writes. step: the last one that counts, of the
+    checkpoint that is gone on from; 0 for a beginning.
+    """
+
+    name: str
+    folder: Path
+    project: str
+    plan: Mapping[str, object]
+    step: int = 0
+
+
+class Tracker(Protocol):
+    """One service."""
+
+    def begin(self, about: About, identity: str | None) -> str:
+        """Begins a run there, or goes on with the one of this identity; returns the identity to keep."""
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Reports what was measured at an optimizer step."""
+
+    def end(self, status: str) -> None:
+        """Ends the run there: completed, interrupted or failed."""
+
+
+class Mlflow:
+    """The active run of mlflow. A parameter is written once, so a run that goes on keeps those of its beginning.
+
+    MLflow's own variables count: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME.
+    """
+
+    def begin(self, about: About, identity: str | None) -> str:
+        import mlflow
+
+        self._mlflow = mlflow
+        run = mlflow.start_run(run_id=identity, run_name=about.name if identity is None else None)
+        if identity is None:
+            values = {"run_folder": about.folder.name, **about.plan}
+            named = [(_name(key), str(value)[:_LONGEST_VALUE]) for key, value in values.items()]
+            for place in range(0, len(named), _AT_ONCE):
+                mlflow.log_params(dict(named[place : place + _AT_ONCE]))
+        return str(run.info.run_id)
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._mlflow.log_metrics({_name(key): value for key, value in figures.items()}, step=step)
+
+    def end(self, status: str) -> None:
+        self._mlflow.end_run(_STATES[status])
+
+
+def _name(key: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", key)
+
+
+class Tensorboard:
+    """A writer of event files; steps that are trained again count in their place.
+
+    They are below `tensorboard/` of the run folder, or in TENSORBOARD_LOGGING_DIR.
+    """
+
+    def begin(self, about: About, identity: str | None) -> str:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            from tensorboardX import SummaryWriter
+
+        place = identity or os.environ.get("TENSORBOARD_LOGGING_DIR") or "tensorboard"
+        self._writer = SummaryWriter(str(about.folder / place), purge_step=about.step + 1 if identity else None)
+        if identity is None:
+            rows = [f"| {key} | {_cell(value)} |" for key, value in about.plan.items()]
+            self._writer.add_text("run_folder", about.folder.name)
+            self._writer.add_text("plan", "\n".join(["| key | value |", "|---|---|", *rows]))
+        return place
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def end(self, status: str) -> None:
+        self._writer.close()
+
+
+def _cell(value: object) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+class Trackio:
+    """The run that trackio has open. Trackio finds runs by their names alone, so it is named by its run folder.
+
+    Trackio's own variables count: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL.
+    """
+
+    def begin(self, about: About, identity: str | None) -> str:
+        import trackio
+
+        self._trackio = trackio
+        name = identity or about.folder.name
+        trackio.init(
+            project=about.project,
+            name=name,
+            config={"run_name": about.name, "run_folder": about.folder.name, **about.plan},
+            resume="never" if identity is None else "allow",
+            embed=False,
+        )
+        return name
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._trackio.log(dict(figures), step=step)
+
+    def end(self, status: str) -> None:
+        self._trackio.finish()
+
+
+class Wandb:
+    """The run that wandb has open, which TRL's tables of completions go to as well.
+
+    Its own variables count: WANDB_PROJECT, WANDB_MODE, WANDB_ENTITY, WANDB_DIR.
+    """
+
+    def begin(self, about: About, identity: str | None) -> str:
+        import wandb
+
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", about.project),
+            name=about.name,
+            id=identity,
+            resume=None if identity is None else "allow",
+            config={"run_folder": about.folder.name, "plan": dict(about.plan)},
+            allow_val_change=True,
+        )
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+        return str(self._run.id)
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._run.log({"step": step, **figures})
+
+    def end(self, status: str) -> None:
+        self._run.finish(exit_code=int(status == "failed"))
+
+
+TRACKERS: dict[str, type[Tracker]] = {
+    "mlflow": Mlflow,
+    "tensorboard": Tensorboard,
+    "trackio": Trackio,
+    "wandb": Wandb,
+}
+
+
+class Reports:
+    """Tells each service what metrics.jsonl is told. One that fails is left out from then on, and the run goes on."""
+
+    def __init__(self, trackers: Mapping[str, Tracker]) -> None:
+        self._trackers = dict(trackers)
+
+    def tell(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+        """Reports the figures of an event; its end ends the run in the services."""
+        told = figures(event, values)
+        for name, tracker in list(self._trackers.items()):
+            try:
+                if told:
+                    tracker.log(step, told)
+                elif event == "end":
+                    tracker.end(str(values.get("status")))
+            except Exception as problem:
+                print(f"{name} is not reported to any more: {type(problem).__name__}: {problem}", flush=True)
+                del self._trackers[name]
+
+    def fail(self) -> None:
+        """Ends the run in the services as a failed one."""
+        self.tell("end", 0, {"status": "failed"})
+        self._trackers.clear()
+
+
+def begin_reports(trainer: Any, plan: Plan, folder: Path, record: Record, step: int) -> Reports:
+    """Begins, or goes on with, the run in each service of `report_to` that is known here; on the first process.
+
+    The identities are kept in run.json. step: of the checkpoint that is gone on from, 0 for a beginning. What a service
+    raises here, such as a login that is missing, ends the run before its first step.
+    """
+    asked = [name for name in trainer.args.report_to if name in TRACKERS]
+    for name in asked:
+        if name in INTEGRATION_TO_CALLBACK:  # older releases know no trackio
+            trainer.remove_callback(INTEGRATION_TO_CALLBACK[name])
+    kept = record.read().get("trackers")
+    before = kept if step and isinstance(kept, dict) else {}
+    about = About(
+        str(trainer.args.run_name or plan.name),
+        folder,
+        str(getattr(trainer.args, "project", None) or PROJECT),
+        planned_values(plan),
+        step,
+    )
+    trackers = {name: TRACKERS[name]() for name in asked if trainer.is_world_process_zero()}
+    identities = {name: tracker.begin(about, before.get(name)) for name, tracker in trackers.items()}
+    record.update(trackers=identities)
+    return Reports(trackers)
+
+
+def figures(event: str, values: Mapping[str, Any]) -> dict[str, float]:
+    """The finite figures of an event by their names: a step's as in metrics.jsonl, of others with the event before it.
+
+    evaluation/reward, evaluation/rewards/NAME; guards/NAME has the value that the guard was alarmed by.
+    """
+    if event == "step":
+        return _numbers(values)
+    if event == "evaluation":
+        rewards = values.get("rewards")
+        named = {f"rewards/{name}": value for name, value in rewards.items()} if isinstance(rewards, dict) else {}
+        return {f"evaluation/{name}": value for name, value in _numbers({**values, **named}).items()}
+    return _numbers({f"guards/{values.get('name')}": values.get("value")}) if event == "guard" else {}
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    names = (name for name in values if name not in _OF_THE_TIME)
+    return {name: value for name in names if (value := number(values, name)) is not None}
+
+
+def planned_values(plan: Plan) -> dict[str, object]:
+    """The values of a plan by the keys of a recipe, or by their own where it has none."""
+    values = {one.recipe_key or one.key: one.value for one in plan.settings}
+    return cast("dict[str, object]", redact_value(values))

@@ -1,1 +1,0 @@
-"""Services that a run reports to, under the names of metrics.jsonl."""
