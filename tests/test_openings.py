@@ -85,7 +85,7 @@ ALLOWED = {
     "worker/_shared/record.py:_write_over": "the descriptor that folder_files gave",
     "worker/serving/health.py": "an address, not a file",
     "worker/data/unreadable_rows.py": "/proc alone",
-    "worker/memory/counters.py": "/proc alone",
+    "worker/memory/phase_peaks.py": "/proc alone",
     "worker/user_code/user_modules.py": (
         "the bytes of a reward file are held against its digest;"
         " the folder of this user in which transformers keeps the code of models"

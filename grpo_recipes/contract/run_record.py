@@ -35,8 +35,8 @@ class RunRecord:
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute. final_step:
     whose weights are in final.
     memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process, and of the first one alone
-    until the training ends: {"measured",
-    "reserved": by torch of a GPU, "estimated": by the plan, "counter": what measured}; see worker/memory/counters.py.
+    until the training ends: {"measured", "reserved": by torch of a GPU, "estimated": by the plan, "counter": what
+    measured}; see worker/memory/phase_peaks.py.
     verified: what the worker found of data, model and template before the launch; see worker/_shared/verified.py.
     resumed: what was said when it went on from a checkpoint. shims: the patches that were applied, with what they did.
     generation_config_ignored: what the model's own generation_config.json says and the recipe does not.

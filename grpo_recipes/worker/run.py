@@ -6,9 +6,11 @@ import time
 import traceback
 from pathlib import Path
 
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
-from grpo_recipes.contract.files.folder_lock import TRAINING
-from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED, EXIT_STOPPED
+from grpo_recipes.contract.files.folder_lock import TRAINING, Busy, hold
+from grpo_recipes.contract.files.regular_file import NotRegular
+from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
+from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
 from grpo_recipes.contract.findings.lost_peer import lost_peer
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
@@ -22,7 +24,6 @@ from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import check_ancestor, check_model_files
-from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
 from grpo_recipes.worker.resume.resuming import checkpoint_to_extend, checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
@@ -81,6 +82,38 @@ def train(folder: Path, *, resume: bool) -> int:
         record.end("failed", EXIT_FAILED, why)
         print(hide_secrets(said), file=sys.stderr, end="")
         return _leave(EXIT_FAILED)
+
+
+def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: bool) -> int | None:
+    """Takes a run folder and says in it that the run is running; returns the exit code where it cannot, else None.
+
+    record: None for a server with a machine of its own, whose trainers keep it. lock: one of folder_lock, None for a
+    rank that leaves that to the first one. 2: another run has the folder, not a byte of which was touched; 3: something
+    in the folder is not the run's own, and nothing was written; 1: it cannot be written.
+    """
+    is_ours = False
+    try:
+        if lock is not None:
+            hold(folder, lock)
+        is_ours = True
+        refuse_foreign_entries(folder, deep=lock is not None)
+        if record is not None:
+            record.start(resumed=resumed)
+    except Busy as busy:
+        print(f"error: {busy}", file=sys.stderr, flush=True)
+        return EXIT_NOT_STARTED
+    except NotRegular as problem:
+        print(hide_secrets(f"error: {bare_text([strange_entry(problem)])}"), file=sys.stderr, flush=True)
+        return EXIT_STOPPED
+    except OSError as problem:
+        why = None if record is None else explained(problem, record.same)
+        if record is None or why is None:
+            raise
+        print(hide_secrets(f"error: {why}"), file=sys.stderr, flush=True)
+        if is_ours:
+            record.end("failed", EXIT_FAILED, why, last_word=True)
+        return EXIT_FAILED
+    return None
 
 
 def _trained(folder: Path, record: Record, request: Interruption, *, resume: bool) -> int:

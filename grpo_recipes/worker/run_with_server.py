@@ -25,8 +25,7 @@ from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import append_line
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.run import refuse_checkpoints
+from grpo_recipes.worker.run import begin, refuse_checkpoints
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.address import URL
 from grpo_recipes.worker.serving.health import ServerProblem

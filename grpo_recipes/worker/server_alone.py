@@ -21,7 +21,7 @@ from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.begin import begin
+from grpo_recipes.worker.run import begin
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.health import ServerProblem, address_towards
 from grpo_recipes.worker.serving.other_machine import Notice, Wishes, put_up

@@ -21,13 +21,11 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.same_folder import check_before_saving
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import refuse_if_not_found, seen_in_trainer
-from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback
+from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback, Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
-from grpo_recipes.worker.callbacks.progress import ProgressLines
+from grpo_recipes.worker.callbacks.progress import ProgressLines, StepTimes
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
-from grpo_recipes.worker.callbacks.step_times import StepTimes
-from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
@@ -35,9 +33,8 @@ from grpo_recipes.worker.completions.kept_completions import keep_completions, r
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.ends.ended import EndedShares
-from grpo_recipes.worker.memory.counters import counter_of
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
-from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, counter_of
 from grpo_recipes.worker.memory.phase_seams import PhaseCallback, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line

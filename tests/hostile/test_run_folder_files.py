@@ -29,8 +29,8 @@ from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
+from grpo_recipes.worker.run import begin
 from grpo_recipes.worker.run_with_server import Story
 from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up
 from grpo_recipes.worker.survival.job_end import after

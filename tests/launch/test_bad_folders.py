@@ -27,7 +27,7 @@ WRITING = f"""
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from grpo_recipes.contract.files.folder_lock import TRAINING
-from grpo_recipes.worker.begin import begin
+from grpo_recipes.worker.run import begin
 from grpo_recipes.worker.survival.folder_faults import explained
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record

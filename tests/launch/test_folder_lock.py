@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 BEGINNING = """
 import os, sys, time
 from pathlib import Path
-from grpo_recipes.worker.begin import begin
+from grpo_recipes.worker.run import begin
 from grpo_recipes.worker._shared.record import Record
 
 folder, lock, wait_for, child = Path(sys.argv[1]), sys.argv[2], sys.argv[3], len(sys.argv) > 4

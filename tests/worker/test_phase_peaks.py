@@ -95,7 +95,7 @@ def hold(size: int) -> None:
 
 
 def test_a_counter_begins_anew_and_costs_little() -> None:
-    from grpo_recipes.worker.memory.counters import ResidentMemory, counter_of
+    from grpo_recipes.worker.memory.phase_peaks import ResidentMemory, counter_of
 
     counter = counter_of("cpu")
     assert isinstance(counter, ResidentMemory)
@@ -109,7 +109,7 @@ def test_a_counter_begins_anew_and_costs_little() -> None:
 
 TAKES = """
 import mmap
-from grpo_recipes.worker.memory.counters import ResidentMemory, counter_of
+from grpo_recipes.worker.memory.phase_peaks import ResidentMemory, counter_of
 held = [mmap.mmap(-1, {mebibytes} << 20)]
 held[0].write(b"x" * len(held[0]))
 counter = counter_of("cpu")
@@ -129,10 +129,10 @@ def test_the_program_that_a_process_began_as_is_not_counted(mebibytes: int) -> N
 
 
 def test_where_the_mark_cannot_be_reset_the_most_so_far_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker.memory import counters
+    from grpo_recipes.worker.memory import phase_peaks
 
-    monkeypatch.setattr(counters, "_CLEAR_REFS", Path("/proc/self/no such file"))
-    counter = counters.ResidentMemory()
+    monkeypatch.setattr(phase_peaks, "_CLEAR_REFS", Path("/proc/self/no such file"))
+    counter = phase_peaks.ResidentMemory()
     hold(300 * MIB)
     most = counter.take().held
     assert most == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

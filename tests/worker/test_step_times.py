@@ -40,7 +40,7 @@ def _timed(
     folder: Path, clock: list[float], arguments: Any, steps: list[tuple[float, float]], of: int, elsewhere: list[float]
 ) -> tuple[Any, Any]:
     """What has seen these steps, each with seconds of generation and of the rest, of a run of so many; its state."""
-    from grpo_recipes.worker.callbacks.step_times import StepTimes
+    from grpo_recipes.worker.callbacks.progress import StepTimes
 
     kept, trainer = Record(folder, 0), Trainer(clock)
     kept.start(resumed=False)
@@ -104,7 +104,7 @@ def test_the_record_tells_after_twenty_steps_and_at_the_end(tmp_path: Path, cloc
 
 
 def test_a_release_that_has_no_method_for_generation_has_no_share(tmp_path: Path, clock: list[float]) -> None:
-    from grpo_recipes.worker.callbacks.step_times import StepTimes
+    from grpo_recipes.worker.callbacks.progress import StepTimes
 
     kept = Record(tmp_path, 0)
     kept.start(resumed=False)

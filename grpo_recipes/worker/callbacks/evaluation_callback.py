@@ -17,13 +17,16 @@ from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
-from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.completions.evaluation import evaluate
 from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 EVALUATION = "evaluation"
 _LARGEST = 4 << 30
+
+
+class Trained(Exception):
+    """There is nothing left to train: the last step was taken, or the recipe's stop_after ends it."""
 
 
 class EvaluationCallback(TrainerCallback):  # type: ignore[misc]

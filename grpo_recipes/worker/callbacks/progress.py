@@ -1,6 +1,14 @@
-"""The figures of each step: on stdout, in metrics.jsonl, the last ones in run.json. Rank 0 only."""
+"""The figures of each step: on stdout, in metrics.jsonl, the last ones in run.json. Rank 0 only.
 
+Among them how long steps take by the clock, which share of it is generation, and how long the rest will take.
+"""
+
+import math
+import statistics
 import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +17,106 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.event_words import step_line
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import Clock
 from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.callbacks.step_times import StepTimes
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
+
+TOLD_EVERY = 20
+_REMEMBERED = 100
+
+
+class StepTimes(TrainerCallback):  # type: ignore[misc]
+    """Times optimizer steps, evaluations left out; those that share a generation are timed as one.
+
+    The first ones are slower than the rest, by kernels that are compiled and memory that is taken, and count only
+    while there are no others. not_training_s: seconds so far that were not spent on steps.
+    """
+
+    def __init__(self, trainer: Any, record: Record, not_training_s: Callable[[], float]) -> None:
+        self._record, self._not_training_s = record, not_training_s
+        self._generation = _watched(trainer)
+        self._sharing = 1
+        self._steps = 0
+        self._began = (0.0, 0.0)
+        self._timed: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Starts the clock."""
+        self._sharing = steps_of_a_generation(args)
+        self._began = self._now()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Notes the steps that shared a generation, when the last of them ends."""
+        self._steps += 1
+        if self._steps % self._sharing:
+            return
+        now = self._now()
+        spent, generating = now[0] - self._began[0], now[1] - self._began[1]
+        if self._steps == 2 * self._sharing:
+            self._timed.clear()
+        self._timed.append((spent / self._sharing, generating / self._sharing))
+        self._began = now
+        if self._steps % TOLD_EVERY == 0:
+            self._tell(state)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leaves the figures in the record; whether a run that was interrupted goes on is not known."""
+        self._tell(state, is_over=True)
+
+    def seconds_of_a_step(self) -> float | None:
+        """The median of the newest hundred steps after the first ones; None before a step ended."""
+        return statistics.median(spent for spent, _ in self._timed) if self._timed else None
+
+    def seconds_left(self, state: Any) -> float | None:
+        """Seconds until the last step has ended, evaluations and checkpoints not counted."""
+        each = self.seconds_of_a_step()
+        return None if each is None else each * (state.max_steps - state.global_step)
+
+    def _now(self) -> tuple[float, float]:
+        generating = 0.0 if self._generation is None else self._generation.seconds
+        return time.perf_counter() - self._not_training_s(), generating
+
+    def _tell(self, state: Any, *, is_over: bool = False) -> None:
+        each, left = self.seconds_of_a_step(), self.seconds_left(state)
+        if each is None or left is None:
+            return
+        share = None
+        if self._generation is not None:
+            share = min(1.0, sum(part for _, part in self._timed) / sum(spent for spent, _ in self._timed))
+        end = datetime.now(UTC) + timedelta(seconds=left)
+        say = self._record.update if is_over else self._record.note
+        say(
+            duration={
+                "steps": self._steps,
+                "seconds_per_step": round(each, 4),
+                "generation_share": share and round(share, 4),
+                "estimated_end": end.isoformat(timespec="seconds") if left and not is_over else None,
+            }
+        )
+
+
+def steps_of_a_generation(arguments: Any) -> int:
+    """Optimizer steps that train on one generation, at least 1. Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0."""
+    iterations: int = getattr(arguments, "num_iterations", 1)
+    batches = getattr(arguments, "steps_per_generation", None)
+    if batches is None:
+        return iterations
+    return math.ceil(int(batches) * iterations / int(arguments.gradient_accumulation_steps))
+
+
+def _watched(trainer: Any) -> Clock | None:
+    """Seconds that TRL waited for completions, with weights handed to vLLM before.
+
+    None where this release has no method of its own for that, `_generate`; source: trl 1.16.0, trainer/grpo_trainer.py.
+    """
+    generate = getattr(trainer, "_generate", None)
+    if generate is None:
+        return None
+    clock = Clock()
+    trainer._generate = clock.around(generate)
+    return clock
 
 
 class ProgressLines(TrainerCallback):  # type: ignore[misc]

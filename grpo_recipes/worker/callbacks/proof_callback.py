@@ -10,8 +10,7 @@ from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness, turn_witness
 from grpo_recipes.worker.callbacks.witness import Witness
-from grpo_recipes.worker.memory.counters import resident_most
-from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, resident_most
 from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs.catalog import first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph

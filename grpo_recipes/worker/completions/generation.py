@@ -1,6 +1,7 @@
 """The policy answers prompts, in evaluation mode, without leaving a trace in the training."""
 
 import hashlib
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -18,7 +19,6 @@ from grpo_recipes.worker._shared.library import (
     model_for_generation,
     parsed_response,
 )
-from grpo_recipes.worker.completions.random_state import kept_random_state
 from grpo_recipes.worker.completions.tool_turns import RowTokens, tools_of, with_tool_turns
 from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_vllm, given_the_policy, seed_of_answer
 from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
@@ -26,6 +26,22 @@ from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
 Draws = list[tuple[int, int, int]]
 """Row and sample of each prompt, and how many tokens its completion has already."""
 Continue = Callable[[Sequence[list[int]], Draws], list[list[int]]]
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """Restores the generators of python, numpy, torch and this process's GPU when the block ends."""
+    python, arrays, cpu = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+    # Not of all GPUs: each process would open a context, half a gigabyte, on the GPUs of the others.
+    gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        numpy.random.set_state(arrays)
+        torch.set_rng_state(cpu)
+        if gpu is not None:
+            torch.cuda.set_rng_state(gpu)
 
 
 @contextmanager

@@ -16,9 +16,8 @@ from transformers import TrainerCallback
 from grpo_recipes.worker._shared.inputs import Refused, replaced
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.callbacks.evaluation_callback import BEST, SINCE
+from grpo_recipes.worker.callbacks.evaluation_callback import BEST, SINCE, Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
-from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import is_whole
 from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
