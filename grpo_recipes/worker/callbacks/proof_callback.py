@@ -7,16 +7,22 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered
+from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.callbacks.turn_witness import TurnWitness, turn_witness
 from grpo_recipes.worker.callbacks.witness import Witness
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, resident_most
 from grpo_recipes.worker.proofs import weights_move
-from grpo_recipes.worker.proofs.catalog import first_step
+from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
+from grpo_recipes.worker.proofs.catalog import Prove, first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
-from grpo_recipes.worker.proofs.of_turns.catalog import of_turns
+from grpo_recipes.worker.proofs.of_turns import (
+    tool_replies_are_outside_the_loss,
+    tools_are_called,
+    turns_are_trained_as_sampled,
+)
 from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
-from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
+from grpo_recipes.worker.proofs.sampler_is_the_policy import together
+from grpo_recipes.worker.proofs.seen import FirstStep, Gradient, Sampled
 from grpo_recipes.worker.trainer.trained_tensors import (
     Arrivals,
     device_name,
@@ -31,10 +37,54 @@ from grpo_recipes.worker.trainer.trained_tensors import (
     zero_matrices,
     zero_stage,
 )
-from grpo_recipes.worker.vllm.hand_over import HandOver
+from grpo_recipes.worker.vllm.sampled import SamplerWitness
 
 MOVED_AFTER = 2
 GIB = 1 << 30
+# Of a training in which tools are called, in the order in which they are shown.
+OF_TURNS: tuple[Prove, ...] = (
+    tools_are_called.prove,
+    turns_are_trained_as_sampled.prove,
+    tool_replies_are_outside_the_loss.prove,
+)
+
+
+class HandOver:
+    """Watches generations until one shows whether vLLM has the trained weights. leave() takes it off the trainer."""
+
+    def __init__(self, trainer: Any, plan: Plan) -> None:
+        self._plan = plan
+        self._witness = witness = SamplerWitness(trainer)
+        # found() gives what the last generation that was looked at showed on this process, None where it was taken.
+        self.leave, self.found = witness.leave, witness.take
+        self._compute: str | None = None
+        self._at_first: Sampled | None = None
+        self._reason = "vLLM generated once"
+        self._proof: Proof | None = None
+
+    def begin(self, seen: tuple[FirstStep, ...]) -> None:
+        """Keeps what all processes saw of the first generation, from which the policy moves."""
+        every = [one.sampled for one in seen if one.sampled is not None]
+        self._compute, self._at_first = seen[0].precision.compute, together(every)
+        if self._at_first is None:
+            self._reason = next((one.reason for one in every if one.reason), "no generation was seen")
+
+    def look(self, trainer: Any, steps: int) -> bool:
+        """Whether nothing more is to come: it was proved, or failed, or cannot be seen here. All processes call it."""
+        if self._at_first is None:
+            return True
+        found = self._witness.take()
+        if found is None:  # on all processes alike
+            return False
+        now = together(gathered(trainer, [found]))
+        if now is None or not now.tokens + now.cut:
+            return False
+        self._proof = reach.prove(self._plan, self._compute, self._at_first, now, steps)
+        return self._proof.ok is not None
+
+    def proof(self, steps: int) -> Proof:
+        """What is known by now."""
+        return self._proof or reach.not_seen(steps, self._reason)
 
 
 class ProofCallback(TrainerCallback):  # type: ignore[misc]
@@ -55,15 +105,13 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._hand_over: HandOver | None = None
         self._before: dict[str, int] = {}
         self._witness: Witness | None = None
-        self._turns: TurnWitness | None = None
         self._arrivals: Arrivals | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to watch; the model is in its place, on its device and maybe sharded, by now."""
         model = self._trainer.model
         self._before = fingerprints(model)
-        self._turns = turn_witness(self._trainer, self._plan)
-        self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss, self._turns)
+        self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss)
         if self._trainer.args.use_vllm:
             self._hand_over = HandOver(self._trainer, self._plan)
         if zero_stage(self._trainer):
@@ -126,10 +174,9 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         seen = self._seen(witness, gradients)
         everyone = tuple(gathered(self._trainer, [seen]))
         witness.leave()
-        if self._turns is not None:
-            self._turns.leave()
-        self._witness = self._turns = None
-        self._proofs = [prove(self._plan, everyone) for prove in (*first_step(self._plan), *of_turns(self._plan))]
+        self._witness = None
+        of_turns = OF_TURNS if calls_tools(self._plan) else ()
+        self._proofs = [prove(self._plan, everyone) for prove in (*first_step(self._plan), *of_turns)]
         self._say(block(self._proofs))
         self._keep_or_refuse()
         if self._hand_over is not None:
@@ -139,10 +186,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         """Takes what is known of the hand-over for its proof."""
         hand_over.leave()
         self._hand_over = None
-        proof = hand_over.proof(self._steps)
-        self._proofs.append(proof)
-        if proof.ok:
-            self._say(f"step {self._steps + 1} proof  {proof.shown}")
+        self._add(hand_over.proof(self._steps), self._steps + 1)
         self._leave()
         self._keep_or_refuse(self._steps + 1)
 
@@ -167,8 +211,8 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             memory_gib=(resident if is_gpu else max(resident, peak.held)) / GIB,
             gpu_gib=peak.held / GIB if is_gpu else None,
             sampled=None if self._hand_over is None else self._hand_over.found(),
-            turns=None if self._turns is None else self._turns.seen(),
-            scored=() if self._turns is None else self._turns.scored(),
+            turns=None if witness.turns is None else witness.turns.seen(),
+            scored=() if witness.turns is None else witness.turns.scored(),
         )
 
     def _prove_movement(self) -> bool:
@@ -183,14 +227,16 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         zero = set.intersection(*gathered(self._trainer, [zero_matrices(model)]))
         left_out = set() if self._has_sharded_optimizer() else missing_in(self._trainer.optimizer, model)
         kind = self._plan.expect.trainable
-        proof = weights_move.prove(due, moved, zero, left_out, kind, self._steps)
-        self._proofs.append(proof)
-        if proof.ok:
-            self._say(f"step {self._steps} proof  {proof.shown}")
+        self._add(weights_move.prove(due, moved, zero, left_out, kind, self._steps), self._steps)
         self._has_moved = True
         self._leave()
         self._keep_or_refuse()
         return True
+
+    def _add(self, proof: Proof, step: int) -> None:
+        self._proofs.append(proof)
+        if proof.ok:
+            self._say(f"step {step} proof  {proof.shown}")
 
     def _has_sharded_optimizer(self) -> bool:
         return self._arrivals is not None or self._plan.world.strategy == "fsdp2"

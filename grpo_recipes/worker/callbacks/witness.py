@@ -12,7 +12,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
 from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
-from grpo_recipes.worker.callbacks.turn_witness import TurnWitness
+from grpo_recipes.worker.callbacks.turn_witness import turn_witness
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
@@ -23,12 +23,12 @@ class Witness:
 
     TRL 0.14 makes the completions inside its loss: then the lengths are those of what was generated, and nothing is
     seen of the masks.
-    on_dead_loss: called at once for a loss without a graph, before a backward pass raises. turns: told of each loss.
+    on_dead_loss: called at once for a loss without a graph, before a backward pass raises. turns: what watches the
+    turns of a training with tools.
     """
 
-    def __init__(
-        self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None], turns: TurnWitness | None = None
-    ) -> None:
+    def __init__(self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None]) -> None:
+        self.turns = turn_witness(trainer, plan)
         self.forwards: list[Forward] = []
         self.losses: list[Any] = []
         self.rows: list[Completion] = []
@@ -37,12 +37,14 @@ class Witness:
         self.compute_dtype: str | None = None
         self.ran: set[int] = set()
         self._shape: tuple[int, int, int] | None = None
-        self._trainer, self._plan, self._on_dead_loss, self._turns = trainer, plan, on_dead_loss, turns
+        self._trainer, self._plan, self._on_dead_loss = trainer, plan, on_dead_loss
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
         standing = ExitStack()
-        # Gives the trainer its own method back.
+        # Gives the trainer its own methods back.
         self.leave = standing.close
+        if self.turns is not None:
+            standing.callback(self.turns.leave)
         standing.enter_context(replaced(trainer, "compute_loss", self._watched))
         if "equal_rewards" in plan.shims and hands_advantages_on():
             standing.callback(watch_groups(trainer, self._note_noise))
@@ -68,8 +70,8 @@ class Witness:
             self.has_tools |= "tool_mask" in inputs
             own = inputs["tool_mask"].tolist() if "tool_mask" in inputs else None
             self._note_rows(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist(), own)
-            if self._turns is not None:
-                self._turns.note(inputs)
+            if self.turns is not None:
+                self.turns.note(inputs)
         if not loss.requires_grad:
             self._on_dead_loss()
         return loss
