@@ -11,6 +11,7 @@ from typing import Any
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
+from grpo_recipes.contract.event_words import guard_line
 from grpo_recipes.contract.exits import EXIT_STOPPED
 from grpo_recipes.contract.metrics import number, without_variance
 from grpo_recipes.contract.plan import Plan
@@ -20,7 +21,7 @@ from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
-from grpo_recipes.worker.guards.alarm import Alarm, Line, one_line, refusal
+from grpo_recipes.worker.guards.alarm import Alarm, Line, refusal
 from grpo_recipes.worker.guards.catalog import WatchedTraining, of_lines
 from grpo_recipes.worker.survival.stall_monitor import StallMonitor
 from grpo_recipes.worker.trainer.real_losses import RealLosses
@@ -185,14 +186,13 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         action = self._action(module)
         spoken = self._noted(module, alarm, action, step)
         is_said = action == "stop" or spoken.count == 10 ** (len(str(spoken.count)) - 1)
-        if is_said:
-            self._log_event(spoken, alarm)
+        words = self._log_event(spoken, alarm) if is_said else ""
         if action == "stop":
             if not is_alone:
                 self._trainer.accelerator.wait_for_everyone()  # rank 0 has written it down before another one ends
             raise Refused(refusal(module.NAME, module.ID, step, alarm))
         if is_said and self._trainer.is_world_process_zero():
-            print(one_line(module.NAME, module.ID, action, step, alarm), flush=True)
+            print(words, flush=True)
 
     def _noted(self, module: ModuleType, alarm: Alarm, action: str, step: int) -> Spoken:
         """The guard with this time, which is in run.json then."""
@@ -203,12 +203,14 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._record.update(step=self._trainer.state.global_step, guards=found)
         return spoken
 
-    def _log_event(self, spoken: Spoken, alarm: Alarm) -> None:
+    def _log_event(self, spoken: Spoken, alarm: Alarm) -> str:
+        """Writes it into metrics.jsonl, and returns it as a line for the terminal."""
+        event = {"id": spoken.id, "name": spoken.name, "action": spoken.action, "value": alarm.value}
+        found = alarm.finding
+        event |= {"count": spoken.count, "message": found.message, "because": list(found.because), "fix": found.fix}
         if self._log is not None:
-            event = {"id": spoken.id, "name": spoken.name, "action": spoken.action, "value": alarm.value}
-            found = alarm.finding
-            why = {"message": found.message, "because": list(found.because), "fix": found.fix}
-            self._log.write("guard", spoken.last_step, **event, count=spoken.count, **why)
+            self._log.write("guard", spoken.last_step, **event)
+        return guard_line({"step": spoken.last_step, **event})
 
     def _on_late(self, alarm: Alarm, is_last: bool) -> None:
         """In the monitor's thread, while the main one hangs: it cannot raise there, so it ends the process."""
@@ -218,10 +220,9 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             return
         step = self._trainer.state.global_step + 1
         spoken = self._noted(no_progress, alarm, "stop" if is_end else "warn" if action == "stop" else action, step)
-        self._log_event(spoken, alarm)
+        words = self._log_event(spoken, alarm)
         if not is_end:
-            kind = "note" if action == "note" else "warn"
-            print(one_line(no_progress.NAME, no_progress.ID, kind, step, alarm), flush=True)
+            print(words, flush=True)
             return
         stopped = Refused(refusal(no_progress.NAME, no_progress.ID, step, alarm))
         self._record.end("stopped", EXIT_STOPPED, stopped)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from grpo_recipes.contract.event_words import guard_line
 from grpo_recipes.contract.findings.finding import Finding, mistake
 
 SHOWN_DIGITS = 3
@@ -73,13 +72,6 @@ class Window:
 def shown(value: float) -> str:
     """A figure in few digits."""
     return f"{value:.{SHOWN_DIGITS}g}"
-
-
-def one_line(name: str, identity: str, action: str, step: int, alarm: Alarm) -> str:
-    """What is said of an alarm that does not stop the run."""
-    found = alarm.finding
-    why = {"message": found.message, "because": list(found.because), "fix": found.fix}
-    return guard_line({"id": identity, "name": name, "action": action, "step": step, **why})
 
 
 def refusal(name: str, identity: str, step: int, alarm: Alarm) -> Finding:
