@@ -16,7 +16,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.integrity.digests import digest_of, digests_of, sizes_in, sync, sync_folders
 from grpo_recipes.contract.integrity.manifest import faults
-from grpo_recipes.worker.checkpoints.manifest import own_digests
+from grpo_recipes.worker.checkpoints.checkpoint import own_digests
 
 CHUNK = 1 << 24
 

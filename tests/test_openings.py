@@ -92,10 +92,9 @@ ALLOWED = {
     ),
     "worker/user_code/contained.py:_looked": "the working folder itself, to come back to it; no file is opened",
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
-    "worker/checkpoints/manifest.py": "a checkpoint that this run has just written, or that run_entries looked at",
+    "worker/checkpoints/checkpoint.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",
-    "worker/trainer/model.py": "the chat template that the plan names",
-    "worker/trainer/generation_file.py": "beside the weights that transformers writes by their path in the same moment",
+    "worker/trainer/model.py": "the chat template that the plan names; beside the weights that transformers writes",
     "worker/serving/address.py": "config.json of the model that a server names",
 }
 

@@ -32,7 +32,7 @@ from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.checkpoints.manifest import installed
+from grpo_recipes.worker.checkpoints.checkpoint import installed
 
 _PATIENCE_S = 600.0
 _REMINDER_S = 30.0

@@ -28,14 +28,13 @@ from grpo_recipes.worker.callbacks.progress import ProgressLines, StepTimes
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
-from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
+from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.ends.ended import EndedShares
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
-from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, counter_of
-from grpo_recipes.worker.memory.phase_seams import PhaseCallback, watch_phases, watch_saves
+from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, counter_of, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
 from grpo_recipes.worker.resume.resuming import agreed, experiment
@@ -46,9 +45,14 @@ from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers import begin_reports
-from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
-from grpo_recipes.worker.trainer.model import SeedEachStep, build_trainer, training_arguments, wait_as_planned
+from grpo_recipes.worker.trainer.model import (
+    SeedEachStep,
+    build_trainer,
+    set_aside,
+    training_arguments,
+    wait_as_planned,
+)
 from grpo_recipes.worker.trainer.own_model import write_own_model
 from grpo_recipes.worker.user_code.contained import trains_here
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers

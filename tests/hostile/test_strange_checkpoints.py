@@ -20,7 +20,7 @@ from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import Key, sealed, user_key
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
-from grpo_recipes.worker.checkpoints.manifest import own_digests
+from grpo_recipes.worker.checkpoints.checkpoint import own_digests
 from grpo_recipes.worker.resume.resuming import checkpoint_to_resume
 
 pytestmark = pytest.mark.hostile

@@ -21,8 +21,8 @@ from grpo_recipes.worker.checkpoints.checkpoint import (
     remove_leftovers,
     remove_old,
     take_model,
+    write_manifest,
 )
-from grpo_recipes.worker.checkpoints.manifest import write_manifest
 from grpo_recipes.worker.resume.resuming import checkpoint_to_resume, experiment
 
 Damage = Callable[[Path], object]

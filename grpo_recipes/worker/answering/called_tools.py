@@ -16,8 +16,7 @@ from trl import chat_template_utils as templates
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.answering.policy import Policy
-from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
-from grpo_recipes.worker.completions.tool_turns import LOOP
+from grpo_recipes.worker.completions.tool_turns import LOOP, answer_held_out_rows_with
 from grpo_recipes.worker.ends.ends import tokenizer_of
 from grpo_recipes.worker.tools.environments import NO_TOOLS, OWN_REWARD
 from grpo_recipes.worker.tools.turns import Turns, load_turns

@@ -7,7 +7,7 @@ from accelerate import Accelerator
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, TrainerState
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
-from grpo_recipes.worker.trainer.generation_file import set_aside
+from grpo_recipes.worker.trainer.model import set_aside
 
 PROMPTS_AT_ONCE = 16
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")

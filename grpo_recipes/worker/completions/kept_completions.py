@@ -22,8 +22,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_line, forget_after
-from grpo_recipes.worker.completions.evaluation import prompt_text
-from grpo_recipes.worker.completions.judging import judged_by
+from grpo_recipes.worker.completions.evaluation import judged_by, prompt_text
 from grpo_recipes.worker.ends.ended import LENGTH, how_ended
 from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
 

@@ -24,7 +24,7 @@ from grpo_recipes.worker.answering.trained import (
     load_trained,
     make_own_model,
 )
-from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
+from grpo_recipes.worker.checkpoints.checkpoint import write_model_manifest
 from grpo_recipes.worker.checkpoints.model_card import summary_of, write_files
 from grpo_recipes.worker.ends.ends import Ends, ends_of
 from grpo_recipes.worker.export.gguf import (

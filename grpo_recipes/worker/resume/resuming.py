@@ -11,7 +11,7 @@ from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest, 
 from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE, NoKey, allowed_digests, user_key
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.checkpoints.manifest import installed
+from grpo_recipes.worker.checkpoints.checkpoint import installed
 
 Found = TypeVar("Found")
 _SHOWN = 6

@@ -12,12 +12,21 @@ import numpy
 import torch
 from peft import LoraConfig, PeftModel
 from torch.distributed import distributed_c10d
-from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, ProgressCallback, TrainerCallback, set_seed
+from transformers import (
+    AutoProcessor,
+    BitsAndBytesConfig,
+    GenerationConfig,
+    PrinterCallback,
+    ProgressCallback,
+    TrainerCallback,
+    set_seed,
+)
+from transformers.utils import GENERATION_CONFIG_NAME
 from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import awaited, seed_of
+from grpo_recipes.worker._shared.library import awaited, base_model, seed_of
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
 from grpo_recipes.worker.serving.address import server_arguments
 from grpo_recipes.worker.trainer.own_model import go_on_with
@@ -185,3 +194,40 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
     if seconds is not None:
         distributed_c10d.default_pg_timeout = timedelta(seconds=seconds)
         distributed_c10d.default_pg_nccl_timeout = timedelta(seconds=seconds)
+
+
+# The model's own generation_config.json, which never changes the sampling.
+#
+# transformers 4.50 to 4.57 let it win over values that are passed explicitly, if these equal transformers' own defaults
+# and the file was written by transformers 4.50 or newer; transformers 5 fills from it what is not passed or is None
+# (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of it while it trains, and a saved model has
+# all of it again.
+
+
+# What the model's tokens mean, and how its cache is laid out: nothing of it changes what is sampled.
+KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation")
+NO_VALUES = ("transformers_version", "_from_model_config")
+
+
+def set_aside(trainer: Any) -> dict[str, Any]:
+    """Takes the sampling values of the model's generation_config.json out of the live model; returns them."""
+    model = base_model(trainer, trainer.model)
+    own = model.generation_config
+    model.generation_config = GenerationConfig(**{name: getattr(own, name) for name in KEPT})
+    _write_when_saved(model, own)
+    values: dict[str, Any] = own.to_diff_dict()
+    return {name: value for name, value in values.items() if name not in (*KEPT, *NO_VALUES)}
+
+
+def _write_when_saved(model: Any, own: Any) -> None:
+    """Lets the model write `own` beside its weights, as text: transformers 4 refuses to write some that it reads."""
+    text = own.to_json_string()
+    write = model.save_pretrained
+
+    def save_pretrained(save_directory: Any, *given: Any, **named: Any) -> None:
+        write(save_directory, *given, **named)
+        path = Path(save_directory) / GENERATION_CONFIG_NAME
+        if path.exists():
+            path.write_text(text, encoding="utf-8")
+
+    model.save_pretrained = save_pretrained

@@ -20,8 +20,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import dtype_keyword, trust_remote_code
-from grpo_recipes.worker.checkpoints.checkpoint import put_in_place
-from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
+from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, write_model_manifest
 
 
 def write_own_model(plan: Plan, place: Path) -> None:

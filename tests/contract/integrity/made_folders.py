@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import new_run_id, record_text, write_integrity
-from grpo_recipes.worker.checkpoints.manifest import write_manifest, write_model_manifest
+from grpo_recipes.worker.checkpoints.checkpoint import write_manifest, write_model_manifest
 
 STATE = {
     "loss": 0.5,

@@ -15,7 +15,7 @@ from grpo_recipes.cli.verify import verified
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
 from grpo_recipes.contract.integrity.seal import Key, run_id, sealed
-from grpo_recipes.worker.checkpoints.manifest import write_manifest, write_model_manifest
+from grpo_recipes.worker.checkpoints.checkpoint import write_manifest, write_model_manifest
 
 pytestmark = pytest.mark.slow
 
