@@ -35,8 +35,8 @@ def test_what_ended_a_completion(ids: list[int], expected: tuple[str, bool], tin
     from grpo_recipes.worker.ends.ended import how_ended
     from grpo_recipes.worker.ends.ends import Ends
 
-    ends = Ends((EOS, 9), ("ab",), AutoTokenizer.from_pretrained(tiny_model))
-    assert how_ended(ids, ends, frozenset({EOS})) == expected
+    ends = Ends((EOS, 9), ("ab",), AutoTokenizer.from_pretrained(tiny_model), frozenset({EOS}))
+    assert how_ended(ids, ends) == expected
 
 
 def test_each_step_says_how_its_completions_ended(

@@ -164,6 +164,15 @@ def gathered(trainer: Any, own: list[Any]) -> list[Any]:
     return own if trainer.accelerator.num_processes == 1 else list(gather_object(own))
 
 
+def on_any(trainer: Any, *flags: Any) -> list[bool]:
+    """Each flag, true where it is on any process; all of them call it. flags: bools, or tensors of one."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return [bool(flag) for flag in flags]
+    asked = torch.stack([torch.as_tensor(flag).to(trainer.accelerator.device, torch.int32) for flag in flags])
+    torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
+    return [bool(flag) for flag in asked.tolist()]
+
+
 def base_model(trainer: Any, model: Any) -> Any:
     """A model without what accelerate and PEFT put around it."""
     model = trainer.accelerator.unwrap_model(model)

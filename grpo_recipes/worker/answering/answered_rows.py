@@ -13,7 +13,7 @@ from grpo_recipes.worker.completions.evaluation import answer_text, answered_and
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.ends.ended import how_ended
-from grpo_recipes.worker.ends.ends import end_tokens, ends_of, tokenizer_of
+from grpo_recipes.worker.ends.ends import ends_of, tokenizer_of
 from grpo_recipes.worker.trainer.model import processing_of
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
@@ -97,7 +97,7 @@ def _spoken(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows as they were asked, and what a model answers to each: its turns, how that ended, and its rewards."""
     tools.given_to(policy)
-    ends, own = ends_of(policy, plan), frozenset(end_tokens(policy))
+    ends = ends_of(policy, plan)
     with undisturbed(policy):
         asked, completions, tokens, columns = answered_and_judged(policy, given, how, ends, lambda: None)
     found = []
@@ -110,7 +110,7 @@ def _spoken(
                 **({"turns": [_turn(message) for message in completion]} if tools.functions else {}),
                 "text": tokenizer_of(policy).decode(ids, skip_special_tokens=False),
                 "tokens": len(ids),
-                "ended_by": how_ended(ids, ends, own)[0],
+                "ended_by": how_ended(ids, ends)[0],
                 "rewards": rewards,
                 "reward": math.fsum(weights[name] * value for name, value in told.items()) if told else None,
             }

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.worker._shared.library import on_any
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.user_code.contained import end_if_fork
 
@@ -30,19 +30,11 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
         control.should_save = is_used_up(self._trainer) and self._is_due
         if is_used_up(self._trainer):
             self._is_due = False
-            if self._any_rank_asked():
+            if any(on_any(self._trainer, self._request.requested)):
                 self.interrupted = True
                 control.should_save = True
                 control.should_training_stop = True
         return control
-
-    def _any_rank_asked(self) -> bool:
-        accelerator = self._trainer.accelerator
-        if accelerator.num_processes == 1:
-            return self._request.requested
-        asked = torch.tensor([int(self._request.requested)], device=accelerator.device)
-        torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
-        return bool(asked.item())
 
 
 # The steps that train on the completions of one generation.

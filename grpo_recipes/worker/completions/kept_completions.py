@@ -24,7 +24,7 @@ from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_line, forget_after
 from grpo_recipes.worker.completions.evaluation import judged_by, prompt_text
 from grpo_recipes.worker.ends.ended import LENGTH, how_ended
-from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
+from grpo_recipes.worker.ends.ends import Ends, ends_of, last_turn
 
 GENERATES = "_generate_and_score_completions"
 # Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
@@ -73,7 +73,6 @@ class KeptCompletions:
         self._path = folder / COMPLETIONS_FILE
         self._file = open_to_append(folder, COMPLETIONS_FILE)
         self._ends: Ends | None = None
-        self._own_ends: frozenset[int] = frozenset()
         self._last_step = 0
 
     def write(self, step: int, prompts: Any, found: Any) -> None:
@@ -112,7 +111,6 @@ class KeptCompletions:
     def _rows(self, places: list[int], prompts: Any, found: Any) -> list[dict[str, Any]]:
         if self._ends is None:
             self._ends = ends_of(self._trainer, self._plan)
-            self._own_ends = frozenset(end_tokens(self._trainer))
         ids, masks, advantages = (found[name][places].tolist() for name in _TRAINED)
         turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
         shown, rewards = self._logged(prompts)
@@ -121,7 +119,7 @@ class KeptCompletions:
         rows = []
         for row, place in enumerate(places):
             trained, own = ids[row][: sum(masks[row])], turns[row]
-            ended, _ = how_ended(last_turn(trained, own), self._ends, self._own_ends) if trained else (LENGTH, False)
+            ended, _ = how_ended(last_turn(trained, own), self._ends) if trained else (LENGTH, False)
             whole = trained or ids[row]  # without a mask it is one that mask_truncated_completions leaves out
             parts = parted(whole, own if trained else None)
             replies = sum(not is_own for is_own, _ in parts)

@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.metric_names import TOKENS_AFTER_END
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
-from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
+from grpo_recipes.worker.ends.ends import Ends, ends_of, last_turn
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
 AFTER = TOKENS_AFTER_END
@@ -33,30 +33,23 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
         self._trainer, self._plan = trainer, plan
         self._counts = [0] * (len(NAMES) + 1)  # of each, and of all completions
         self._ends: Ends | None = None
-        self._own_ends: frozenset[int] = frozenset()
         self._stop: Callable[[], None] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to count."""
         self._ends = ends_of(self._trainer, self._plan)
-        self._own_ends = frozenset(end_tokens(self._trainer))
         self._stop = watch_inputs(self._trainer, self._count)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All processes call it. TRL logs the mean over the steps of a line."""
-        *found, total = self._of_all_processes()
+        accelerator = self._trainer.accelerator
+        counts = torch.tensor(self._counts, dtype=torch.float32, device=accelerator.device)
+        *found, total = accelerator.reduce(counts, reduction="sum").tolist()
         self._counts = [0] * len(self._counts)
         kept = self._trainer._metrics
         for name, count in zip(NAMES, found, strict=True):
             if total:
                 kept.get("train", kept)[name].append(count / total)  # older releases keep one list for all
-
-    def _of_all_processes(self) -> list[float]:
-        accelerator = self._trainer.accelerator
-        if accelerator.num_processes == 1:
-            return [float(count) for count in self._counts]
-        counts = torch.tensor(self._counts, dtype=torch.float32, device=accelerator.device)
-        return list(accelerator.reduce(counts, reduction="sum").tolist())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Leaves the trainer as it was."""
@@ -68,22 +61,22 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
         ids, lengths = inputs["completion_ids"].tolist(), inputs["completion_mask"].sum(dim=1).tolist()
         turns = inputs["tool_mask"].tolist() if "tool_mask" in inputs else [None] * len(ids)
         for tokens, length, own in zip(ids, lengths, turns, strict=True):
-            way, has_more = how_ended(last_turn(tokens[:length], own), self._ends, self._own_ends)
+            way, has_more = how_ended(last_turn(tokens[:length], own), self._ends)
             self._counts[WAYS.index(way)] += 1
             self._counts[-2] += has_more
             self._counts[-1] += 1
 
 
-def how_ended(ids: Sequence[int], ends: Ends, own_ends: frozenset[int]) -> tuple[str, bool]:
+def how_ended(ids: Sequence[int], ends: Ends) -> tuple[str, bool]:
     """What ended a completion, and whether something ended it before its last token.
 
-    ids: its trained tokens. own_ends: those of the model; any other end is a stop. Texts are looked for among the last
-    tokens alone: what the policy writes is decoded anew in each step.
+    ids: its trained tokens. Texts are looked for among the last ones alone: what the policy writes is decoded anew in
+    each step.
     """
     before, last = ids[:-1], ids[-1:]
     has_text, has_earlier_text = _text_ends(ids, ends)
     has_more = has_earlier_text or not frozenset(ends.tokens).isdisjoint(before)
-    if not own_ends.isdisjoint(last):
+    if not ends.own.isdisjoint(last):
         return EOS, has_more
     is_stop = (has_text and not has_earlier_text) or not frozenset(ends.tokens).isdisjoint(last)
     return STOP if is_stop else LENGTH, has_more

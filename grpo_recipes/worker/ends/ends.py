@@ -20,12 +20,14 @@ MARGIN_TOKENS = 4
 class Ends:
     """What ends a completion; its own tokens are looked at, never those of its prompt.
 
-    tokens: ids, each of which ends it. texts: the token that completes one of them ends it.
+    tokens: ids, each of which ends it. texts: the token that completes one of them ends it. own: which of the tokens
+    are the model's; any other one is a stop.
     """
 
     tokens: tuple[int, ...]
     texts: tuple[str, ...]
     tokenizer: Any
+    own: frozenset[int] = frozenset()
 
     @cached_property
     def completing(self) -> Completing | None:
@@ -164,8 +166,9 @@ class StopTexts(StoppingCriteria):  # type: ignore[misc]
 
 def ends_of(trainer: Any, plan: Plan) -> Ends:
     """What ends a completion in this run: the model's own end tokens and the plan's stops."""
-    tokens = dict.fromkeys([*end_tokens(trainer), *plan.expect.stop_token_ids])
-    return Ends(tuple(tokens), tuple(plan.expect.stop), tokenizer_of(trainer))
+    own = end_tokens(trainer)
+    tokens = dict.fromkeys([*own, *plan.expect.stop_token_ids])
+    return Ends(tuple(tokens), tuple(plan.expect.stop), tokenizer_of(trainer), frozenset(own))
 
 
 def end_tokens(trainer: Any) -> list[int]:

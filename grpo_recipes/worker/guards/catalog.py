@@ -12,8 +12,6 @@ from grpo_recipes.worker.guards import (
     kl_rise,
     memory_growth,
     no_movement,
-    no_progress,
-    not_finite,
     slow_tools,
     truncation,
     unused_tools,
@@ -21,22 +19,6 @@ from grpo_recipes.worker.guards import (
     zero_variance,
 )
 from grpo_recipes.worker.guards.alarm import Guard
-
-ALL: tuple[ModuleType, ...] = (
-    zero_variance,
-    wasted_groups,
-    truncation,
-    not_finite,
-    no_movement,
-    no_progress,
-    far_from_sampler,
-    kl_rise,
-    entropy_collapse,
-    memory_growth,
-    unused_tools,
-    failing_tools,
-    slow_tools,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +39,22 @@ class WatchedTraining:
 
 def of_lines(guards: Guards, training: WatchedTraining) -> Iterator[tuple[ModuleType, Guard]]:
     """The guards that are on, each with its module."""
-    made: dict[ModuleType, Callable[[], Guard]] = {
+    made: dict[ModuleType, Callable[[], Guard] | None] = {
         zero_variance: lambda: zero_variance.ZeroVariance(guards, training.groups_per_step),
         wasted_groups: lambda: wasted_groups.WastedGroups(guards),
         truncation: lambda: truncation.Truncation(guards, training.limit),
         no_movement: lambda: no_movement.NoMovement(guards, training.have_moved),
         far_from_sampler: far_from_sampler.FarFromSampler,
+        kl_rise: kl_rise.KlRise if training.has_reference else None,
         entropy_collapse: entropy_collapse.EntropyCollapse,
         memory_growth: lambda: memory_growth.MemoryGrowth(training.everyone),
+        unused_tools: (lambda: unused_tools.UnusedTools(guards)) if training.has_tools else None,
+        failing_tools: failing_tools.FailingTools if training.has_tools else None,
+        slow_tools: slow_tools.SlowTools if training.has_tools else None,
     }
-    if training.has_reference:
-        made[kl_rise] = kl_rise.KlRise
-    if training.has_tools:
-        made[unused_tools] = lambda: unused_tools.UnusedTools(guards)
-        made |= {failing_tools: failing_tools.FailingTools, slow_tools: slow_tools.SlowTools}
-    for module in ALL:
-        if module in made and action(guards, module) != "off":
-            yield module, made[module]()
+    for module, make in made.items():
+        if make is not None and action(guards, module) != "off":
+            yield module, make()
 
 
 def action(guards: Guards, module: ModuleType) -> str:

@@ -11,7 +11,7 @@ Remove when: TRL takes stop texts and stop ids, and masks after them.
 
 import functools
 import inspect
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -89,25 +89,25 @@ def _cut(ids: list[int], count: int | None, end: int) -> list[int]:
 class _Token(int):
     """A token with more to it; copied or sent to another process it is a plain number."""
 
+    more: Any
+
+    def __new__(cls, token: int, more: Any) -> Self:
+        made = super().__new__(cls, token)
+        made.more = more
+        return made
+
     def __reduce__(self) -> Any:
         return int, (int(self),)
 
 
 class LastToken(_Token):
-    """The token that ended a completion. It also equals the tokenizer's end token.
+    """The token that ended a completion. It also equals the tokenizer's end token, `more`.
 
     TRL calls a completion truncated when its last token equals no end token.
     """
 
-    end: int
-
-    def __new__(cls, token: int, end: int) -> "LastToken":
-        made = super().__new__(cls, token)
-        made.end = end
-        return made
-
     def __eq__(self, other: object) -> bool:
-        return int(self) == other or self.end == other
+        return bool(int(self) == other or self.more == other)
 
     def __hash__(self) -> int:
         return hash(int(self))
@@ -124,14 +124,10 @@ def _compare_with(trainer: Any, end: "EndToken") -> None:
 
 
 class EndToken(_Token):
-    """The tokenizer's end token; a matrix of completions that is compared with it shows where each row ends."""
+    """The tokenizer's end token; a matrix of completions that is compared with it shows where each row ends.
 
-    ends: Ends
-
-    def __new__(cls, token: int, ends: Ends) -> "EndToken":
-        made = super().__new__(cls, token)
-        made.ends = ends
-        return made
+    more: what ends a row.
+    """
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -143,7 +139,7 @@ class EndToken(_Token):
 
     def _places(self, completions: Any) -> Any:
         """(B, C) bool: true at the first token that ends each row."""
-        counts = [self.ends.first(row) for row in completions.tolist()]
+        counts = [self.more.first(row) for row in completions.tolist()]
         places = torch.zeros_like(completions, dtype=torch.bool)
         for row, count in zip(places, counts, strict=True):
             if count is not None:

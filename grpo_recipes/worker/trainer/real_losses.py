@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from grpo_recipes.worker._shared.inputs import replaced
+from grpo_recipes.worker._shared.library import on_any
 from grpo_recipes.worker.guards import not_finite
 from grpo_recipes.worker.guards.alarm import Alarm
-from grpo_recipes.worker.trainer.trained_tensors import local, trainable
+from grpo_recipes.worker.trainer.trained_tensors import own_part, trainable
 
 
 class RealLosses:
@@ -40,7 +41,7 @@ class RealLosses:
         losses, norm = self._losses, self._norm
         self._losses, self._norm = [], None
         self._steps += 1
-        is_loss, is_norm = self._on_any(_strange(losses), _strange([] if norm is None else [norm]))
+        is_loss, is_norm = on_any(self._trainer, _strange(losses), _strange([] if norm is None else [norm]))
         reward = self._mean_reward()
         if reward is not None and math.isinf(reward):
             return self._alarm("mean reward", reward)
@@ -54,7 +55,7 @@ class RealLosses:
     def found_in_weights(self) -> Alarm | None:
         """What is not finite of the trained weights; all processes call it."""
         broken, tensors = broken_tensors(self._trainer.model)
-        (is_broken,) = self._on_any(broken > 0)
+        (is_broken,) = on_any(self._trainer, broken > 0)
         return not_finite.at_end(broken, tensors) if is_broken else None
 
     def _alarm(self, what: str, value: float) -> Alarm:
@@ -67,14 +68,6 @@ class RealLosses:
         kept = self._trainer._metrics
         rewards = kept.get("train", kept).get("reward")
         return float(rewards[-1]) if rewards else None
-
-    def _on_any(self, *flags: Any) -> list[bool]:
-        """Each flag, true where it is on any process."""
-        device = self._trainer.accelerator.device
-        asked = torch.stack([torch.as_tensor(flag).to(device, torch.int32) for flag in flags])
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
-        return [bool(flag) for flag in asked.tolist()]
 
     def _noted_step(self, *given: Any, **named: Any) -> Any:
         try:
@@ -95,8 +88,7 @@ class RealLosses:
 
 def broken_tensors(model: Any) -> tuple[int, int]:
     """How many trained tensors hold a number that is not finite, and how many there are; of this process's parts."""
-    parts = [getattr(tensor, "ds_tensor", tensor) for tensor in trainable(model).values()]
-    flags = [torch.isfinite(local(part.detach())).all() for part in parts]
+    flags = [torch.isfinite(own_part(tensor)).all() for tensor in trainable(model).values()]
     return sum(not bool(flag) for flag in flags), len(flags)
 
 

@@ -41,7 +41,7 @@ def fingerprints(model: Any) -> dict[str, int]:
     """
     names, sums = [], []
     for name, parameter in trainable(model).items():
-        own = local(parameter.detach()) if not hasattr(parameter, "ds_tensor") else parameter.ds_tensor.detach()
+        own = own_part(parameter)
         names.append(name)
         bits = own.contiguous().view(-1).view(INTEGERS[own.element_size()])
         sums.append(sum(part.sum(dtype=torch.int64) for part in bits.split(SUMMED_AT_ONCE)))
@@ -50,13 +50,8 @@ def fingerprints(model: Any) -> dict[str, int]:
 
 def zero_matrices(model: Any) -> set[str]:
     """The names of the LoRA B tensors of which this process holds nothing but zeros."""
-    found = set()
-    for name, parameter in trainable(model).items():
-        if "lora_B" in name:
-            own = getattr(parameter, "ds_tensor", None)
-            if not bool((local(parameter.detach()) if own is None else own).any()):
-                found.add(name)
-    return found
+    matrices = {name: parameter for name, parameter in trainable(model).items() if "lora_B" in name}
+    return {name for name, parameter in matrices.items() if not bool(own_part(parameter).any())}
 
 
 def missing_in(optimizer: Any, model: Any) -> set[str]:
@@ -68,6 +63,11 @@ def missing_in(optimizer: Any, model: Any) -> set[str]:
 def local(tensor: Any) -> Any:
     """The part of a tensor that this process has where FSDP shards it, any other tensor as it is."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def own_part(parameter: Any) -> Any:
+    """What this process holds of a parameter, also where ZeRO or FSDP shards it; outside of the graph."""
+    return local(getattr(parameter, "ds_tensor", parameter).detach())
 
 
 class Arrivals:
