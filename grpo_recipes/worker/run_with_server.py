@@ -1,6 +1,5 @@
 """A run with a vLLM server of its own, from the first start to the last process. train.sh starts the trainer."""
 
-import json
 import os
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.metrics import append_line
+from grpo_recipes.worker._shared.metrics import append_event
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.run import begin, refuse_checkpoints
@@ -61,11 +60,11 @@ class Story:
     def tell(self, state: str, **values: Any) -> None:
         """Tells that the server is starting, up with its url, or died."""
         step = self._record.read().get("step") or 0
-        event = {"event": "server", "step": step, "time": round(time.time(), 3), "state": state, **values}
-        print(server_line(event), flush=True)
+        told = {"state": state, **values}
+        print(server_line(told), flush=True)
         file = open_to_append(self._metrics.parent, self._metrics.name)
         try:
-            append_line(file, json.dumps(event, ensure_ascii=False))
+            append_event(file, self._metrics, "server", step, told)
         finally:
             os.close(file)
 

@@ -31,12 +31,7 @@ class MetricsLog:
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """Writes one line, or raises OSError. A float that JSON has no word for (NaN, infinity) becomes null."""
-        line = {"event": event, "step": step, "time": round(time.time(), 3), **values}
-        try:
-            append_line(self._file, json.dumps(redact_value(_plain(line)), ensure_ascii=False, allow_nan=False))
-        except OSError as problem:
-            problem.filename = str(self._path)
-            raise
+        append_event(self._file, self._path, event, step, cast("dict[str, Any]", redact_value(_plain(values))))
         self.told(event, step, values)
 
     def sync(self) -> None:
@@ -44,17 +39,19 @@ class MetricsLog:
         os.fsync(self._file)
 
 
-def append_line(file: int, line: str) -> None:
-    """Writes a line whole or not at all, also beside another process that appends. Raises OSError."""
-    rest = f"{line}\n".encode()
+def append_event(file: int, path: Path, event: str, step: int, values: Mapping[str, Any]) -> None:
+    """Writes a line whole or not at all, also beside another process that appends. Raises OSError, with the path."""
+    line = {"event": event, "step": step, "time": round(time.time(), 3), **values}
+    rest = f"{json.dumps(line, ensure_ascii=False, allow_nan=False)}\n".encode()
     written = 0
     try:
         while rest:
             count = os.write(file, rest)
             written, rest = written + count, rest[count:]
-    except OSError:
+    except OSError as problem:
         if written:
             os.ftruncate(file, os.fstat(file).st_size - written)
+        problem.filename = str(path)
         raise
 
 

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,19 +29,6 @@ from grpo_recipes.worker.trainer.trained_tensors import fingerprints
 STEPS_FOR_AN_ANSWER = 20
 
 
-@dataclass(slots=True)
-class Spoken:
-    """A guard that spoke, as run.json holds it. value: of the last time; count: how often."""
-
-    id: str
-    name: str
-    action: str
-    first_step: int
-    last_step: int
-    count: int
-    value: float
-
-
 class GuardCallback(TrainerCallback):  # type: ignore[misc]
     """Watches a training with the guards of its plan. Raises Refused on every process when one stops the run.
 
@@ -59,7 +45,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         log: MetricsLog | None,
     ) -> None:
         self._trainer, self._plan, self._record, self._log = trainer, plan, record, log
-        self._spoken: dict[str, Spoken] = {}
+        self._spoken: dict[str, dict[str, Any]] = {}  # by their names, as run.json holds them
         self._before: dict[str, int] = {}
         self._lines: Lines | None = None
         self._guards: list[tuple[ModuleType, Any]] = []
@@ -79,9 +65,8 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to watch. What a resumed run logged before is looked at again, without a word."""
         self._guards = list(of_lines(self._plan.guards, self._training()))
-        self._spoken = {
-            one["name"]: Spoken(**one) for one in self._record.guards() if one["first_step"] <= state.global_step
-        }
+        before = self._record.guards()
+        self._spoken = {one["name"]: one for one in before if one["first_step"] <= state.global_step}
         lines = Lines([reward.name for reward in self._plan.rewards])
         for logs in state.log_history:
             line = lines.line(logs, logs.get("step", 0))
@@ -185,7 +170,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         """Writes down what a guard says, and says it the first, the tenth, the hundredth time. Raises Refused."""
         action = self._action(module)
         spoken = self._noted(module, alarm, action, step)
-        is_said = action == "stop" or spoken.count == 10 ** (len(str(spoken.count)) - 1)
+        is_said = action == "stop" or spoken["count"] == 10 ** (len(str(spoken["count"])) - 1)
         words = self._log_event(spoken, alarm) if is_said else ""
         if action == "stop":
             if not is_alone:
@@ -194,23 +179,29 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         if is_said and self._trainer.is_world_process_zero():
             print(words, flush=True)
 
-    def _noted(self, module: ModuleType, alarm: Alarm, action: str, step: int) -> Spoken:
-        """The guard with this time, which is in run.json then."""
-        new = Spoken(module.ID, module.NAME, action, step, step, 0, alarm.value)
-        spoken = self._spoken.setdefault(module.NAME, new)
-        spoken.count, spoken.value, spoken.last_step, spoken.action = spoken.count + 1, alarm.value, step, action
-        found = [asdict(one) for one in self._spoken.values()]
-        self._record.update(step=self._trainer.state.global_step, guards=found)
+    def _noted(self, module: ModuleType, alarm: Alarm, action: str, step: int) -> dict[str, Any]:
+        """The guard with this time, which is in run.json then. value: of this time; count: how often it spoke."""
+        before = self._spoken.get(module.NAME, {"first_step": step, "count": 0})
+        self._spoken[module.NAME] = spoken = {
+            "id": module.ID,
+            "name": module.NAME,
+            "action": action,
+            "first_step": before["first_step"],
+            "last_step": step,
+            "count": before["count"] + 1,
+            "value": alarm.value,
+        }
+        self._record.update(step=self._trainer.state.global_step, guards=list(self._spoken.values()))
         return spoken
 
-    def _log_event(self, spoken: Spoken, alarm: Alarm) -> str:
+    def _log_event(self, spoken: dict[str, Any], alarm: Alarm) -> str:
         """Writes it into metrics.jsonl, and returns it as a line for the terminal."""
-        event = {"id": spoken.id, "name": spoken.name, "action": spoken.action, "value": alarm.value}
+        event = {name: spoken[name] for name in ("id", "name", "action", "value", "count")}
         found = alarm.finding
-        event |= {"count": spoken.count, "message": found.message, "because": list(found.because), "fix": found.fix}
+        event |= {"message": found.message, "because": list(found.because), "fix": found.fix}
         if self._log is not None:
-            self._log.write("guard", spoken.last_step, **event)
-        return guard_line({"step": spoken.last_step, **event})
+            self._log.write("guard", spoken["last_step"], **event)
+        return guard_line({"step": spoken["last_step"], **event})
 
     def _on_late(self, alarm: Alarm, is_last: bool) -> None:
         """In the monitor's thread, while the main one hangs: it cannot raise there, so it ends the process."""

@@ -5,11 +5,9 @@ own completions. Not on trl 0.14 and 0.15, which have no method that makes compl
 """
 
 import functools
-import json
 import math
 import os
 import random
-import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import groupby
@@ -21,7 +19,7 @@ from grpo_recipes.contract.metrics import COMPLETIONS_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
-from grpo_recipes.worker._shared.metrics import append_line, forget_after
+from grpo_recipes.worker._shared.metrics import append_event, forget_after
 from grpo_recipes.worker.completions.evaluation import judged_by, prompt_text
 from grpo_recipes.worker.ends.ended import LENGTH, how_ended
 from grpo_recipes.worker.ends.ends import Ends, ends_of, last_turn
@@ -95,18 +93,9 @@ class KeptCompletions:
         draw = random.Random(f"{arguments.seed} {step} completions")  # not the generator that the training depends on
         places = sorted(draw.sample(range(len(prompts)), count))
         room = min(_MOST_OF_A_ROW, MOST_BYTES // (min(last, MOST_STEPS) * count))
-        line = {
-            "event": "completions",
-            "step": step,
-            "time": round(time.time(), 3),
-            "rows": fit_to_keep(self._rows(places, prompts, found), room),
-        }
         self._last_step = step
-        try:
-            append_line(self._file, json.dumps(line, ensure_ascii=False, allow_nan=False))
-        except OSError as problem:
-            problem.filename = str(self._path)
-            raise
+        rows = fit_to_keep(self._rows(places, prompts, found), room)
+        append_event(self._file, self._path, "completions", step, {"rows": rows})
 
     def _rows(self, places: list[int], prompts: Any, found: Any) -> list[dict[str, Any]]:
         if self._ends is None:
