@@ -130,9 +130,14 @@ def _served(run: Run, *, resume: bool) -> int | None:
     """The exit code of the training, None when it was asked to stop while it could not save."""
     if run.plan.trains_a_copy and not extended(run.folder, run.wishes):
         return None
-    restarts = 0
+    story, restarts = run.story, 0
     while True:
-        code, death = _attempt(run, resume=resume)
+        began = time.monotonic()
+        with server.running(run.plan, run.planned, run.folder, run.wishes, lambda _: story.tell("starting")) as started:
+            if started is None:
+                return None
+            story.tell("up", url=started.url, seconds=round(time.monotonic() - began, 1))
+            code, death = _train(run, started, resume=resume)
         if death is None or run.wishes.count or run.wishes.orphaned:
             return code
         if restarts == run.planned.max_restarts:
@@ -146,21 +151,11 @@ def _served(run: Run, *, resume: bool) -> int | None:
             )
         restarts += 1
         resume = any((run.folder / "checkpoints").glob("checkpoint-*"))
-        run.story.died(death, restarts, run.planned.max_restarts)
-
-
-def _attempt(run: Run, *, resume: bool) -> tuple[int | None, str | None]:
-    """One server and one training beside it: the exit code, and how the server died if it did."""
-    began = time.monotonic()
-    story = run.story
-    with server.running(run.plan, run.planned, run.folder, run.wishes, lambda _: story.tell("starting")) as started:
-        if started is None:
-            return None, None
-        story.tell("up", url=started.url, seconds=round(time.monotonic() - began, 1))
-        return _train(run, started, resume=resume)
+        story.died(death, restarts, run.planned.max_restarts)
 
 
 def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:
+    """One training beside a server: the exit code, and how the server died if it did."""
     trainer = _trainer(run, started.url, ["--resume"] if resume else [])
     while trainer.poll() is None:
         asked = run.wishes.wait(_POLL_S)

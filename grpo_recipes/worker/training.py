@@ -45,7 +45,7 @@ from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers import begin_reports
-from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
+from grpo_recipes.worker.trainer.loaded_trainer import loaded
 from grpo_recipes.worker.trainer.model import (
     SeedEachStep,
     build_trainer,
@@ -147,7 +147,7 @@ class _Training:
 
     def refuse_unplanned(self) -> None:
         """Makes the proofs before the first step. Raises Refused."""
-        comparisons = compared(self.plan, loaded_everywhere(self.plan, self.trainer))
+        comparisons = compared(self.plan, gathered(self.trainer, [loaded(self.plan, self.trainer)]))
         self.record.update(checks=as_records(comparisons))
         failed = [finding for one in comparisons if (finding := one.finding) is not None]
         if failed:

@@ -143,9 +143,9 @@ def test_the_models_own_generation_file_changes_nothing(lora_run: tuple[Plan, An
 def different_in(plan: Plan, trainer: Any) -> set[str]:
     """The names of the values in which the live trainer is not the planned one."""
     from grpo_recipes.worker.proofs.before_training.catalog import compared
-    from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
+    from grpo_recipes.worker.trainer.loaded_trainer import loaded
 
-    comparisons = compared(plan, loaded_everywhere(plan, trainer))
+    comparisons = compared(plan, [loaded(plan, trainer)])
     return {value.name for one in comparisons for value in one.values if not value.ok}
 
 

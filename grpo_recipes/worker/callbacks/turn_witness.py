@@ -20,8 +20,9 @@ from grpo_recipes.worker.trainer.trained_tensors import trainable, zero_matrices
 from grpo_recipes.worker.vllm.sampled import Sampling, log_probs
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
-_CALLS = TOOL_CALLS
 _WRITTEN = 2
+# The place of a completion in its micro-batch, the tokens of its prompt and its own, and the loss's mask of these.
+_Noted = tuple[int, Ids, Ids, list[int]]
 _LONGEST = 100
 
 
@@ -36,7 +37,7 @@ class TurnWitness:
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self._sampled = SampledTurns()
-        self._noted: list[dict[str, Any]] = []
+        self._noted: list[list[_Noted]] = []
         self._gradients: list[Any] = []
         self._scores: list[list[list[float]]] = []
         self._standing = ExitStack()
@@ -48,17 +49,13 @@ class TurnWitness:
 
     def note(self, inputs: dict[str, Any]) -> None:
         """Keeps what a loss was computed from; called once the loss is there."""
-        kept = {name: inputs[name].tolist() for name in ("prompt_ids", "prompt_mask", "completion_ids")}
-        own = inputs["completion_mask"]
-        kept["mask"] = (own * inputs["tool_mask"] if "tool_mask" in inputs else own).tolist()
-        kept["completion_mask"] = own.tolist()
-        self._noted.append(kept)
+        self._noted.append(list(_completions(inputs)))
 
     def seen(self) -> TurnsSeen:
         """All of it, when the backward passes are over."""
         gradients = self._gradients if len(self._gradients) == len(self._noted) else [None] * len(self._noted)
         rows = [row for noted, each in zip(self._noted, gradients, strict=True) for row in self._rows(noted, each)]
-        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(_CALLS)
+        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(TOOL_CALLS)
         return TurnsSeen(tuple(rows), float(logged[-1]) if logged else None, self._written())
 
     def scored(self) -> tuple[Sampled, Sampled]:
@@ -67,7 +64,7 @@ class TurnWitness:
         rows = [
             ScoredRow(prompt, ids, None if each is None else each[place])
             for noted, each in zip(self._noted, scores, strict=True)
-            for place, prompt, ids, _ in _completions(noted)
+            for place, prompt, ids, _ in noted
         ]
         return scored_turns(self._trainer, self._sampled, rows)
 
@@ -100,32 +97,30 @@ class TurnWitness:
     def _keep_gradient(self, place: int, gradient: Any) -> None:
         self._gradients[place] = (gradient != 0).tolist()
 
-    def _rows(self, noted: dict[str, Any], gradient: list[list[bool]] | None) -> list[TurnedRow]:
+    def _rows(self, noted: list[_Noted], gradient: list[list[bool]] | None) -> list[TurnedRow]:
         rows = []
-        for place, prompt, ids, mask in _completions(noted):
+        for place, prompt, ids, mask in noted:
             moved = None if gradient is None else gradient[place].__getitem__
             rows.append(turned_row(self._sampled, prompt, ids, mask, moved))
         return rows
 
     def _written(self) -> tuple[str, ...]:
         tokenizer = tokenizer_of(self._trainer)
-        texts = []
-        for noted in self._noted[:1]:
-            for ids, mask in list(zip(noted["completion_ids"], noted["completion_mask"], strict=True))[:_WRITTEN]:
-                text = hide_secrets(tokenizer.decode(ids[: sum(mask)], skip_special_tokens=False))
-                texts.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
-        return tuple(texts)
+        first = [ids for noted in self._noted[:1] for _, _, ids, _ in noted[:_WRITTEN]]
+        texts = [hide_secrets(tokenizer.decode(ids, skip_special_tokens=False)) for ids in first]
+        return tuple(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts)
 
 
-def _completions(noted: dict[str, Any]) -> Iterator[tuple[int, Ids, Ids, list[int]]]:
-    """The place, the tokens and the loss's mask of each completion of a micro-batch, without padding."""
-    columns = [noted[name] for name in ("prompt_ids", "prompt_mask", "completion_ids", "mask", "completion_mask")]
-    for place, (prompt, prompt_mask, ids, mask, whole) in enumerate(zip(*columns, strict=True)):
-        if not any(whole):
-            continue  # left out by mask_truncated_completions
-        count = sum(whole)
-        asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
-        yield place, asked, tuple(ids[:count]), mask[:count]
+def _completions(inputs: dict[str, Any]) -> Iterator[_Noted]:
+    """Each completion of a micro-batch, without padding."""
+    whole = inputs["completion_mask"]
+    trained = whole * inputs["tool_mask"] if "tool_mask" in inputs else whole
+    columns = (inputs["prompt_ids"], inputs["prompt_mask"], inputs["completion_ids"], trained, whole.sum(dim=1))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for place, (prompt, prompt_mask, ids, mask, count) in enumerate(rows):
+        if count:  # else left out by mask_truncated_completions
+            asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
+            yield place, asked, tuple(ids[:count]), mask[:count]
 
 
 # Holds the log-probabilities of the first loss against those with which the policy sampled, turn by turn.

@@ -20,9 +20,8 @@ from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker.ends.ends import Ends, ends_of, last_turn
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
-AFTER = TOKENS_AFTER_END
 WAYS = (STOP, EOS, LENGTH)
-NAMES = (*(f"completions/ended_by_{what}" for what in WAYS), AFTER)
+NAMES = (*(f"completions/ended_by_{what}" for what in WAYS), TOKENS_AFTER_END)
 LOOKED_AT = 256
 
 

@@ -20,8 +20,6 @@ NAME = "failing_tools"
 STEPS = 10
 FEWEST_CALLS = 8
 _CALLS, _FAILURES = "/calls", "/failures"
-_ALL = TOOL_CALLS
-_ALL_FAILED, _SHARE_FAILED = TOOL_FAILED_CALLS, TOOL_FAILURES
 
 
 class FailingTools:
@@ -34,7 +32,7 @@ class FailingTools:
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in 10 steps."""
-        if _ALL not in line.figures:
+        if TOOL_CALLS not in line.figures:
             return None
         self.seen = True
         for name, calls in line.figures.items():
@@ -43,8 +41,8 @@ class FailingTools:
                 failures = line.figures.get(f"tools/{tool}{_FAILURES}", 0.0)
                 self._add(tool, calls * line.steps, failures * line.steps)
         # A share of the failed is 0 of a generation without a call, and its mean over a line says too little.
-        failed = line.figures.get(_ALL_FAILED, line.figures[_ALL] * line.figures.get(_SHARE_FAILED, 0.0))
-        self._add("", line.figures[_ALL] * line.steps, failed * line.steps)
+        failed = line.figures.get(TOOL_FAILED_CALLS, line.figures[TOOL_CALLS] * line.figures.get(TOOL_FAILURES, 0.0))
+        self._add("", line.figures[TOOL_CALLS] * line.steps, failed * line.steps)
         self._steps += line.steps
         if self._steps < STEPS:
             return None

@@ -28,9 +28,7 @@ MOST_CLIPPED = 0.2
 MOST_DIFFERENT = 0.1
 MOST_GROWN = 0.02
 TIMES = 10
-CLIPPED = CLIP_ALL
 CLIPPED_AT_FIRST = "clip_ratio"  # its name in the first release that has it
-DIFFERENCE = SAMPLER_DIFFERENCE
 
 
 class FarFromSampler:
@@ -43,10 +41,11 @@ class FarFromSampler:
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in 10 steps."""
-        share = line.figures.get(CLIPPED, line.figures.get(CLIPPED_AT_FIRST))
-        self.seen |= share is not None or DIFFERENCE in line.figures
+        share = line.figures.get(CLIP_ALL, line.figures.get(CLIPPED_AT_FIRST))
+        difference = line.figures.get(SAMPLER_DIFFERENCE)
+        self.seen |= share is not None or difference is not None
         clipped = None if share is None else self._clipped.add(line, share)
-        apart = self._difference.add(line, line.figures[DIFFERENCE]) if DIFFERENCE in line.figures else None
+        apart = None if difference is None else self._difference.add(line, difference)
         if apart is not None and apart > MOST_DIFFERENT:
             return Alarm.of(
                 apart,

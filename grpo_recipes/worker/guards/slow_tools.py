@@ -19,7 +19,6 @@ ID = "GRD013"
 NAME = "slow_tools"
 STEPS = 10
 FEWEST_SECONDS = 1.0
-SECONDS, GENERATING = TOOL_SECONDS, GENERATING_SECONDS
 
 
 class SlowTools:
@@ -27,7 +26,7 @@ class SlowTools:
 
     def __init__(self) -> None:
         self.seen = False
-        self._windows = {name: Window(STEPS) for name in (SECONDS, GENERATING)}
+        self._windows = {name: Window(STEPS) for name in (TOOL_SECONDS, GENERATING_SECONDS)}
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in 10 steps."""
@@ -35,7 +34,7 @@ class SlowTools:
             return None
         self.seen = True
         means = {name: window.add(line, line.figures[name]) for name, window in self._windows.items()}
-        tools, generating = means[SECONDS], means[GENERATING]
+        tools, generating = means[TOOL_SECONDS], means[GENERATING_SECONDS]
         if tools is None or generating is None or tools <= max(generating, FEWEST_SECONDS):
             return None
         return Alarm.of(

@@ -17,7 +17,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line
 
 ID = "GRD011"
 NAME = "unused_tools"
-CALLS = TOOL_CALLS
 
 
 class UnusedTools:
@@ -30,7 +29,7 @@ class UnusedTools:
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in so many steps."""
-        calls = line.figures.get(CALLS)
+        calls = line.figures.get(TOOL_CALLS)
         if calls is None:
             return None
         self.seen = True

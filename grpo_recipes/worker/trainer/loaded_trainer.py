@@ -9,17 +9,11 @@ from peft.tuners.lora import LoraLayer
 from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.proofs.before_training.compared import Loaded
 from grpo_recipes.worker.trainer.trained_tensors import device_name, parameter_devices, weight_dtypes, zero_stage
 from grpo_recipes.worker.vllm.engine import dtype_seen, tokens_seen
 
 _OF_ADAPTERS = ("lora_", "modules_to_save")
-
-
-def loaded_everywhere(plan: Plan, trainer: Any) -> list[Loaded]:
-    """The trainers of all processes, in the order of their ranks; all processes call it."""
-    return gathered(trainer, [loaded(plan, trainer)])
 
 
 def loaded(plan: Plan, trainer: Any) -> Loaded:
