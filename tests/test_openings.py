@@ -83,7 +83,7 @@ ALLOWED = {
     "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
     "worker/_shared/record.py:_write_over": "the descriptor that folder_files gave",
-    "worker/serving/health.py": "an address, not a file",
+    "worker/serving/health.py": "an address, not a file; config.json of the model that a server names",
     "worker/data/unreadable_rows.py": "/proc alone",
     "worker/memory/phase_peaks.py": "/proc alone",
     "worker/user_code/user_modules.py": (
@@ -95,7 +95,6 @@ ALLOWED = {
     "worker/checkpoints/checkpoint.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",
     "worker/trainer/model.py": "the chat template that the plan names; beside the weights that transformers writes",
-    "worker/serving/address.py": "config.json of the model that a server names",
 }
 
 

@@ -26,8 +26,7 @@ from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.run import begin, refuse_checkpoints
 from grpo_recipes.worker.serving import health, server
-from grpo_recipes.worker.serving.address import URL
-from grpo_recipes.worker.serving.health import ServerProblem
+from grpo_recipes.worker.serving.health import URL, ServerProblem
 from grpo_recipes.worker.serving.other_machine import Wishes
 from grpo_recipes.worker.serving.server import extended, visible
 from grpo_recipes.worker.survival.folder_faults import explained

@@ -39,7 +39,7 @@ from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
 from grpo_recipes.worker.resume.resuming import agreed, experiment
 from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, ScheduleOfTheNewLength, told_until
-from grpo_recipes.worker.serving.address import check_other_server
+from grpo_recipes.worker.serving.health import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.tool_figures import watch_tools

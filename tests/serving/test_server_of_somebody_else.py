@@ -14,7 +14,7 @@ from serving_programs import plan_with_server, planned_server
 from grpo_recipes.contract.plan import Model, Plan, World
 from grpo_recipes.contract.plan_sections import Vllm
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.serving.address import URL, check_other_server, server_arguments
+from grpo_recipes.worker.serving.health import URL, check_other_server, server_arguments
 
 WORLD = World("local", 1, 1, "cpu", "single")
 FIELDS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_group_port")

@@ -17,8 +17,7 @@ from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.serving import health
-from grpo_recipes.worker.serving.address import URL
-from grpo_recipes.worker.serving.health import ServerLost, ServerProblem, address_towards
+from grpo_recipes.worker.serving.health import URL, ServerLost, ServerProblem, address_towards
 
 # What a vLLM server with a machine of its own tells the trainers, in a file of the run folder that they share.
 

@@ -28,7 +28,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import awaited, base_model, seed_of
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
-from grpo_recipes.worker.serving.address import server_arguments
+from grpo_recipes.worker.serving.health import server_arguments
 from grpo_recipes.worker.trainer.own_model import go_on_with
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
