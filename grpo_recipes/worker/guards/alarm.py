@@ -45,7 +45,7 @@ class Alarm:
 class Guard(Protocol):
     """One guard of a training. seen: whether what it watches was there so far."""
 
-    seen: bool
+    seen: bool = False
 
     def look(self, line: Line) -> Alarm | None:
         """What is wrong as of this line. All processes see the same line and come to the same."""

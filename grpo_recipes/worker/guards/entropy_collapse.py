@@ -14,7 +14,7 @@ What to do: a higher temperature or epsilon_high, a smaller learning_rate, a rew
 """
 
 from grpo_recipes.contract.metric_names import ENTROPY, REWARD_STD
-from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
 
 ID = "GRD009"
 NAME = "entropy_collapse"
@@ -23,11 +23,10 @@ KEPT = 0.3
 GAIN = 0.25
 
 
-class EntropyCollapse:
+class EntropyCollapse(Guard):
     """The entropy and the reward against those of the first steps."""
 
     def __init__(self) -> None:
-        self.seen = False
         self._windows = {name: Window(STEPS) for name in (ENTROPY, "reward", REWARD_STD)}
         self._first: dict[str, float] | None = None
 

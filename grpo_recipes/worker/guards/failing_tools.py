@@ -13,7 +13,7 @@ What to do: call the tool yourself with the arguments of a kept completion; tool
 """
 
 from grpo_recipes.contract.metric_names import TOOL_CALLS, TOOL_FAILED_CALLS, TOOL_FAILURES
-from grpo_recipes.worker.guards.alarm import Alarm, Line
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 
 ID = "GRD012"
 NAME = "failing_tools"
@@ -22,11 +22,10 @@ FEWEST_CALLS = 8
 _CALLS, _FAILURES = "/calls", "/failures"
 
 
-class FailingTools:
+class FailingTools(Guard):
     """Sums the calls of each tool over so many steps."""
 
     def __init__(self) -> None:
-        self.seen = False
         self._steps = 0
         self._sums: dict[str, tuple[float, float]] = {}
 

@@ -19,7 +19,7 @@ settings. For one that grew apart, what broke between trainer and server at that
 """
 
 from grpo_recipes.contract.metric_names import CLIP_ALL, SAMPLER_DIFFERENCE
-from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
 
 ID = "GRD007"
 NAME = "far_from_sampler"
@@ -31,11 +31,10 @@ TIMES = 10
 CLIPPED_AT_FIRST = "clip_ratio"  # its name in the first release that has it
 
 
-class FarFromSampler:
+class FarFromSampler(Guard):
     """The share of clipped tokens, and the difference of log-probabilities."""
 
     def __init__(self) -> None:
-        self.seen = False
         self._clipped, self._difference = Window(STEPS), Window(STEPS)
         self._at_first: float | None = None
 

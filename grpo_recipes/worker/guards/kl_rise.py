@@ -14,7 +14,7 @@ What to do: a smaller learning_rate or max_grad_norm, a larger beta; read comple
 from statistics import median
 
 from grpo_recipes.contract.metric_names import KL
-from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
 
 ID = "GRD008"
 NAME = "kl_rise"
@@ -24,11 +24,10 @@ TIMES = 10
 HIGH = 1.0
 
 
-class KlRise:
+class KlRise(Guard):
     """The divergence against its median."""
 
     def __init__(self) -> None:
-        self.seen = False
         self._window = Window(STEPS)
         self._means: list[float] = []
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import psutil
 import torch
 
-from grpo_recipes.worker.guards.alarm import Alarm, Line
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 
 ID = "GRD010"
 NAME = "memory_growth"
@@ -40,14 +40,13 @@ def in_use() -> InUse:
     return psutil.Process().memory_info().rss / 1024**3, gpu
 
 
-class MemoryGrowth:
+class MemoryGrowth(Guard):
     """The least memory of each stretch.
 
     everyone: the values of all processes; called by all at once, when a stretch ends.
     """
 
     def __init__(self, everyone: Callable[[InUse], list[InUse]]) -> None:
-        self.seen = False
         self._everyone = everyone
         self._least: InUse | None = None
         self._longest, self._covered = 0.0, 0

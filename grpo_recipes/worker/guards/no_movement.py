@@ -19,21 +19,20 @@ from collections.abc import Callable
 
 from grpo_recipes.contract.metric_names import GRAD_NORM
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, shown
 
 ID = "GRD005"
 NAME = "no_movement"
 LOOKS_BACK = False  # what it watches is of this process
 
 
-class NoMovement:
+class NoMovement(Guard):
     """Looks at the trained tensors after so many steps that could move them.
 
     have_moved: whether any changed on any process since it was last called; called on all processes at once.
     """
 
     def __init__(self, guards: Guards, have_moved: Callable[[], bool]) -> None:
-        self.seen = False
         self._limit, self._have_moved = guards.no_movement_steps, have_moved
         self._steps, self._rate_was_positive = 0, False
 

@@ -13,7 +13,7 @@ something else, since TRL runs the calls of one turn beside each other; a cache 
 """
 
 from grpo_recipes.contract.metric_names import GENERATING_SECONDS, TOOL_SECONDS
-from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
 
 ID = "GRD013"
 NAME = "slow_tools"
@@ -21,11 +21,10 @@ STEPS = 10
 FEWEST_SECONDS = 1.0
 
 
-class SlowTools:
+class SlowTools(Guard):
     """The seconds of tools against those of the generator."""
 
     def __init__(self) -> None:
-        self.seen = False
         self._windows = {name: Window(STEPS) for name in (TOOL_SECONDS, GENERATING_SECONDS)}
 
     def look(self, line: Line) -> Alarm | None:

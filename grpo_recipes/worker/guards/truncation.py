@@ -15,18 +15,17 @@ the model has an end to write; a prompt that asks for short answers.
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, MEAN_LENGTH
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Line, Window
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window
 
 ID = "GRD003"
 NAME = "truncation"
 STEPS = 10
 
 
-class Truncation:
+class Truncation(Guard):
     """The share of completions that were cut. limit: max_completion_length."""
 
     def __init__(self, guards: Guards, limit: int) -> None:
-        self.seen = False
         self._share, self._limit = guards.truncation_share, limit
         self._window = Window(STEPS)
 

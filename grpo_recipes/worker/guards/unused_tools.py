@@ -13,17 +13,16 @@ in dataset.system_prompt, a reward for a call that helps, a larger generation.ma
 
 from grpo_recipes.contract.metric_names import TOOL_CALLS
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Line
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 
 ID = "GRD011"
 NAME = "unused_tools"
 
 
-class UnusedTools:
+class UnusedTools(Guard):
     """Counts the steps since the last call."""
 
     def __init__(self, guards: Guards) -> None:
-        self.seen = False
         self._limit = guards.unused_tools_steps
         self._steps = 0
 

@@ -13,18 +13,17 @@ temperature, more generations per prompt. loss_type and learning rate do not hel
 """
 
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
 
 ID = "GRD002"
 NAME = "wasted_groups"
 STEPS = 20
 
 
-class WastedGroups:
+class WastedGroups(Guard):
     """The share of groups without variance."""
 
     def __init__(self, guards: Guards) -> None:
-        self.seen = False
         self._limit = guards.wasted_groups_share
         self._window = Window(STEPS)
 

@@ -20,18 +20,17 @@ generations per prompt, a higher temperature, or a reward that also gives credit
 """
 
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, shown
 
 ID = "GRD001"
 NAME = "zero_variance"
 FEWEST_STEPS = 10
 
 
-class ZeroVariance:
+class ZeroVariance(Guard):
     """Counts the groups until one varies. groups_per_step: prompts of one optimizer step over all processes."""
 
     def __init__(self, guards: Guards, groups_per_step: int) -> None:
-        self.seen = False
         self._limit, self._per_step = guards.zero_variance_groups, groups_per_step
         self._steps: int | None = 0
 
