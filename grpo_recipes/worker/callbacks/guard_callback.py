@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,9 +19,22 @@ from grpo_recipes.worker._shared.library import gathered, newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
-from grpo_recipes.worker.guards.alarm import Alarm, Line, refusal
-from grpo_recipes.worker.guards.catalog import WatchedTraining, of_lines
+from grpo_recipes.worker.guards import (
+    entropy_collapse,
+    failing_tools,
+    far_from_sampler,
+    kl_rise,
+    memory_growth,
+    no_movement,
+    no_progress,
+    not_finite,
+    slow_tools,
+    truncation,
+    unused_tools,
+    wasted_groups,
+    zero_variance,
+)
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, refusal
 from grpo_recipes.worker.survival.stall_monitor import StallMonitor
 from grpo_recipes.worker.trainer.real_losses import RealLosses
 from grpo_recipes.worker.trainer.trained_tensors import fingerprints
@@ -48,7 +61,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._spoken: dict[str, dict[str, Any]] = {}  # by their names, as run.json holds them
         self._before: dict[str, int] = {}
         self._lines: Lines | None = None
-        self._guards: list[tuple[ModuleType, Any]] = []
+        self._guards: dict[ModuleType, Any] = {}
         self._losses: RealLosses | None = None
         self._stalls: StallMonitor | None = None
         if self._action(no_progress) != "off":
@@ -64,19 +77,19 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to watch. What a resumed run logged before is looked at again, without a word."""
-        self._guards = list(of_lines(self._plan.guards, self._training()))
+        self._guards = self._of_lines()
         before = self._record.guards()
         self._spoken = {one["name"]: one for one in before if one["first_step"] <= state.global_step}
         lines = Lines([reward.name for reward in self._plan.rewards])
         for logs in state.log_history:
             line = lines.line(logs, logs.get("step", 0))
             if line is not None:
-                for guard in (guard for module, guard in self._guards if getattr(module, "LOOKS_BACK", True)):
+                for guard in (one for module, one in self._guards.items() if getattr(module, "LOOKS_BACK", True)):
                     guard.look(line)
         self._lines = lines
         if self._action(not_finite) != "off":
             self._losses = RealLosses(self._trainer, self._on_broken)
-        if any(module is no_movement for module, _ in self._guards):
+        if no_movement in self._guards:
             self._before = fingerprints(self._trainer.model)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -104,7 +117,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         line = None if self._lines is None else self._lines.line(logs, state.global_step)
         if line is None:
             return
-        for module, guard in self._guards:
+        for module, guard in self._guards.items():
             alarm = guard.look(line)
             if alarm is not None:
                 self._speak(module, alarm, line.step)
@@ -113,7 +126,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Says what could not be watched."""
-        unseen = [module.NAME for module, guard in self._guards if not guard.seen]
+        unseen = [module.NAME for module, guard in self._guards.items() if not guard.seen]
         self._record.update(guards_not_seen=unseen)
         if unseen and self._trainer.is_world_process_zero():
             print(f"guards not seen  {', '.join(unseen)}: nothing was logged for them", flush=True)
@@ -127,12 +140,12 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def memory(self) -> dict[str, Any]:
         """What no log tells of what the guards have seen, for a checkpoint."""
-        guard = dict(self._guards).get(no_movement)
+        guard = self._guards.get(no_movement)
         return {} if guard is None else {"no_movement": guard.memory(), "before": self._before}
 
     def remember(self, memory: dict[str, Any]) -> None:
         """Takes what memory() told; after on_train_begin."""
-        guard = dict(self._guards).get(no_movement)
+        guard = self._guards.get(no_movement)
         if guard is not None and memory:
             guard.remember(memory["no_movement"])
             self._before = memory["before"]
@@ -143,16 +156,23 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         if self._losses is not None:
             self._losses.leave()
 
-    def _training(self) -> WatchedTraining:
-        arguments = self._trainer.args
-        return WatchedTraining(
-            groups_per_step=groups_per_step(self._trainer),
-            limit=arguments.max_completion_length,
-            has_reference=arguments.beta > 0,
-            have_moved=self._have_moved,
-            everyone=lambda own: [(one[0], one[1]) for one in gathered(self._trainer, [own])],
-            has_tools=calls_tools(self._plan),
-        )
+    def _of_lines(self) -> dict[ModuleType, Guard]:
+        """The guards that are on and look at the trainer's lines, by their modules; two more look elsewhere."""
+        guards, trainer, has_tools = self._plan.guards, self._trainer, calls_tools(self._plan)
+        made: dict[ModuleType, Callable[[], Guard] | None] = {
+            zero_variance: lambda: zero_variance.ZeroVariance(guards, groups_per_step(trainer)),
+            wasted_groups: lambda: wasted_groups.WastedGroups(guards),
+            truncation: lambda: truncation.Truncation(guards, trainer.args.max_completion_length),
+            no_movement: lambda: no_movement.NoMovement(guards, self._have_moved),
+            far_from_sampler: far_from_sampler.FarFromSampler,
+            kl_rise: kl_rise.KlRise if trainer.args.beta > 0 else None,
+            entropy_collapse: entropy_collapse.EntropyCollapse,
+            memory_growth: lambda: memory_growth.MemoryGrowth(lambda own: gathered(trainer, [own])),
+            unused_tools: (lambda: unused_tools.UnusedTools(guards)) if has_tools else None,
+            failing_tools: failing_tools.FailingTools if has_tools else None,
+            slow_tools: slow_tools.SlowTools if has_tools else None,
+        }
+        return {module: make() for module, make in made.items() if make and self._action(module) != "off"}
 
     def _have_moved(self) -> bool:
         now = fingerprints(self._trainer.model)
@@ -160,7 +180,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         return any(gathered(self._trainer, [changed]))
 
     def _action(self, module: ModuleType) -> str:
-        return catalog.action(self._plan.guards, module)
+        return str(getattr(self._plan.guards, module.NAME))  # off, note, warn or stop
 
     def _on_broken(self, alarm: Alarm) -> None:
         """Maybe on this process alone, which then ends all others."""
