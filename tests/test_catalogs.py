@@ -23,6 +23,8 @@ from grpo_recipes.worker.shims.catalog import known_shims
 PACKAGE = Path(grpo_recipes.__file__).parent
 # Proofs of a second step and of vLLM's next answer, which another part of the worker looks at.
 PROOFS_OF_LATER = {"weights_move", "weights_reach_the_sampler"}
+# At the losses and the weights themselves, and at the clock.
+GUARDS_THAT_LOOK_ELSEWHERE = {"not_finite", "no_progress"}
 # What several rewards read.
 OF_SEVERAL_REWARDS = {"completion_json", "completion_text"}
 # Of the format itself, no section.
@@ -58,14 +60,15 @@ def _units(folder: str, *names: str) -> set[str]:
     return {path.stem for path in files if path.stem != "catalog" and _has(path, names or (path.stem,))}
 
 
-def _in_table(folder: str, *tables: str) -> set[str]:
-    """The modules in a catalog's tables of these names."""
-    found = (
-        node.value
-        for node in _tree(PACKAGE / folder / "catalog.py").body
+def _in_table(file: str, *tables: str) -> set[str]:
+    """The modules in a file's tables of these names: its elements, or the keys of a mapping."""
+    tables_of_file = (
+        node.value.keys if isinstance(node.value, ast.Dict) else [node.value]
+        for node in ast.walk(_tree(PACKAGE / file))
         if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") in tables
     )
-    return {node.id for one in found if one is not None for node in ast.walk(one) if isinstance(node, ast.Name)}
+    parts = (part for table in tables_of_file for part in table if part is not None)
+    return {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
 
 
 KINDS = {
@@ -74,10 +77,16 @@ KINDS = {
     "rewards": (_units("rewards") - OF_SEVERAL_REWARDS, set(shipped_rewards())),
     "proofs": (
         _units("worker/proofs", "prove"),
-        _in_table("worker/proofs", "FIRST_STEP", "WITH_VLLM") | PROOFS_OF_LATER,
+        _in_table("worker/proofs/catalog.py", "FIRST_STEP", "WITH_VLLM") | PROOFS_OF_LATER,
     ),
-    "proofs of turns": (_units("worker/proofs/of_turns", "prove"), _in_table("worker/proofs/of_turns", "OF_TURNS")),
-    "guards": (_units("worker/guards", "ID"), _in_table("worker/guards", "ALL")),
+    "proofs of turns": (
+        _units("worker/proofs/of_turns", "prove"),
+        _in_table("worker/callbacks/proof_callback.py", "OF_TURNS"),
+    ),
+    "guards": (
+        _units("worker/guards", "ID"),
+        _in_table("worker/callbacks/guard_callback.py", "made") | GUARDS_THAT_LOOK_ELSEWHERE,
+    ),
     "checks of a preflight": (
         _units("worker/preflight/checks", "ID"),
         {one.__name__.rpartition(".")[2] for one in checks()} | CHECKS_OF_LOOKING,
