@@ -50,7 +50,7 @@ def _finding(
 ) -> Finding:
     """A finding about one field, whose fix sets a field (`at`, or the same), or removes it."""
     patch = Patch(("lora", at or name), fix, remove=fix is None)
-    return context.finding(told, f"LoraConfig.{name}", because=[because], severity=severity, patch=[patch])
+    return context.finding(told, f"LoraConfig.{name}", because, severity=severity, patch=[patch])
 
 
 def _layers(context: Context) -> Iterator[Finding]:

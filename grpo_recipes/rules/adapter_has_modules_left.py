@@ -7,7 +7,7 @@ adaptation") after loading the model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import named
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, selected, words
@@ -22,12 +22,8 @@ def check(context: Context) -> Iterator[Finding]:
     if not excluded or context.value("LoraConfig.target_parameters") or not _covers(context, excluded):
         return
     shown = f"[{', '.join(words(excluded))}]" if isinstance(excluded, list) else str(excluded)
-    yield context.finding(
-        "exclude_modules leaves no module to adapt",
-        EXCLUDED,
-        because=[f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"],
-        patch=[Patch(("lora", "exclude_modules"), remove=True)],
-    )
+    because = [f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"]
+    yield context.wrong("exclude_modules leaves no module to adapt", EXCLUDED, because)
 
 
 def _covers(context: Context, excluded: object) -> bool:

@@ -8,7 +8,7 @@ model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.module_names import layer_count
 from grpo_recipes.rules._shared.adapter_modules import adapted_model, words
 from grpo_recipes.rules._shared.context import Context
@@ -33,10 +33,9 @@ def check(context: Context) -> Iterator[Finding]:
     pattern = words(context.value(PATTERN))
     if model is not None and pattern and not any(model[1].layers.endswith(name) for name in pattern):
         name = model[1].layers.rpartition(".")[2]
-        path: Path = ("lora", "layers_pattern")
         because = [f"they are {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
         told = f"the model's layers are not called {' or '.join(pattern)}"
-        yield context.finding(told, PATTERN, because=because, patch=[Patch(path, name)])
+        yield context.wrong(told, PATTERN, because, name)
 
 
 def _layers(context: Context, numbers: list[int], wrong: list[int], count: int | None) -> Finding:
@@ -44,10 +43,6 @@ def _layers(context: Context, numbers: list[int], wrong: list[int], count: int |
     if count is not None:
         kept = sorted({*kept, *(number + count for number in wrong if -count <= number < 0)})
     says = "layer numbers count from 0" if count is None else f"its layers are 0 to {count - 1}"
-    path: Path = ("lora", "layers_to_transform")
-    return context.finding(
-        f"the model has no layer {', '.join(map(str, wrong))}",
-        LAYERS,
-        because=[says, "PEFT skips such a layer, silently if any other number is right"],
-        patch=[Patch(path, kept or None, remove=not kept)],
-    )
+    said = f"the model has no layer {', '.join(map(str, wrong))}"
+    because = [says, "PEFT skips such a layer, silently if any other number is right"]
+    return context.wrong(said, LAYERS, because, kept or None)

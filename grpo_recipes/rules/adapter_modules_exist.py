@@ -13,7 +13,7 @@ and entries that cannot be a name in any model (`q_proj,` with a comma).
 import re
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, known_endings, typical_names
@@ -183,11 +183,12 @@ def _finding(
     path: Path = ("lora", key.partition(".")[2])
     if fix is None and key == TARGETS:
         fix = "all-linear"
-    return context.finding(
+    return context.wrong(
         message,
         key,
-        because=[because, *([told] if told else [])],
+        [because, *([told] if told else [])],
+        fix,
+        at=path,
         severity="warning" if severity == "warning" else "error",
         mark=context.source.mark((*path, *at)),
-        patch=[Patch(path, fix, remove=fix is None)],
     )

@@ -38,13 +38,8 @@ def _nothing(context: Context) -> Iterator[Finding]:
     for key in (RANKS, SCALES):
         if context.given(key) and context.value(key) is None:
             path = ("lora", key.partition(".")[2])
-            yield context.finding(
-                f"{path[1]} is null, but must be a map",
-                key,
-                because=["PEFT raises AttributeError for null, after loading the model"],
-                fix=f"remove {path[1]}",
-                patch=[Patch(path, remove=True)],
-            )
+            because = "PEFT raises AttributeError for null, after loading the model"
+            yield context.wrong(f"{path[1]} is null, but must be a map", key, because, at=path, fix=f"remove {path[1]}")
 
 
 def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[Finding]:
@@ -53,12 +48,9 @@ def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[
         return
     name = key.partition(".")[2]
     path = ("lora", name, pattern)
-    yield context.finding(
-        f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}",
-        key,
-        because=["PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"],
-        patch=[Patch(path, remove=True)],
-    )
+    said = f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}"
+    because = "PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"
+    yield context.wrong(said, key, because, at=path)
 
 
 def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None, asked: Asked) -> Iterator[Finding]:
@@ -83,8 +75,8 @@ def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None
             patch = [Patch(path, remove=True), Patch((*path[:-1], close[0]), value)]
             fix = f"{name}: {{{close[0]}: {value}}}"
             context.source.mark(path)
-            yield context.finding(told, key, because=[because], fix=fix, patch=patch)
+            yield context.finding(told, key, because, fix=fix, patch=patch)
             return
     context.source.mark(path)
     patch = [Patch(path, remove=True)]
-    yield context.finding(told, key, because=[because], patch=patch)
+    yield context.finding(told, key, because, patch=patch)

@@ -10,7 +10,7 @@ tests.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
@@ -32,14 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, told: str, because: str, fix: object = None, severity: str = "error") -> Finding:
-    path = ("lora", "init_lora_weights")
-    return context.finding(
-        told,
-        START,
-        because=[because],
-        severity="warning" if severity == "warning" else "error",
-        patch=[Patch(path, fix, remove=fix is None)],
-    )
+    return context.wrong(told, START, because, fix, severity="warning" if severity == "warning" else "error")
 
 
 def _word(context: Context, start: str) -> Iterator[Finding]:

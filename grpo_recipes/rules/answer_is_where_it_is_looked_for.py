@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 f"answer_in is {flow(said)}, which the reward does not know",
                 "rewards",
-                because=[f"the reward looks for an answer in {', '.join(ANSWER_IN)}"],
+                f"the reward looks for an answer in {', '.join(ANSWER_IN)}",
                 fix=f"answer_in: {near[0] if near else ANSWER_IN[0]}",
                 patch=[Patch(place, near[0])] if near else [],
                 mark=context.source.mark(place),

@@ -11,7 +11,7 @@ generation by transformers. `auto` leaves the choice to transformers, which take
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
@@ -45,8 +45,7 @@ def _unknown(context: Context, word: str) -> Finding:
 
 
 def _finding(context: Context, told: str, because: str, fix: str = "sdpa") -> Finding:
-    path = ("model", "attn_implementation")
-    return context.finding(told, KEY, because=[because], patch=[Patch(path, fix)])
+    return context.wrong(told, KEY, because, fix)
 
 
 def _flash(context: Context, word: str) -> Iterator[Finding]:
@@ -61,7 +60,7 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
         return
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} run {word} is not known"
-        yield context.finding(message, KEY, because=[UNKNOWN_GPUS], severity="not-checked")
+        yield context.not_checked(message, KEY, UNKNOWN_GPUS)
     if word == "flash_attention_2":
         yield from _package(context, word)
     if context.value(DTYPE) == "float32" and not context.has_section("quantization"):
@@ -79,7 +78,7 @@ def _whole(context: Context, word: str) -> Iterator[Finding]:
     if is_autocast:
         told = f"{word} needs 16-bit numbers, but an adapter on float32 weights generates without autocast"
     because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
-    yield context.finding(told, KEY, because=[because], patch=[Patch(("model", "dtype"), "bfloat16")])
+    yield context.wrong(told, KEY, because, "bfloat16", at=("model", "dtype"))
 
 
 def _package(context: Context, word: str) -> Iterator[Finding]:
@@ -91,4 +90,4 @@ def _package(context: Context, word: str) -> Iterator[Finding]:
     else:
         message = "not checked: whether flash-attn or kernels is installed"
         origin = f"{context.stack.origin} does not say"
-        yield context.finding(message, KEY, because=[origin], severity="not-checked")
+        yield context.not_checked(message, KEY, origin)

@@ -44,7 +44,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, but {made} would train",
             PROCESSES,
-            because=[
+            [
                 f"{processes} is {PROCESSES} ({context.origin(PROCESSES)}), part of the experiment",
                 f"{made}: {context.settings[WORLD].why}",
             ],
@@ -53,13 +53,9 @@ def check(context: Context) -> Iterator[Finding]:
         )
     if size is not None and not has_its_micro_batch(context):
         own = context.value(MICRO_BATCH)
-        yield context.finding(
-            f"training.per_device_train_batch_size is {own}, but training.cut says {size}",
-            MICRO_BATCH,
-            because=["one of them cuts the batch, and the cut is part of the experiment"],
-            fix=f"remove per_device_train_batch_size, or {SIZE}: {own}",
-            patch=[Patch(("training", "per_device_train_batch_size"), remove=True)],
-        )
+        said = f"training.per_device_train_batch_size is {own}, but training.cut says {size}"
+        because = "one of them cuts the batch, and the cut is part of the experiment"
+        yield context.wrong(said, MICRO_BATCH, because, fix=f"remove per_device_train_batch_size, or {SIZE}: {own}")
 
 
 def _asked_for(context: Context, processes: int) -> Patch | None:

@@ -8,7 +8,7 @@ during the training. `push_to_hub` sends what the trainer holds, the model of th
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, steps_of_generations
 
 ID = "EVL005"
@@ -25,23 +25,18 @@ def check(context: Context) -> Iterator[Finding]:
     every = context.whole(EVERY)
     if every == 0:
         what, key = ("the best evaluation", KEEP) if keeps else ("evaluations without a better one", STOP)
-        yield context.finding(
-            f"{what} cannot be found: nothing is evaluated during the training",
-            key,
-            because=[f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after the training"],
-            fix="every_steps: 100, or another interval",
-        )
+        said = f"{what} cannot be found: nothing is evaluated during the training"
+        because = f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after the training"
+        yield context.finding(said, key, because, fix="every_steps: 100, or another interval")
     else:
         yield from _too_few(context, every)
         if keeps:
             yield from _without_checkpoint(context, every)
     if keeps and context.value(PUSH) is True:
-        yield context.finding(
-            "push_to_hub would push the model of the last step, not the best one",
-            PUSH,
-            because=["the trainer pushes the weights that it holds at the end of the training"],
-            fix="remove push_to_hub; grpo-run export RUNDIR --push NAME sends what final/ holds",
-            patch=[Patch(("trl", "push_to_hub"), remove=True)],
+        said = "push_to_hub would push the model of the last step, not the best one"
+        because = "the trainer pushes the weights that it holds at the end of the training"
+        yield context.wrong(
+            said, PUSH, because, fix="remove push_to_hub; grpo-run export RUNDIR --push NAME sends what final/ holds"
         )
 
 
@@ -55,31 +50,21 @@ def _too_few(context: Context, every: int) -> Iterator[Finding]:
     fix = "a smaller every_steps, or more steps"
     if context.value(KEEP) is True and number == 1:
         what = "keep_best has only one evaluation to choose from"
-        yield context.finding(what, EVERY, because=because, fix=fix, severity="warning")
+        yield context.finding(what, EVERY, because, fix=fix, severity="warning")
     if isinstance(stop, int) and number <= stop:
         what = (
             f"the training never stops early: stop_after is {stop}, and it has {number} evaluation{'s' * (number > 1)}"
         )
-        yield context.finding(what, STOP, because=because, fix=fix, severity="warning")
+        yield context.finding(what, STOP, because, fix=fix, severity="warning")
 
 
 def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
     unit, saves = steps_of_generations(context), context.whole(SAVE_STEPS)
     if every % unit:
         whole = -(-every // unit) * unit
-        yield context.finding(
-            f"the evaluation at step {every} has no checkpoint",
-            EVERY,
-            because=[f"checkpoints can only be written where a generation ends, every {unit} optimizer steps"],
-            patch=[Patch(("evaluation", "every_steps"), whole)],
-        )
+        because = f"checkpoints can only be written where a generation ends, every {unit} optimizer steps"
+        yield context.wrong(f"the evaluation at step {every} has no checkpoint", EVERY, because, whole)
     elif saves == 0 or every % saves:
-        yield context.finding(
-            f"the evaluation at step {every} has no checkpoint",
-            SAVE_STEPS,
-            because=[
-                f"save_steps is {saves} ({context.origin(SAVE_STEPS)}), every_steps {every} ({context.origin(EVERY)})"
-            ],
-            fix=f"save_steps: {every}, or a divisor of it",
-            patch=[Patch(("training", "save_steps"), every)],
-        )
+        said = f"the evaluation at step {every} has no checkpoint"
+        because = f"save_steps is {saves} ({context.origin(SAVE_STEPS)}), every_steps {every} ({context.origin(EVERY)})"
+        yield context.wrong(said, SAVE_STEPS, because, every, fix=f"save_steps: {every}, or a divisor of it")

@@ -16,9 +16,6 @@ APPLIES_TO = {"transformers": ">=5.23", "bitsandbytes": "<0.46.1"}
 
 def check(context: Context) -> Iterator[Finding]:
     if quantized(context):
-        yield context.finding(
-            f"bitsandbytes {context.stack.version('bitsandbytes')} is too old to load a quantized model",
-            "quantization",
-            because=[f"transformers {context.stack.version('transformers')} raises ImportError below 0.46.1"],
-            fix="pip install 'bitsandbytes>=0.46.1'",
-        )
+        said = f"bitsandbytes {context.stack.version('bitsandbytes')} is too old to load a quantized model"
+        because = f"transformers {context.stack.version('transformers')} raises ImportError below 0.46.1"
+        yield context.finding(said, "quantization", because, fix="pip install 'bitsandbytes>=0.46.1'")

@@ -30,11 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
     why = (
         f"{left} is the same matrix now, and a separate one then" if ends.is_tied else f"the rows of {left} are random"
     )
-    yield context.finding(
-        f"{trained[0]} is trained, but {left} is not",
-        SAVED,
-        because=[f"modules_to_save trains a copy: {why}"],
-        severity="warning",
-        fix=text,
-        patch=patch,
-    )
+    said = f"{trained[0]} is trained, but {left} is not"
+    because = f"modules_to_save trains a copy: {why}"
+    yield context.finding(said, SAVED, because, severity="warning", fix=text, patch=patch)

@@ -8,7 +8,7 @@ model, and a recipe that names a private file as template would publish it.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import path_slip
 
@@ -21,20 +21,19 @@ def check(context: Context) -> Iterator[Finding]:
     value = context.value(KEY)
     if not isinstance(value, str):
         return
-    path: tuple[str | int, ...] = ("tokenizer", "chat_template_path")
-    file = os.path.normpath(os.path.join(context.source.directory(path), value))
+    file = os.path.normpath(os.path.join(context.source.directory(context.path(KEY)), value))
     if os.path.isfile(file) and os.access(file, os.R_OK):
         wrong = next((one for one in (file, os.path.realpath(file)) if not one.endswith(SUFFIXES)), None)
         if wrong is not None:
-            yield _no_template(context, value, wrong)
+            name, ends = os.path.basename(wrong), ", ".join(SUFFIXES)
+            said = f"chat template {value} has an unexpected file name"
+            because = f"{name} does not end in {ends}, and its text becomes part of the model"
+            fix = f"call the file {os.path.splitext(os.path.basename(value))[0]}.jinja"
+            yield context.finding(said, KEY, because, fix=fix)
         return
-    yield context.finding(
-        f"there is no chat template {value}",
-        KEY,
-        because=[f"looked for {file}", *_meant(value)],
-        fix="remove chat_template_path to keep the model's own template",
-        patch=[Patch(path, remove=True)],
-    )
+    said = f"there is no chat template {value}"
+    reasons = [f"looked for {file}", *_meant(value)]
+    yield context.wrong(said, KEY, reasons, fix="remove chat_template_path to keep the model's own template")
 
 
 def _meant(value: str) -> list[str]:
@@ -43,14 +42,3 @@ def _meant(value: str) -> list[str]:
         return [slip]
     is_word = "/" not in value and "." not in value
     return ["grpo-run has no named templates; give a file with the template's text"] if is_word else []
-
-
-def _no_template(context: Context, value: str, wrong: str) -> Finding:
-    return context.finding(
-        f"chat template {value} has an unexpected file name",
-        KEY,
-        because=[
-            f"{os.path.basename(wrong)} does not end in {', '.join(SUFFIXES)}, and its text becomes part of the model"
-        ],
-        fix=f"call the file {os.path.splitext(os.path.basename(value))[0]}.jinja",
-    )

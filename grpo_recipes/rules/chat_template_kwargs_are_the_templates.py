@@ -30,12 +30,11 @@ def check(context: Context) -> Iterator[Finding]:
     if not given:
         return
     if is_conversational(context) is False:
-        yield context.finding(
+        yield context.wrong(
             "chat_template_kwargs has no effect on plain prompts",
             "GRPOConfig.chat_template_kwargs",
-            because=["the prompts are plain text, and TRL applies no chat template to them"],
+            "the prompts are plain text, and TRL applies no chat template to them",
             fix="remove chat_template_kwargs, or prompt_format: conversational",
-            patch=[Patch(("generation", "chat_template_kwargs"), remove=True)],
             severity="warning",
         )
         return
@@ -75,12 +74,8 @@ def _given(context: Context) -> Mapping[str, object]:
 
 def _finding(context: Context, name: str, message: str, because: str, *, warning: bool = False) -> Finding:
     path = ("generation", "chat_template_kwargs", name)
-    return context.finding(
-        message,
-        "GRPOConfig.chat_template_kwargs",
-        because=[because],
-        patch=[Patch(path, remove=True)],
-        severity="warning" if warning else "error",
+    return context.wrong(
+        message, "GRPOConfig.chat_template_kwargs", because, at=path, severity="warning" if warning else "error"
     )
 
 

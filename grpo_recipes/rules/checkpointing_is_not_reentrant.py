@@ -48,9 +48,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             f"torch's checkpoint has no argument {name}",
             KWARGS,
-            because=[
-                "the first forward pass raises ValueError, or with use_reentrant false a layer gets it and raises"
-            ],
+            "the first forward pass raises ValueError, or with use_reentrant false a layer gets it and raises",
             fix="use_reentrant: false" if "reentr" in name else None,
             patch=[Patch(path, remove=True), *_meant(kwargs, name)],
         )
@@ -62,28 +60,21 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
     path = ("training", "gradient_checkpointing_kwargs", "use_reentrant")
     if value is None:
         right = _reentrant(context)
-        yield context.finding(
-            "gradient_checkpointing_kwargs lacks use_reentrant",
-            KWARGS,
-            because=["torch then takes true, and warns that a later release will raise"],
-            severity="warning",
-            patch=[Patch(path, right)],
-        )
+        said = "gradient_checkpointing_kwargs lacks use_reentrant"
+        because = "torch then takes true, and warns that a later release will raise"
+        yield context.wrong(said, KWARGS, because, right, at=path, severity="warning")
     elif value is True and context.mapping(KWARGS).get("debug"):
-        yield context.finding(
-            "debug needs use_reentrant false",
-            KWARGS,
-            because=["torch raises ValueError for it at the first forward pass"],
-            patch=[Patch(path, False)],
-            mark=context.mark(KWARGS),
-        )
+        said = "debug needs use_reentrant false"
+        because = "torch raises ValueError for it at the first forward pass"
+        yield context.wrong(said, KWARGS, because, False, at=path, mark=context.mark(KWARGS))
     elif value is False and _reentrant(context):
-        yield context.finding(
+        yield context.wrong(
             "use_reentrant false with an adapter under ZeRO-3",
             KWARGS,
-            because=["ZeRO-3 gathers frozen parameters again in the backward pass; TRL 1.9 and later set it to true"],
+            "ZeRO-3 gathers frozen parameters again in the backward pass; TRL 1.9 and later set it to true",
+            True,
+            at=path,
             severity="warning",
             fix="gradient_checkpointing_kwargs: {use_reentrant: true}",
-            patch=[Patch(path, True)],
             mark=context.mark(KWARGS),
         )

@@ -8,7 +8,7 @@ ZeRO-3, which would need true; see STK015.)
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA002"
@@ -20,11 +20,12 @@ def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("lora") or context.value("GRPOConfig.gradient_checkpointing") is not True:
         return
     if context.mapping(KWARGS).get("use_reentrant") is True and context.given(KWARGS):
-        yield context.finding(
+        yield context.wrong(
             "reentrant checkpointing of a frozen base gives the adapter no gradient",
             KWARGS,
-            because=[f'trl {context.stack.version("trl")} ends in "element 0 of tensors does not require grad"'],
+            f'trl {context.stack.version("trl")} ends in "element 0 of tensors does not require grad"',
+            False,
+            at=("training", "gradient_checkpointing_kwargs", "use_reentrant"),
             fix="use_reentrant: false, or trl==0.17.0",
-            patch=[Patch(("training", "gradient_checkpointing_kwargs", "use_reentrant"), False)],
             mark=context.mark(KWARGS),
         )

@@ -11,7 +11,7 @@ other steps.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import (
     ACCUMULATION,
     FEEDS,
@@ -50,17 +50,17 @@ def check(context: Context) -> Iterator[Finding]:
     nearest = less if less and steps - less <= more - steps else more
     other = more if nearest == less else less
     feeds, accumulation, iterations = micro_batches_fed(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
-    yield context.finding(
+    yield context.wrong(
         f"checkpoints come after steps {_written(steps, unit)}, ..., not every {steps} steps",
         SAVE_STEPS,
-        because=[
+        [
             f"a generation ends every {unit} optimizer steps: {feeds} micro-batches x num_iterations {iterations}"
             f" ({context.origin(ITERATIONS)}), {accumulation} in a step",
             "a checkpoint holds no completions, so one that is due earlier waits until they are used up",
         ],
+        nearest,
         severity="warning",
         fix=f"save_steps: {nearest}" + (f", or {other}" if other else ""),
-        patch=[Patch(("training", "save_steps"), nearest)],
     )
 
 

@@ -10,7 +10,7 @@ so worse completions are never clipped. Such a value is often the upper bound it
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.losses import DELTA, EPSILON, HIGH, LOSS, loss_of
 
@@ -24,34 +24,25 @@ def check(context: Context) -> Iterator[Finding]:
     for key in (EPSILON, HIGH, DELTA):
         if key not in reads and context.given(key) and context.value(key) is not None:
             name = key.partition(".")[2]
-            yield context.finding(
-                f"{name} has no effect on loss_type {loss}",
-                key,
-                because=[f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"],
-                patch=[Patch(("grpo", name), remove=True)],
-                severity="warning",
-            )
+            said = f"{name} has no effect on loss_type {loss}"
+            because = f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"
+            yield context.wrong(said, key, because, severity="warning")
     high = _number(context, HIGH) or _number(context, EPSILON)
     if loss == "cispo" and high is not None and high <= 1:
-        yield context.finding(
+        yield context.wrong(
             f"loss_type cispo with epsilon_high {high} sets every ratio to {high}",
             HIGH if context.given(HIGH) else LOSS,
-            because=["cispo bounds the ratio by epsilon_high itself, and a new completion has the ratio 1"],
-            patch=[Patch(("grpo", "epsilon_high"), CISPO_BOUND)],
+            "cispo bounds the ratio by epsilon_high itself, and a new completion has the ratio 1",
+            CISPO_BOUND,
+            at=("grpo", "epsilon_high"),
             severity="warning",
         )
     low = _number(context, EPSILON)
     if EPSILON in reads and low is not None and low >= 1:
         meant = round(low - 1, 6) or 0.2
-        yield context.finding(
-            f"epsilon {low:g} never clips a worse completion",
-            EPSILON,
-            because=[
-                f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"
-            ],
-            patch=[Patch(("grpo", "epsilon"), meant if meant < 1 else 0.2)],
-            severity="warning",
-        )
+        said = f"epsilon {low:g} never clips a worse completion"
+        because = f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"
+        yield context.wrong(said, EPSILON, because, meant if meant < 1 else 0.2, severity="warning")
     delta = _number(context, DELTA)
     if DELTA in reads and delta is not None and high is not None and delta <= 1 + high:
         yield _low_delta(context, delta, high)
@@ -64,15 +55,15 @@ def _number(context: Context, key: str) -> float | None:
 
 def _low_delta(context: Context, delta: float, high: float) -> Finding:
     cut = delta < 1
-    return context.finding(
+    return context.wrong(
         f"delta {delta:g} removes the gradient of every completion that is better than its group"
         if cut
         else f"delta {delta:g} is not above the upper bound {1 + high:g}",
         DELTA,
-        because=["a new completion has the ratio 1, which delta cuts off"]
+        ["a new completion has the ratio 1, which delta cuts off"]
         if cut
         else ["delta should bound worse completions beyond the usual clipping; here it moves the bound of better ones"],
+        max(4.0, 2 * (1 + high)),
         fix="delta: 4.0, or remove it",
-        patch=[Patch(("grpo", "delta"), max(4.0, 2 * (1 + high)))],
         severity="error" if cut else "warning",
     )

@@ -58,7 +58,7 @@ def _finding(context: Context, name: str, happens: str, because: str) -> Finding
     return context.finding(
         f"a column {name} {happens}",
         "dataset.columns" if name in added else "dataset.path",
-        because=[because],
+        because,
         fix=f"call it {free}" if name in added else f"rename the column {name} in the data, for example to {free}",
         patch=patch if name in added else [],
     )
@@ -71,7 +71,7 @@ def _prompt(context: Context, template: str) -> Finding:
     return context.finding(
         "dataset.columns.prompt is not used",
         "dataset.columns",
-        because=["the prompt of a row comes from dataset.prompt or from the row's column prompt"],
+        "the prompt of a row comes from dataset.prompt or from the row's column prompt",
         fix="remove it, since dataset.prompt is set" if has_one else "write it as dataset.prompt",
         patch=patch,
     )

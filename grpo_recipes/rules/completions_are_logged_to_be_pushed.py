@@ -5,7 +5,7 @@ log_completions_hub_repo pushes the tables that log_completions writes; GRPOConf
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP005"
@@ -14,9 +14,6 @@ REPOSITORY = "GRPOConfig.log_completions_hub_repo"
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(REPOSITORY) is not None and context.value("GRPOConfig.log_completions") is not True:
-        yield context.finding(
-            "log_completions_hub_repo needs log_completions",
-            REPOSITORY,
-            because=["GRPOConfig raises ValueError without logging.log_completions"],
-            patch=[Patch(("logging", "log_completions"), True)],
-        )
+        said = "log_completions_hub_repo needs log_completions"
+        because = "GRPOConfig raises ValueError without logging.log_completions"
+        yield context.wrong(said, REPOSITORY, because, True, at=("logging", "log_completions"))

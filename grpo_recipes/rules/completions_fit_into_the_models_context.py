@@ -43,7 +43,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"{context.text(MODEL)} has {positions} positions, fewer than the longest prompt and completion",
         COMPLETION,
-        because=[
+        [
             f"{completion + rest} = max_completion_length {completion} + {rest} of the prompt",
             ends if name else goes_on,
         ],

@@ -32,12 +32,10 @@ def check(context: Context) -> Iterator[Finding]:
     needed = completion + (prompt if isinstance(prompt, int) else 1)
     room = length if isinstance(length, int) else own
     if isinstance(length, int) and own is not None and length > own:
-        yield context.finding(
-            f"vllm_max_model_length {length} exceeds the model's {own} tokens",
-            LENGTH,
-            because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"],
-            fix=f"vllm_max_model_length: {own}, or null for the model's own",
-            patch=[Patch(("generation", "vllm_max_model_length"), own)],
+        said = f"vllm_max_model_length {length} exceeds the model's {own} tokens"
+        because = [f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"]
+        yield context.wrong(
+            said, LENGTH, because, own, fix=f"vllm_max_model_length: {own}, or null for the model's own"
         )
     elif room is not None and room < needed:
         yield _below(context, room, needed, own)
@@ -76,7 +74,7 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
     return context.finding(
         f"{name} holds {room} tokens: {'no' if never else 'not every'} prompt leaves room for the longest completion",
         LENGTH if written else COMPLETION,
-        because=because,
+        because,
         fix=fix,
         patch=patch,
         severity="error" if never and is_refused else "warning",

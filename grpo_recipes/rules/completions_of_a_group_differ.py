@@ -7,7 +7,7 @@ gradient 0, frac_reward_zero_std 1. top_k 1 and min_p 1 leave one token; a tempe
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP001"
@@ -27,11 +27,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _greedy(context: Context, name: str, better: object, *, nearly: bool = False) -> Finding:
-    return context.finding(
+    return context.wrong(
         f"{name} {context.value(f'GRPOConfig.{name}')} {'hardly leaves' if nearly else 'leaves'} the completions"
         f" of a prompt {'room to differ' if nearly else 'no room to differ'}",
         f"GRPOConfig.{name}",
-        because=["GRPO compares rewards within a group; if all are equal, nothing is trained"],
-        patch=[Patch(("generation", name), better, remove=better is None)],
+        "GRPO compares rewards within a group; if all are equal, nothing is trained",
+        better,
         severity="warning" if nearly else "error",
     )

@@ -36,27 +36,24 @@ def check(context: Context) -> Iterator[Finding]:
             own = shape.get(name, default)
             if name in FREE or value is None or _same(value, own):
                 continue
-            yield context.finding(
+            yield context.wrong(
                 f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}",
                 f"LoraConfig.{name}",
-                because=["an adapter that is trained further keeps its shape"],
+                "an adapter that is trained further keeps its shape",
                 fix=f"remove {name}, or continue: false for a new adapter on the merged model",
-                patch=[Patch(("lora", name), remove=True)],
             )
         tokens = context.value(TOKENS)
         if isinstance(tokens, list) and tokens:
-            yield context.finding(
-                f"add_tokens makes the model larger than that of the adapter of {found.name}",
-                TOKENS,
-                because=["the tokens of the run are in its model already, and the adapter has no rows for more"],
-                fix="remove add_tokens, or continue: false for a new adapter on the merged model",
-                patch=[Patch(("tokenizer", "add_tokens"), remove=True)],
+            said = f"add_tokens makes the model larger than that of the adapter of {found.name}"
+            why = "the tokens of the run are in its model already, and the adapter has no rows for more"
+            yield context.wrong(
+                said, TOKENS, why, fix="remove add_tokens, or continue: false for a new adapter on the merged model"
             )
 
 
 def _without(context: Context, told: str, because: str) -> Finding:
     patch = [Patch(("lora", "continue"), remove=True)]
-    return context.finding(told, CONTINUE, because=[because], patch=patch)
+    return context.finding(told, CONTINUE, because, patch=patch)
 
 
 def _same(value: object, own: object) -> bool:

@@ -5,7 +5,7 @@ GRPOTrainer uses the batching of transformers 5.8 and raises ImportError on olde
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP006"
@@ -15,10 +15,8 @@ CONTINUOUS = "GRPOConfig.use_transformers_continuous_batching"
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(CONTINUOUS) is True and context.value("GRPOConfig.use_vllm") is not True:
-        yield context.finding(
-            "use_transformers_continuous_batching needs transformers 5.8",
-            CONTINUOUS,
-            because=[f"the stack has transformers {context.stack.version('transformers')}"],
-            fix="use_transformers_continuous_batching: false, or transformers==5.8.0",
-            patch=[Patch(("trl", "use_transformers_continuous_batching"), False)],
+        said = "use_transformers_continuous_batching needs transformers 5.8"
+        because = f"the stack has transformers {context.stack.version('transformers')}"
+        yield context.wrong(
+            said, CONTINUOUS, because, False, fix="use_transformers_continuous_batching: false, or transformers==5.8.0"
         )

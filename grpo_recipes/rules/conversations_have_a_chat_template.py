@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"the tokenizer of {context.text(MODEL)} has no chat template",
         MODEL,
-        because=["the prompts are messages" + (", as prompt_format says" if built else " in the first row")],
+        "the prompts are messages" + (", as prompt_format says" if built else " in the first row"),
         fix="prompt_format: standard for plain prompts, or chat_template_path: a template for messages"
         if built
         else "chat_template_path: a template for messages",

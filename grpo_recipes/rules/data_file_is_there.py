@@ -50,7 +50,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         if problem:
             near = near_path(value, path) if not os.path.exists(path) else None
             fix = f"path: {near}, if you meant that" if near else _what_to_do(problem)
-            yield context.finding(f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"], fix=fix)
+            yield context.finding(f"{section}.path {value}: {problem}", key, f"looked for {path}", fix=fix)
             return
         if os.path.isfile(path):
             try:
@@ -58,7 +58,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
             except (ValueError, OSError) as error:
                 because = ["columns are read from the first row, and datasets cannot load such a file"]
                 fix = "one JSON object per line, the first with all columns"
-                yield context.finding(f"{section}.path {value}: {error}", key, because=because, fix=fix)
+                yield context.finding(f"{section}.path {value}: {error}", key, because, fix=fix)
                 return
             yield from _broken_row(context, path, key)
         if data_format(path):
@@ -69,12 +69,9 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
 def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
     for line, row in first_rows(path):
         if isinstance(row, str):
-            yield context.finding(
-                f"{key} {context.text(key)}: line {line}: {row}",
-                key,
-                because=["datasets refuses the whole file, and its DatasetGenerationError does not name the line"],
-                fix=f"fix line {line} of {path}",
-            )
+            said = f"{key} {context.text(key)}: line {line}: {row}"
+            because = "datasets refuses the whole file, and its DatasetGenerationError does not name the line"
+            yield context.finding(said, key, because, fix=f"fix line {line} of {path}")
 
 
 def _unreadable(path: str) -> str | None:
@@ -107,24 +104,18 @@ def _what_to_do(problem: str) -> str:
 def _split(context: Context, section: str) -> Iterator[Finding]:
     split = context.value(f"{section}.split")
     if split not in (None, "train"):
-        yield context.finding(
-            f"a single file has no split {split}",
-            f"{section}.split",
-            because=["all its rows are in the split train"],
-            patch=[Patch((section, "split"), "train")],
-        )
+        said = f"a single file has no split {split}"
+        because = "all its rows are in the split train"
+        yield context.wrong(said, f"{section}.split", because, "train")
 
 
 def _split_of_training_file(context: Context) -> Iterator[Finding]:
     """The finding for an evaluation without a path, which takes a different split of the training data."""
     path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
     if path is not None and data_format(path) and os.path.isfile(path):
-        yield context.finding(
-            f"a single file has no split {context.value('evaluation.split')}",
-            "evaluation.split",
-            because=[f"evaluation takes its rows from dataset.path {context.value('dataset.path')}"],
-            fix="path: a second file, without split",
-        )
+        said = f"a single file has no split {context.value('evaluation.split')}"
+        because = f"evaluation takes its rows from dataset.path {context.value('dataset.path')}"
+        yield context.finding(said, "evaluation.split", because, fix="path: a second file, without split")
 
 
 def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> Iterator[Finding]:
@@ -136,7 +127,7 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
             yield context.finding(
                 f"{file} has no column prompt, and dataset.prompt is not set",
                 "dataset.path",
-                because=[f"its columns are {listed(columns)}"],
+                f"its columns are {listed(columns)}",
                 fix=f'prompt: "{written}"' + ("" if likely else ", with the column that has it"),
                 patch=[Patch(("dataset", "prompt"), written)] if len(likely) == 1 else [],
             )
@@ -162,14 +153,10 @@ def _template(
     except TemplateProblem as problem:
         because = ["jinja2 raises TemplateSyntaxError for it, before the model is loaded"]
         fix = 'write a variable in two braces on each side: "{{ question }}"'
-        yield context.finding(f"the template cannot be read: {problem}", key, because=because, fix=fix, mark=mark)
+        yield context.finding(f"the template cannot be read: {problem}", key, because, fix=fix, mark=mark)
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []
     if missing:
-        yield context.finding(
-            f"{file} has no column {listed(missing)}",
-            key,
-            because=[f"its columns are {listed(columns or ())}"],
-            fix=f"use one of {listed(columns or ())}",
-            mark=mark,
-        )
+        said = f"{file} has no column {listed(missing)}"
+        why = f"its columns are {listed(columns or ())}"
+        yield context.finding(said, key, why, fix=f"use one of {listed(columns or ())}", mark=mark)

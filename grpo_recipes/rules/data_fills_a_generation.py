@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"{rows} rows do not fill a generation of {needed} prompts",
         key,
-        because=[
+        [
             f"a generation has {needed} prompts: {_why(context)}",
             "TRL drops an incomplete generation, so the run would end after 0 steps",
         ],

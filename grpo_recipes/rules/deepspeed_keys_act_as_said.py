@@ -8,7 +8,7 @@ weights in it; an adapter is gathered anyway. Half-precision master weights lose
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
+from grpo_recipes.contract.findings.finding import Finding, Path, Severity
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
 
@@ -45,12 +45,13 @@ def _finding(
     context: Context, path: Path, said: str, because: str, severity: Severity = "error", instead: object = None
 ) -> Finding:
     where = (*HOME, *path)
-    return context.finding(
+    return context.wrong(
         said,
         KEY,
-        because=[because],
+        because,
+        instead,
+        at=where,
         fix=f"remove {'.'.join(map(str, path))}" if instead is None else None,
-        patch=[Patch(where, instead, remove=instead is None)],
         severity=severity,
     )
 

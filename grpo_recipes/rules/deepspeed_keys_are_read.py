@@ -48,14 +48,14 @@ def _walk(
 def _finding(
     context: Context, path: tuple[str, ...], message: str, because: str, fix: str, patch: list[Patch]
 ) -> Finding:
+    # A different release may have had the key, or have it by now.
     same = context.stack.version("deepspeed") == deepspeed_keys().release
     return context.finding(
         message,
         KEY,
-        because=[because],
+        because,
         fix=fix,
         patch=patch,
-        # A different release may have had the key, or have it by now.
         severity="error" if same or ".".join(path) in deepspeed_keys().owned else "warning",
     )
 

@@ -8,7 +8,7 @@ other.
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.rules._shared.context import WORDS as WORDS_OF
 from grpo_recipes.rules._shared.context import Context
@@ -52,16 +52,10 @@ def _walk(context: Context, keys: Mapping[str, object], above: tuple[str, ...]) 
 
 
 def _finding(context: Context, path: tuple[str, ...], said: str, because: str) -> Finding:
-    same = context.stack.version("deepspeed") == deepspeed_keys().release
+    same = context.stack.version("deepspeed") == deepspeed_keys().release  # a different one may accept it
     name = ".".join(path)
-    return context.finding(
-        said,
-        KEY,
-        because=[because],
-        fix=f"remove {name}",
-        patch=[Patch((*HOME, *path), remove=True)],
-        # A different release may accept it.
-        severity="error" if same else "warning",
+    return context.wrong(
+        said, KEY, because, at=(*HOME, *path), fix=f"remove {name}", severity="error" if same else "warning"
     )
 
 

@@ -6,7 +6,7 @@
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA012"
@@ -16,11 +16,6 @@ MEANS = {"lora": "every weight is trained, without an adapter", "quantization": 
 def check(context: Context) -> Iterator[Finding]:
     for section, means in MEANS.items():
         if section in context.source.values and context.source.values[section] is None:
-            yield context.finding(
-                f"`{section}` is empty: {means}",
-                section,
-                because=["a key without a value is null in YAML, which removes the section"],
-                severity="warning",
-                fix=f"{section}: {{}}, or remove it",
-                patch=[Patch((section,), remove=True)],
-            )
+            said = f"`{section}` is empty: {means}"
+            because = "a key without a value is null in YAML, which removes the section"
+            yield context.wrong(said, section, because, severity="warning", fix=f"{section}: {{}}, or remove it")

@@ -29,30 +29,25 @@ def check(context: Context) -> Iterator[Finding]:
         if name in called or name in OF_TRL:
             yield from _of_method(context, said, name, method)
     if not called and not found.is_open and not context.value("tools"):
-        yield context.finding(
-            f"{said.file}:{found.line}: {said.name} has no method that the model can call",
-            KEY,
-            because=["its public methods other than reset and get_reward are tools, and it has no such method"],
-            fix="a method with type hints and a docstring",
-            severity="warning",
-        )
+        message = f"{said.file}:{found.line}: {said.name} has no method that the model can call"
+        because = "its public methods other than reset and get_reward are tools, and it has no such method"
+        yield context.finding(message, KEY, because, fix="a method with type hints and a docstring", severity="warning")
     if "get_reward" in found.methods:
         function = found.methods["get_reward"].function
         where = f"{said.file}:{function.line}"
         needed = [one.name for one in function.parameters if one.is_needed]
         if needed and not function.is_decorated:
+            message = f"{where}: get_reward asks for {listed(needed)}"
+            because = "TRL calls it without arguments, which raises TypeError at the first reward"
             yield context.finding(
-                f"{where}: get_reward asks for {listed(needed)}",
-                KEY,
-                because=["TRL calls it without arguments, which raises TypeError at the first reward"],
-                fix="def get_reward(self) -> float, which reads the object's state",
+                message, KEY, because, fix="def get_reward(self) -> float, which reads the object's state"
             )
         names = reward_names(context.items("rewards"))
         if said.name in names:
             yield context.finding(
                 f"a reward of the recipe and get_reward are both called {said.name}",
                 "rewards",
-                because=[f"{where}: the environment's reward has the name of its class"],
+                f"{where}: the environment's reward has the name of its class",
                 fix="give the class another name",
                 mark=context.source.mark(("rewards", names.index(said.name))),
             )
@@ -62,12 +57,11 @@ def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> I
     where = f"{said.file}:{method.function.line}"
     if method.bound_to != "object":
         kind = "a static method" if method.bound_to == "nothing" else "a class method"
+        message = f"{where}: {name} is {kind}"
+        why = "only some releases of TRL treat such a method as a tool, and it has no state of a completion"
         yield context.finding(
-            f"{where}: {name} is {kind}",
-            KEY,
-            because=["only some releases of TRL treat such a method as a tool, and it has no state of a completion"],
-            fix=f"def {name}(self, ...), or _{name} if the model should not call it",
+            message, KEY, why, fix=f"def {name}(self, ...), or _{name} if the model should not call it"
         )
     elif not method.takes_self:
         because = ["Python passes the object at every call, which raises TypeError"]
-        yield context.finding(f"{where}: {name} takes no self", KEY, because=because, fix=f"def {name}(self, ...)")
+        yield context.finding(f"{where}: {name} takes no self", KEY, because, fix=f"def {name}(self, ...)")

@@ -8,7 +8,7 @@ asks for consent, as it does for a reward file.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.trust.environment import needs_consent, refused, why_asked
 
@@ -20,18 +20,18 @@ def check(context: Context) -> Iterator[Finding]:
         reason = refused(name, str(value))
         if reason is not None:
             path = ("launch", "environment", name)
-            yield context.finding(
+            yield context.wrong(
                 f"environment variable {name} is refused",
                 "launch.environment",
-                because=[reason],
+                reason,
+                at=path,
                 fix=f"remove {name}, and set it in the shell if the machine needs it",
-                patch=[Patch(path, remove=True)],
             )
         elif needs_consent(name, str(value)):
             yield context.finding(
                 f"environment variable {name} needs your consent at run",
                 "launch.environment",
-                because=[why_asked(name)],
+                why_asked(name),
                 fix=f"--allow-code with the sha256 that run prints, or set {name} in the shell that starts grpo-run",
                 severity="note",
                 mark=context.source.mark(("launch", "environment", name)),

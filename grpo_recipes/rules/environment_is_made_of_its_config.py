@@ -31,21 +31,17 @@ def check(context: Context) -> Iterator[Finding]:
     taken = [one.name for one in own if one.kind == "plain"]
     missing = [one.name for one in own if one.is_needed and one.name not in config]
     if missing:
+        message = f"{where}: {said.name} needs {listed(missing)}, which config does not have"
         yield context.finding(
-            f"{where}: {said.name} needs {listed(missing)}, which config does not have",
-            "environment.python",
-            because=[RAISED],
-            fix=f"config: {{{', '.join(f'{name}: ...' for name in missing)}}}",
+            message, "environment.python", RAISED, fix=f"config: {{{', '.join(f'{name}: ...' for name in missing)}}}"
         )
     for name in () if any(one.kind == "**" for one in own) else sorted(set(config) - set(taken)):
         close = nearest_words(name, [one for one in taken if one not in config], cutoff=0.6)
         path = ("environment", "config", name)
         patch = [Patch(path, remove=True)]
         patch += [Patch((*path[:2], close[0]), config[name])] if close else []
+        message = f"{where}: {said.name} does not take {name}"
+        because = [f"it takes {listed(taken) or 'nothing'}", RAISED]
         yield context.finding(
-            f"{where}: {said.name} does not take {name}",
-            KEY,
-            because=[f"it takes {listed(taken) or 'nothing'}", RAISED],
-            fix=f"{close[0]} instead of {name}" if close else None,
-            patch=patch,
+            message, KEY, because, fix=f"{close[0]} instead of {name}" if close else None, patch=patch
         )

@@ -28,12 +28,9 @@ def check(context: Context) -> Iterator[Finding]:
         return
     said, found = environment
     if not found.may_have("reset"):
-        yield context.finding(
-            f"{said.file}:{found.line}: {said.name} has no method reset",
-            KEY,
-            because=["TRL raises ValueError when it builds the trainer"],
-            fix=f"{OPEN}, which begins a new completion",
-        )
+        message = f"{said.file}:{found.line}: {said.name} has no method reset"
+        because = "TRL raises ValueError when it builds the trainer"
+        yield context.finding(message, KEY, because, fix=f"{OPEN}, which begins a new completion")
     elif "reset" in found.methods and not found.methods["reset"].function.is_decorated:
         yield from _of_reset(context, said, found.methods["reset"])
 
@@ -43,7 +40,7 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
     where = f"{said.file}:{function.line}"
     if function.is_async:
         because = ["TRL does not await it, and would add a coroutine to the prompt"]
-        yield context.finding(f"{where}: reset is asynchronous", KEY, because=because, fix=OPEN)
+        yield context.finding(f"{where}: reset is asynchronous", KEY, because, fix=OPEN)
         return
     columns = _columns(context)
     plain = [one for one in function.parameters if one.kind == "plain"]
@@ -53,22 +50,19 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
             yield context.finding(
                 f"{where}: reset reads column {listed(missing)}, which the rows do not have",
                 KEY,
-                because=[f"TRL calls it with {listed(sorted(columns))}"],
+                f"TRL calls it with {listed(sorted(columns))}",
                 fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that has it',
             )
         untaken = sorted(columns - {one.name for one in plain})
         if untaken and all(one.kind != "**" for one in function.parameters):
-            yield context.finding(
-                f"{where}: reset does not take {listed(untaken)}",
-                KEY,
-                because=["TRL calls it with every column of the row, which raises TypeError at the first completion"],
-                fix="**others as its last parameter",
-            )
+            message = f"{where}: reset does not take {listed(untaken)}"
+            why = "TRL calls it with every column of the row, which raises TypeError at the first completion"
+            yield context.finding(message, KEY, why, fix="**others as its last parameter")
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
         yield context.finding(
             "the server answers all completions of a row with the prompt of the first",
             MODE,
-            because=[f"{where}: the result of reset becomes part of the prompt"],
+            f"{where}: the result of reset becomes part of the prompt",
             fix="a reset that returns the same for the same row, or vllm_mode: colocate",
             severity="warning",
         )

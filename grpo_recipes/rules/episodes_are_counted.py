@@ -9,7 +9,7 @@ of held-out episodes, numbered from 1,000,000,000 on. If nothing says how many t
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import (
     ACCUMULATION,
     FEEDS,
@@ -51,18 +51,13 @@ def check(context: Context) -> Iterator[Finding]:
     if not are_episodes(context):
         return
     if context.value(ROWS) is None:
+        said = "max_steps does not say how many episodes the run has"
+        because = "an environment that owns its data never ends: TRL raises ValueError without max_steps"
         yield context.finding(
-            "max_steps does not say how many episodes the run has",
-            STEPS,
-            because=["an environment that owns its data never ends: TRL raises ValueError without max_steps"],
-            fix="max_steps: 1000; or max_rows under dataset, the episodes of an epoch",
+            said, STEPS, because, fix="max_steps: 1000; or max_rows under dataset, the episodes of an epoch"
         )
     if not context.has_section("evaluation") or context.value("evaluation.path") is not None:
         return
     if context.value(HELD_OUT) is None:
-        yield context.finding(
-            "evaluation does not say how many episodes it has",
-            HELD_OUT,
-            because=["the environment owns the data, and never runs out of rows"],
-            patch=[Patch(("evaluation", "max_rows"), SOME)],
-        )
+        because = "the environment owns the data, and never runs out of rows"
+        yield context.wrong("evaluation does not say how many episodes it has", HELD_OUT, because, SOME)

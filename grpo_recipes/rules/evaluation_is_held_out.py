@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             "evaluation uses the rows that are trained on",
             "evaluation.split" if context.given("evaluation.split") else "evaluation",
-            because=[f"both take split {split} of {context.value('dataset.path')}"],
+            f"both take split {split} of {context.value('dataset.path')}",
             fix="path: a second file, with rows that are not trained on" if is_file else f"split: {other}",
             patch=[] if is_file else [Patch(("evaluation", "split"), other)],
         )

@@ -45,4 +45,4 @@ def _finding(context: Context, key: str, told: str, fix: object) -> Finding:
     name = key.partition(".")[2]
     f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
     patch = [Patch(("lora", name), fix)]
-    return context.finding(told, key, because=[RAISES], patch=patch)
+    return context.finding(told, key, RAISES, patch=patch)

@@ -6,7 +6,7 @@ raises ImportError in every process when it makes its plugin.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "FSD001"
@@ -15,10 +15,6 @@ APPLIES_TO = {"torch": "<2.6"}
 
 def check(context: Context) -> Iterator[Finding]:
     if context.text("distributed.strategy") == "fsdp2" and context.value("world.device") == "cuda":
-        yield context.finding(
-            f"fsdp2 needs a newer torch than {context.stack.version('torch')}",
-            "distributed.strategy",
-            because=["accelerate raises ImportError: FSDP2 requires PyTorch >= 2.6.0"],
-            fix="torch==2.6.0, or strategy: zero3",
-            patch=[Patch(("distributed", "strategy"), "zero3")],
-        )
+        said = f"fsdp2 needs a newer torch than {context.stack.version('torch')}"
+        because = "accelerate raises ImportError: FSDP2 requires PyTorch >= 2.6.0"
+        yield context.wrong(said, "distributed.strategy", because, "zero3", fix="torch==2.6.0, or strategy: zero3")

@@ -13,7 +13,7 @@ TRL 0.17 has no fields for the generation batch, which is that of the optimizer 
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT002"
@@ -30,12 +30,9 @@ def check(context: Context) -> Iterator[Finding]:
     nothing = [key for key in written if context.whole(key) < 1]
     for key in nothing:
         name = key.rpartition(".")[2]
-        patch = Patch(("trl", name), remove=True) if key != ACCUMULATION else Patch(("trl", name), 1)
-        yield context.finding(
-            f"{name} is {context.value(key)}, but must be at least 1",
-            key,
-            because=["torch's data loader raises ValueError for an empty batch, after loading the model"],
-            patch=[patch],
+        because = "torch's data loader raises ValueError for an empty batch, after loading the model"
+        yield context.wrong(
+            f"{name} is {context.value(key)}, but must be at least 1", key, because, 1 if key == ACCUMULATION else None
         )
     if written and not nothing:  # without any of them BAT001 asks how large the batch is
         yield from _shape(context)
@@ -49,22 +46,14 @@ def _shape(context: Context) -> Iterator[Finding]:
     generations = context.whole("GRPOConfig.num_generations")
     batch, steps = context.value(BATCH), context.value(STEPS)
     if batch is not None and steps is not None:
-        yield context.finding(
-            "generation_batch_size and steps_per_generation cannot both be set",
-            STEPS,
-            because=["GRPOConfig raises ValueError for both", "each follows from the other"],
-            patch=[Patch(("trl", "steps_per_generation"), remove=True)],
-        )
+        because = ["GRPOConfig raises ValueError for both", "each follows from the other"]
+        yield context.wrong("generation_batch_size and steps_per_generation cannot both be set", STEPS, because)
         return
     if isinstance(batch, int) and batch % (size * processes):
         step = size * processes
         better = max(step, batch // step * step)
-        yield context.finding(
-            f"generation_batch_size {batch} is not a multiple of the global batch {step}",
-            BATCH,
-            because=[f"{step} = per_device_train_batch_size {size} x {processes} processes"],
-            patch=[Patch(("trl", "generation_batch_size"), better)],
-        )
+        said = f"generation_batch_size {batch} is not a multiple of the global batch {step}"
+        yield context.wrong(said, BATCH, f"{step} = per_device_train_batch_size {size} x {processes} processes", better)
         return
     yield from _groups(context, size, processes, generations)
 
@@ -79,14 +68,15 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
     key = BATCH if isinstance(batch, int) else STEPS if context.given(STEPS) else ACCUMULATION
     need = generations // gcd(generations, size * processes)
     value = size * processes * need if key == BATCH else need
-    yield context.finding(
+    yield context.wrong(
         f"generation batch {total} is not a multiple of num_generations {generations}",
         key if context.given(key) else "GRPOConfig.num_generations",
-        because=[
+        [
             f"{total} = per_device_train_batch_size {size} x {processes} processes x {steps} steps"
             if not isinstance(batch, int)
             else f"generation_batch_size is {batch}",
             "TRL raises ValueError for it, after seconds of imports in every process",
         ],
-        patch=[Patch(("trl", key.rpartition(".")[2]), value)],
+        value,
+        at=("trl", key.rpartition(".")[2]),
     )

@@ -6,7 +6,7 @@ num_iterations, from 0.16 on, trains the same completions again.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT005"
@@ -19,18 +19,8 @@ ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 def check(context: Context) -> Iterator[Finding]:
     because = [f"trl {context.stack.version('trl')} generates for one optimizer step at a time"]
     if context.whole(PER_GENERATION) > 1:
-        yield context.finding(
-            f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation",
-            PER_GENERATION,
-            because=because,
-            fix="optimizer_steps_per_generation: 1, or trl==0.18.0",
-            patch=[Patch(("grpo", "optimizer_steps_per_generation"), 1)],
-        )
+        said = f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation"
+        yield context.wrong(said, PER_GENERATION, because, 1, fix="optimizer_steps_per_generation: 1, or trl==0.18.0")
     if context.given(STEPS) and context.value(STEPS) not in (None, context.value(ACCUMULATION)):
-        yield context.finding(
-            f"steps_per_generation {context.value(STEPS)} is not gradient_accumulation_steps",
-            STEPS,
-            because=because,
-            fix="remove steps_per_generation, or trl==0.18.0",
-            patch=[Patch(("trl", "steps_per_generation"), remove=True)],
-        )
+        said = f"steps_per_generation {context.value(STEPS)} is not gradient_accumulation_steps"
+        yield context.wrong(said, STEPS, because, fix="remove steps_per_generation, or trl==0.18.0")

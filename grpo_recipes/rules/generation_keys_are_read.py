@@ -49,7 +49,7 @@ def check(context: Context) -> Iterator[Finding]:
     if known is None:
         message = f"whether the target's {backend} reads these keys is not known"
         because = [f"what the release of {backend} reads is not known here"]
-        yield context.finding(message, KEY, because=because, severity="not-checked")
+        yield context.not_checked(message, KEY, because)
 
 
 def _backend(context: Context) -> str:
@@ -61,12 +61,7 @@ def _finding(
 ) -> Finding:
     """A finding at a key that its fix removes; patch: the key that is set instead."""
     return context.finding(
-        said,
-        KEY,
-        because=[why],
-        fix=fix,
-        patch=[Patch(path, remove=True), *patch],
-        severity="warning" if warns else "error",
+        said, KEY, why, fix=fix, patch=[Patch(path, remove=True), *patch], severity="warning" if warns else "error"
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 from math import gcd
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     SIZE,
@@ -174,12 +174,9 @@ def check(context: Context) -> Iterator[Finding]:
             yield _missing(context)
         return
     for key in [key for key in trl_fields if not context.settings[key].refused]:
-        yield context.finding(
-            f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size",
-            key,
-            because=["accumulation follows from prompts_per_step and the processes"],
-            patch=[Patch(context.settings[key].path or (), remove=True)],
-        )
+        said = f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size"
+        because = "accumulation follows from prompts_per_step and the processes"
+        yield context.wrong(said, key, because)
     if not trl_fields and has_its_processes(context) and has_its_micro_batch(context):
         yield from _split(context)
 
@@ -196,12 +193,8 @@ def _missing(context: Context) -> Finding:
     at_once = context.whole("world.num_processes") * (size if isinstance(size, int) else 1)
     least = at_once // gcd(at_once, generations)
     prompts = -(-USUAL_PROMPTS // least) * least
-    return context.finding(
-        "`training` lacks prompts_per_step",
-        "training.prompts_per_step",
-        because=["nothing else sets the batch size"],
-        patch=[Patch(("training", "prompts_per_step"), prompts)],
-    )
+    because = "nothing else sets the batch size"
+    return context.wrong("`training` lacks prompts_per_step", "training.prompts_per_step", because, prompts)
 
 
 def _split(context: Context) -> Iterator[Finding]:
@@ -223,15 +216,16 @@ def _not_of_the_cut(context: Context, size: int) -> Finding:
     better, smaller = -(-prompts // least) * least, []
     if completions % processes == 0:
         smaller = [f"{SIZE}: {_nearest_below(context, completions // processes, processes, size)}"]
-    return context.finding(
+    return context.wrong(
         f"{completions} completions per step cannot be cut into micro-batches of {size} in {_counted(processes)}",
         micro_batch_key(context),
-        because=[
+        [
             _made_of(context, prompts, generations),
             f"{SIZE} {size} ({context.origin(SIZE)}) x {_counted(processes)} are {at_once} at a time",
         ],
+        better,
+        at=("training", "prompts_per_step"),
         fix=", or ".join([f"prompts_per_step: {better}", *smaller]),
-        patch=[Patch(("training", "prompts_per_step"), better)],
     )
 
 
@@ -242,15 +236,15 @@ def _not_shared(context: Context) -> Finding:
     least = processes // gcd(processes, generations)
     better = -(-prompts // least) * least
     fewer = next(number for number in range(min(processes - 1, completions), 0, -1) if completions % number == 0)
-    return context.finding(
+    return context.wrong(
         f"{completions} completions per step cannot be split over {processes} processes",
         "training.prompts_per_step",
-        because=[
+        [
             _made_of(context, prompts, generations),
             f"{processes} processes: {context.settings['world.num_processes'].why}",
         ],
+        better,
         fix=f"prompts_per_step: {better}, or launch.num_processes: {fewer} for the same experiment",
-        patch=[Patch(("training", "prompts_per_step"), better)],
     )
 
 
@@ -260,12 +254,8 @@ def _not_cut(context: Context, size: int) -> Finding:
     per_process = completions // processes
     better = _nearest_below(context, per_process, processes, size)
     made_of = _made_of(context, prompts, completions // prompts).partition(" = ")[2]
-    return context.finding(
-        f"{per_process} completions per process cannot be cut into micro-batches of {size}",
-        MICRO_BATCH,
-        because=[f"{per_process} = {made_of} / {_counted(processes)}"],
-        patch=[Patch(("training", "per_device_train_batch_size"), better)],
-    )
+    said = f"{per_process} completions per process cannot be cut into micro-batches of {size}"
+    return context.wrong(said, MICRO_BATCH, f"{per_process} = {made_of} / {_counted(processes)}", better)
 
 
 def _nearest_below(context: Context, per_process: int, processes: int, size: int) -> int:

@@ -8,7 +8,7 @@ GPUs mean nothing, so `launch.gpus_per_node` has to be set.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import PROCESSES, Context, claimed
 from grpo_recipes.rules._shared.machines import ENGINE, UNKNOWN_GPUS, is_slurm
 
@@ -22,7 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             "launch.gpus_per_node is auto, but the GPUs of the cluster are not known",
             GPUS if context.given(GPUS) else ENGINE,
-            because=["Slurm gives a job the GPUs that it asks for; those of this machine do not matter"],
+            "Slurm gives a job the GPUs that it asks for; those of this machine do not matter",
             fix="launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU",
         )
         return
@@ -32,33 +32,20 @@ def check(context: Context) -> Iterator[Finding]:
         return
     gpus = context.stack.gpus
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):
-        yield context.finding(
-            f"the recipe asks for {asked} GPUs, but {context.stack.origin} has {len(gpus)}",
-            GPUS,
-            because=[f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"],
-            patch=[Patch(("launch", "gpus_per_node"), len(gpus))],
-        )
+        said = f"the recipe asks for {asked} GPUs, but {context.stack.origin} has {len(gpus)}"
+        why = f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"
+        yield context.wrong(said, GPUS, why, len(gpus))
     elif gpus is None and isinstance(asked, int) and asked and not is_slurm(context):
-        yield context.finding(
-            f"whether {context.stack.origin} has {asked} GPUs is not known",
-            GPUS,
-            because=[UNKNOWN_GPUS],
-            severity="not-checked",
-        )
+        yield context.not_checked(f"whether {context.stack.origin} has {asked} GPUs is not known", GPUS, UNKNOWN_GPUS)
     processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
     if used and processes != used:
-        yield context.finding(
-            f"{processes} processes on {used} GPUs",
-            "launch.num_processes",
-            because=["each process drives one GPU", f"{context.settings['world.gpus'].why}"],
-            patch=[Patch(("launch", "num_processes"), used)],
-        )
+        because = ["each process drives one GPU", f"{context.settings['world.gpus'].why}"]
+        yield context.wrong(f"{processes} processes on {used} GPUs", "launch.num_processes", because, used)
 
 
 def _not_known(context: Context) -> Finding:
+    said = "how many GPUs this machine has is not known"
+    because = "it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"
     return context.finding(
-        "how many GPUs this machine has is not known",
-        GPUS,
-        because=["it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"],
-        fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU",
+        said, GPUS, because, fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU"
     )

@@ -9,7 +9,7 @@ recipe: such a run stops.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, has_cut
 
 ID = "BAT007"
@@ -22,12 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
     size = context.whole(MICRO_BATCH)
     reason = _why_not(context, size)
     if reason is not None:
-        yield context.finding(
-            f"a micro-batch of {size} cannot be halved for the same experiment",
-            KEY,
-            because=[reason],
-            patch=[Patch(("training", "on_out_of_memory"), "stop")],
-        )
+        yield context.wrong(f"a micro-batch of {size} cannot be halved for the same experiment", KEY, reason, "stop")
 
 
 def _why_not(context: Context, size: int) -> str | None:

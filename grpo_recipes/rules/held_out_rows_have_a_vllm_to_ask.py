@@ -30,7 +30,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         "this run has no vLLM that can answer the held-out rows",
         KEY,
-        because=[why],
+        why,
         fix="use_vllm: null, which uses vLLM if possible",
         patch=[Patch(("evaluation", "use_vllm"), None)],
     )

@@ -30,7 +30,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"{' and '.join(cut)} weaken{'' if len(cut) > 1 else 's'} the gradient through the importance ratio",
         f"GRPOConfig.{cut[0]}",
-        because=[
+        [
             "vLLM reports probabilities among the tokens it sampled from, the trainer computes them among all tokens",
             f"{mode} takes the difference for a drift of the policy: {amount}",
         ],

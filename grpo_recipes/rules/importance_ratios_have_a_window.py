@@ -9,7 +9,7 @@ otherwise GRPOTrainer raises ValueError, after loading the model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.rules._shared.context import Context
 
@@ -55,9 +55,5 @@ def _value(context: Context, name: str) -> object:
 
 
 def _finding(context: Context, name: str, what: str, why: str, better: object) -> Finding:
-    return context.finding(
-        f"vllm_importance_sampling: {what}",
-        f"GRPOConfig.{NAME}{name}",
-        because=[why],
-        patch=[Patch(("trl", NAME + name), better, remove=better is None)],
-    )
+    said = f"vllm_importance_sampling: {what}"
+    return context.wrong(said, f"GRPOConfig.{NAME}{name}", why, better)

@@ -8,7 +8,7 @@ signal_seconds covers the whole limit, each start of the job saves at once and m
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.machines import is_slurm
 from grpo_recipes.rules._shared.settings import Setting
@@ -38,12 +38,9 @@ def check(context: Context) -> Iterator[Finding]:
     limit, signal = seconds(context.value(TIME)), context.whole(SIGNAL)
     if limit is not None and signal >= limit:
         better = _within(limit)
-        yield context.finding(
-            f"Slurm signals the run {signal} seconds before the end of a job of {limit} seconds",
-            SIGNAL,
-            because=[f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"],
-            patch=[Patch(("slurm", "signal_seconds"), better)],
-        )
+        said = f"Slurm signals the run {signal} seconds before the end of a job of {limit} seconds"
+        because = [f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"]
+        yield context.wrong(said, SIGNAL, because, better)
 
 
 def _within(limit: int) -> int:

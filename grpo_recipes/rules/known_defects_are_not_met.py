@@ -26,7 +26,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 f"{pair.named(context.stack)}: {pair.happens}",
                 pair.when[0][0],
-                because=[pair.because, f"seen: {pair.seen}"],
+                [pair.because, f"seen: {pair.seen}"],
                 fix=pair.fix,
                 patch=[Patch(tuple(key.split(".")), value) for key, value in pair.write.items()],
             )

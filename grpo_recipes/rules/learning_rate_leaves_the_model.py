@@ -63,10 +63,5 @@ def _width(context: Context) -> int:
 
 
 def _finding(context: Context, said: str, because: str) -> Finding:
-    return context.finding(
-        said,
-        RATE,
-        because=[because, "usual rates are 1e-6 to 1e-5 for all weights, 1e-5 to 1e-3 for an adapter"],
-        fix="learning_rate: 1e-6, or 1e-5 with an adapter",
-        severity="warning",
-    )
+    why = [because, "usual rates are 1e-6 to 1e-5 for all weights, 1e-5 to 1e-3 for an adapter"]
+    return context.finding(said, RATE, why, fix="learning_rate: 1e-6, or 1e-5 with an adapter", severity="warning")

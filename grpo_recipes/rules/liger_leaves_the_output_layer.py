@@ -6,7 +6,7 @@ model's forward, and GRPOTrainer raises ValueError for it, after loading the mod
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP007"
@@ -17,9 +17,5 @@ CONFIG, FUSED = "GRPOConfig.liger_kernel_config", "fused_linear_cross_entropy"
 def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_liger_kernel") is True and context.mapping(CONFIG).get(FUSED):
         path = ("trl", "liger_kernel_config", FUSED)
-        yield context.finding(
-            f"{FUSED} conflicts with TRL's fused output layer",
-            CONFIG,
-            because=["TRL's own fused output layer computes the log-probs"],
-            patch=[Patch(path, False)],
-        )
+        because = "TRL's own fused output layer computes the log-probs"
+        yield context.wrong(f"{FUSED} conflicts with TRL's fused output layer", CONFIG, because, False, at=path)

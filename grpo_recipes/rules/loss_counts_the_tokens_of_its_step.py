@@ -7,7 +7,7 @@ small by that factor: measured exactly half with two steps per generation. TRL 1
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.losses import loss_of
 
@@ -26,16 +26,13 @@ def check(context: Context) -> Iterator[Finding]:
     batch = context.value("GRPOConfig.generation_batch_size") is not None
     key = PER_GENERATION if ours else "GRPOConfig.generation_batch_size" if batch else STEPS
     name = key.partition(".")[2]
-    patch = Patch(("grpo", name), 1) if ours else Patch(("trl", name), remove=True)
-    yield context.finding(
+    yield context.wrong(
         f"loss_type {loss} is divided by the tokens of {steps} micro-batches but trains on {accumulation}",
         key,
-        because=[
-            f"trl {context.stack.version('trl')} counts the tokens of the whole generation, so the gradient is"
-            f" {accumulation}/{steps} of what it should be"
-        ],
+        f"trl {context.stack.version('trl')} counts the tokens of the whole generation, so the gradient is"
+        f" {accumulation}/{steps} of what it should be",
+        1 if ours else None,
         fix=f"{name}: 1, or trl==1.9.1" if ours else f"remove {name}, or trl==1.9.1",
-        patch=[patch],
     )
 
 

@@ -12,7 +12,7 @@ helps, in one process also if the target does not know dapo, which is then the s
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided, has_cut
 from grpo_recipes.rules._shared.losses import LOSS, QUANTILE, WHOLE, depends_on_the_cut
@@ -61,16 +61,15 @@ def check(context: Context) -> Iterator[Finding]:
         return
     name, value, size = key.partition(".")[2], context.value(key), context.whole(MICRO_BATCH)
     cut = {"processes": processes, "per_device_train_batch_size": size}
-    yield context.finding(
+    yield context.wrong(
         f"{name} {value} depends on the micro-batch",
         key,
-        because=[
-            f"{processes} process{'' if processes == 1 else 'es'} x {accumulation} accumulation steps of {size}"
-            " completions have a different gradient than one batch",
-        ],
+        f"{processes} process{'' if processes == 1 else 'es'} x {accumulation} accumulation steps of {size}"
+        " completions have a different gradient than one batch",
+        cut,
+        at=("training", "cut"),
         fix=f"training.cut: {{processes: {processes}, per_device_train_batch_size: {size}}}, where this cut is part of"
         f" the experiment; or {_whole(context, key)}",
-        patch=[Patch(("training", "cut"), cut)],
     )
 
 

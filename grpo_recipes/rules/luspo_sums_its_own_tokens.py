@@ -7,29 +7,22 @@ tokens they average the padding in.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS004"
 APPLIES_TO = {"trl": ">=0.28,<1.10"}
-# Keys that give each token its own loss, with the value that does not: the key, the value, the section's key.
-PER_TOKEN = (
-    ("GRPOConfig.importance_sampling_level", "sequence", ("grpo", "importance_sampling_level")),
-    ("GRPOConfig.beta", 0.0, ("grpo", "beta")),
-    ("GRPOConfig.top_entropy_quantile", 1.0, ("grpo", "top_entropy_quantile")),
-)
+# Keys that give each token its own loss, with the value that does not.
+PER_TOKEN = {"importance_sampling_level": "sequence", "beta": 0.0, "top_entropy_quantile": 1.0}
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.loss_type") != "luspo":
         return
-    for key, value, path in PER_TOKEN:
+    for name, value in PER_TOKEN.items():
+        key = f"GRPOConfig.{name}"
         if context.value(key) == value:
             continue
-        yield context.finding(
-            f"loss_type luspo with {path[1]} {context.value(key)} averages padding into the loss",
-            key,
-            because=[f"trl {context.stack.version('trl')} multiplies the loss of each token by the sequence's length"],
-            fix=f"{path[1]}: {value}, or trl==1.10.0",
-            patch=[Patch(path, value)],
-        )
+        said = f"loss_type luspo with {name} {context.value(key)} averages padding into the loss"
+        because = f"trl {context.stack.version('trl')} multiplies the loss of each token by the sequence's length"
+        yield context.wrong(said, key, because, value, fix=f"{name}: {value}, or trl==1.10.0")

@@ -7,7 +7,7 @@ from its number, so that two jobs do not collide.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import is_slurm, machines
 
@@ -32,11 +32,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, path: tuple[str, ...], what: str, why: str, otherwise: str = "") -> Finding:
-    return context.finding(
+    return context.wrong(
         what,
         ".".join(path),
-        because=[why],
+        why,
+        at=path,
         fix=f"remove {path[-1]}" + (f", or write {otherwise}" if otherwise else ""),
-        patch=[Patch(path, remove=True)],
         severity="warning",
     )

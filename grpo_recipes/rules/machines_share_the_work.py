@@ -6,7 +6,7 @@ become 4, and the batch differs from the planned one. On GPUs the number follows
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "WLD004"
@@ -17,9 +17,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("world.device") != "cpu" or processes % nodes == 0:
         return
     better = -(-processes // nodes) * nodes
-    yield context.finding(
-        f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines",
-        "launch.num_processes",
-        because=["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why],
-        patch=[Patch(("launch", "num_processes"), better)],
-    )
+    said = f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines"
+    because = ["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why]
+    yield context.wrong(said, "launch.num_processes", because, better)

@@ -67,7 +67,7 @@ def check(context: Context) -> Iterator[Finding]:
             f"{peak.name} needs {peak.total() / GIB:.1f} GiB of each GPU, which has {memory / GIB:.1f}"
             + (": tight" if verdict == "tight" else ""),
             MODEL,
-            because=[
+            [
                 listed,
                 f"an estimate for {largest}, strategy {needs.layout.strategy}",
                 *(f"assumed: {one}" for one in needs.assumed),
@@ -86,6 +86,4 @@ def _least(needs: "MemoryNeeds") -> int:
 
 
 def _not_known(context: Context, why: str) -> Finding:
-    return context.finding(
-        "whether the memory of the GPUs is enough is not known", MODEL, because=[why], severity="not-checked"
-    )
+    return context.not_checked("whether the memory of the GPUs is enough is not known", MODEL, why)

@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"a micro-batch of {size * processes} completions splits groups of {generations}",
         micro_batch_key(context),
-        because=[
+        [
             f"{size * processes} = per_device_train_batch_size {size} x {processes} processes",
             f"trl {context.stack.version('trl')} raises ValueError for it in GRPOTrainer",
         ],

@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif not os.path.isdir(path):
         near = near_path(value, path, folders=True)
         fix = f"model_name_or_path: {near}, if you meant that" if near else "a folder, or a hub id: owner/name"
-        yield context.finding(f"folder {value} does not exist", KEY, because=[f"looked for {path}"], fix=fix)
+        yield context.finding(f"folder {value} does not exist", KEY, f"looked for {path}", fix=fix)
     elif not os.path.isfile(os.path.join(path, "config.json")):
         yield _no_model(context, value, path)
 
@@ -43,19 +43,10 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
         return _adapter(context, value, path, adapter)
     if os.path.isfile(os.path.join(path, "plan.json")):
         because = [f"{path} has a plan.json", "a run's trained model is in its final/"]
-        return context.finding(
-            f"{value} is a run folder, not a model",
-            KEY,
-            because=because,
-            fix=f"from_run: {value}",
-            patch=_from_run(value),
-        )
-    return context.finding(
-        f"{value} is not a model folder",
-        KEY,
-        because=[f"{path} has no config.json"],
-        fix="a folder written by save_pretrained",
-    )
+        said = f"{value} is a run folder, not a model"
+        return context.finding(said, KEY, because, fix=f"from_run: {value}", patch=_from_run(value))
+    why = f"{path} has no config.json"
+    return context.finding(f"{value} is not a model folder", KEY, why, fix="a folder written by save_pretrained")
 
 
 def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, object]) -> Finding:
@@ -64,7 +55,7 @@ def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, obj
     return context.finding(
         f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, not a model",
         KEY,
-        because=["TRL loads a whole model and puts a new adapter on it", f"{place} has no config.json"],
+        ["TRL loads a whole model and puts a new adapter on it", f"{place} has no config.json"],
         fix=f"from_run: {value}, which merges it into its model; add lora: {{continue: true}} to train it further",
         patch=_from_run(value),
     )
@@ -87,13 +78,9 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
     elif (snapshot := cached_snapshot(value)) and (adapter := read_adapter(str(snapshot))) and not _is_model(snapshot):
         yield _adapter(context, value, str(snapshot), adapter)
     elif near := _near_folder(context, value):
-        yield context.finding(
-            f"{value} counts as a hub id, but {near} is a folder beside the recipe",
-            KEY,
-            because=["transformers looks for anything that is not a folder on the hub"],
-            severity="warning",
-            fix=f"model_name_or_path: ./{near}",
-        )
+        said = f"{value} counts as a hub id, but {near} is a folder beside the recipe"
+        because = "transformers looks for anything that is not a folder on the hub"
+        yield context.finding(said, KEY, because, severity="warning", fix=f"model_name_or_path: ./{near}")
 
 
 def _is_model(snapshot: Path) -> bool:
@@ -116,7 +103,7 @@ def _near_folder(context: Context, value: str) -> str | None:
 
 def _finding(context: Context, message: str, fix: str) -> Finding:
     because = ["a hub id is name or owner/name", "there is no such folder beside the recipe"]
-    return context.finding(message, KEY, because=because, fix=fix)
+    return context.finding(message, KEY, because, fix=fix)
 
 
 def _address(context: Context, value: str, model: str, revision: str | None) -> Finding:
@@ -125,4 +112,4 @@ def _address(context: Context, value: str, model: str, revision: str | None) -> 
     if revision not in (None, "main"):
         patch.append(Patch(("model", "model_revision"), revision))
     because = ["transformers takes a hub id, owner/name"]
-    return context.finding(f"{value} is a web address, not a hub id", KEY, because=because, patch=patch)
+    return context.finding(f"{value} is a web address, not a hub id", KEY, because, patch=patch)

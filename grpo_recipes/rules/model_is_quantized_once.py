@@ -8,7 +8,7 @@ and some methods cannot be trained at all.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
@@ -30,40 +30,29 @@ def check(context: Context) -> Iterator[Finding]:
     name = context.text(MODEL)
     if method in NEVER_TRAINED:
         because = f"transformers raises ValueError when the Trainer is built: {method} cannot be trained"
-        yield context.finding(
-            f"{name} is quantized with {method}", MODEL, because=[because], fix="name the model in full precision"
-        )
+        said = f"{name} is quantized with {method}"
+        yield context.finding(said, MODEL, because, fix="name the model in full precision")
     elif context.has_section("quantization"):
         yield from _twice(context, name, method, inner)
     elif method in BY_ADAPTER and not context.has_section("lora"):
-        yield context.finding(
-            f"{name} is quantized with {method} and cannot be trained without an adapter",
-            MODEL,
-            because=["transformers raises ValueError for purely quantized models, after loading the model"],
-            patch=[Patch(("lora",), {"r": 16, "lora_alpha": 32})],
-        )
+        said = f"{name} is quantized with {method} and cannot be trained without an adapter"
+        why = "transformers raises ValueError for purely quantized models, after loading the model"
+        yield context.wrong(said, MODEL, why, {"r": 16, "lora_alpha": 32}, at=("lora",))
 
 
 def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]) -> Iterator[Finding]:
     if method != OWN:
-        yield context.finding(
-            f"{name} is already quantized with {method}",
-            "quantization",
-            because=["transformers raises ValueError for a second configuration, while loading the model"],
-            patch=[Patch(("quantization",), remove=True)],
-        )
+        because = "transformers raises ValueError for a second configuration, while loading the model"
+        yield context.wrong(f"{name} is already quantized with {method}", "quantization", because)
         return
     for field, value in context.settings.under("BitsAndBytesConfig").items():
         own = inner.get(field)
         key = f"BitsAndBytesConfig.{field}"
         if own is None or own == value or not context.given(key):
             continue
-        yield context.finding(
-            f"{field} is {_shown(value)}, but the checkpoint was saved with {_shown(own)}",
-            key,
-            because=["transformers uses the checkpoint's values, and only warns about the recipe's"],
-            patch=[Patch(("quantization", field), own)],
-        )
+        said = f"{field} is {_shown(value)}, but the checkpoint was saved with {_shown(own)}"
+        because = "transformers uses the checkpoint's values, and only warns about the recipe's"
+        yield context.wrong(said, key, because, own)
 
 
 def _shown(value: object) -> str:

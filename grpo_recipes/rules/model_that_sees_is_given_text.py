@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"{context.text(MODEL)} is a vision model, and is trained on text only",
         MODEL,
-        because=[
+        [
             "rows with pictures stop preflight and the run: evaluation and reports would not see them",
             f"the rows of {context.text('dataset.path')} are not known here",
         ],

@@ -23,6 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"trl {context.stack.version('trl')} cannot load {context.text(MODEL)}, a vision model",
         MODEL,
-        because=["it loads every model as a causal language model without a processor, and raises ValueError"],
+        "it loads every model as a causal language model without a processor, and raises ValueError",
         fix="trl>=0.20.0" + (f", or a text model, such as {of_text}" if of_text else ", or a text model"),
     )

@@ -26,11 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(ROWS) or any("emb" in name or name.endswith("wte") for name in trained):
         return
     text, patch = both_ends(context)
-    yield context.finding(
-        f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values",
-        KEY,
-        because=["LoRA freezes every module that it does not name, and the new rows are random"],
-        severity="warning",
-        fix=f"lora: {{{text}}}",
-        patch=patch,
-    )
+    said = f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values"
+    because = "LoRA freezes every module that it does not name, and the new rows are random"
+    yield context.finding(said, KEY, because, severity="warning", fix=f"lora: {{{text}}}", patch=patch)

@@ -7,7 +7,7 @@ maximum jumps between them. A reference model that takes over more than all of t
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP004"
@@ -34,12 +34,7 @@ def check(context: Context) -> Iterator[Finding]:
         if value < least or value > greatest or (excluded and value == least):
             bounds = f"{'above' if excluded else 'at least'} {least:g}"
             bounds += f" and at most {greatest:g}" if greatest != float("inf") else ""
-            yield context.finding(
-                f"{name} is {value}, but must be {bounds}",
-                f"GRPOConfig.{name}",
-                because=[why],
-                patch=[Patch(("trl", name), better)],
-            )
+            yield context.wrong(f"{name} is {value}, but must be {bounds}", f"GRPOConfig.{name}", why, better)
     yield from _entropy_bounds(context)
 
 
@@ -54,12 +49,8 @@ def _multiple(text: str) -> int | str | None:
 
 
 def _no_multiple(context: Context, text: str) -> Finding:
-    return context.finding(
-        f"{PADDING} is {text}, but must be a whole number, auto or none",
-        f"GRPOConfig.{PADDING}",
-        because=["GRPOConfig raises ValueError for any other word"],
-        patch=[Patch(("trl", PADDING), 8)],
-    )
+    said = f"{PADDING} is {text}, but must be a whole number, auto or none"
+    return context.wrong(said, f"GRPOConfig.{PADDING}", "GRPOConfig raises ValueError for any other word", 8)
 
 
 def _entropy_bounds(context: Context) -> Iterator[Finding]:
@@ -67,9 +58,8 @@ def _entropy_bounds(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_adaptive_entropy") is not True:
         return
     if isinstance(least, int | float) and isinstance(greatest, int | float) and least > greatest:
-        yield context.finding(
-            f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}",
-            LEAST if context.given(LEAST) else GREATEST,
-            because=["the coefficient jumps between them, and is the larger one where entropy is high enough"],
-            patch=[Patch(("trl", "entropy_coef_min"), greatest)],
+        said = f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}"
+        because = "the coefficient jumps between them, and is the larger one where entropy is high enough"
+        yield context.wrong(
+            said, LEAST if context.given(LEAST) else GREATEST, because, greatest, at=("trl", "entropy_coef_min")
         )

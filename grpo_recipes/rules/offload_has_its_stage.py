@@ -9,7 +9,7 @@ nothing to offload from, and DeepSpeed compiles that optimizer when the run star
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP002"
@@ -35,13 +35,9 @@ def _without_deepspeed(context: Context, offloaded: list[str]) -> Iterator[Findi
     strategy = context.text("distributed.strategy")
     for key in [*offloaded, *([EXTRA] if context.mapping(EXTRA) else [])]:
         name = key.partition(".")[2]
-        yield context.finding(
-            f"{name} needs DeepSpeed, but the strategy is {strategy}",
-            key,
-            because=["only zero1, zero2 and zero3 read it"],
-            fix=f"strategy: zero3, or remove {name}",
-            patch=[Patch(("distributed", name), remove=True)],
-        )
+        said = f"{name} needs DeepSpeed, but the strategy is {strategy}"
+        because = "only zero1, zero2 and zero3 read it"
+        yield context.wrong(said, key, because, fix=f"strategy: zero3, or remove {name}")
 
 
 def _impossible(context: Context, key: str) -> list[Finding]:
@@ -58,8 +54,7 @@ def _impossible(context: Context, key: str) -> list[Finding]:
         why = "the other stages silently keep them in memory"
     else:
         return []
-    patch = [Patch(tuple(key.split(".")), "none")]
-    return [context.finding(said, key, because=[why], patch=patch)]
+    return [context.wrong(said, key, why, "none")]
 
 
 def _without_path(context: Context, key: str) -> list[Finding]:
@@ -72,7 +67,7 @@ def _without_path(context: Context, key: str) -> list[Finding]:
         context.finding(
             f"{key.partition('.')[2]} nvme has no path",
             key,
-            because=["DeepSpeed fails when it loads the model or makes the optimizer"],
+            "DeepSpeed fails when it loads the model or makes the optimizer",
             fix=f"deepspeed: {{zero_optimization: {{{section}: {{nvme_path: /local_nvme}}}}}}",
         )
     ]
@@ -90,10 +85,7 @@ def _replaced(context: Context) -> Iterator[Finding]:
         why = "accelerate passes only the learning rate and the weight decay to DeepSpeed's CPU Adam"
     else:
         return
-    yield context.finding(
-        f"{said} when its states are offloaded",
-        OPTIMIZER,
-        because=[why],
-        fix=f"deepspeed: {{{FORCE}: false}}",
-        patch=[Patch(("distributed", "deepspeed", FORCE), False)],
+    message = f"{said} when its states are offloaded"
+    yield context.wrong(
+        message, OPTIMIZER, why, False, at=("distributed", "deepspeed", FORCE), fix=f"deepspeed: {{{FORCE}: false}}"
     )

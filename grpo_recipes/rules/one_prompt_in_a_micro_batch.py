@@ -9,7 +9,7 @@ processes there.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     Context,
@@ -36,10 +36,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             f"a micro-batch of {size} completions is not one prompt with its {generations}",
             micro_batch_key(context),
-            because=[
-                f"trl {context.stack.version('trl')} passes no attention mask, so it scores prompts that are"
-                " padded to the length of others wrong"
-            ],
+            f"trl {context.stack.version('trl')} passes no attention mask, so it scores prompts that are"
+            " padded to the length of others wrong",
             fix=f"per_device_train_batch_size: {generations}, {'' if has_cut(context) else 'or auto, '}or trl==0.15.2",
             patch=micro_batch_patches(context, generations),
         )
@@ -52,10 +50,8 @@ def _prompts(context: Context) -> Iterator[Finding]:
     if prompts % processes == 0:
         return
     better = -(-prompts // processes) * processes
-    yield context.finding(
-        f"{prompts} prompts per step cannot be split over {processes} processes",
-        "training.prompts_per_step",
-        because=[f"trl {context.stack.version('trl')} makes all completions of a prompt in one process"],
-        fix=f"prompts_per_step: {better}, or trl==0.17.0",
-        patch=[Patch(("training", "prompts_per_step"), better)],
+    said = f"{prompts} prompts per step cannot be split over {processes} processes"
+    because = f"trl {context.stack.version('trl')} makes all completions of a prompt in one process"
+    yield context.wrong(
+        said, "training.prompts_per_step", because, better, fix=f"prompts_per_step: {better}, or trl==0.17.0"
     )

@@ -9,7 +9,7 @@ optimizer does not know is silently ignored.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import package_of
@@ -24,12 +24,8 @@ OTHER_HARDWARE = {"adamw_torch_xla": "a TPU", "adamw_torch_npu_fused": "an Ascen
 def check(context: Context) -> Iterator[Finding]:
     optim = context.text(OPTIM)
     if optim in OTHER_HARDWARE:
-        yield context.finding(
-            f"{optim} needs {OTHER_HARDWARE[optim]}",
-            OPTIM,
-            because=["the trainer raises ValueError for it on a GPU or the CPU, after loading the model"],
-            patch=[Patch(("training", "optim"), "adamw_torch_fused")],
-        )
+        because = "the trainer raises ValueError for it on a GPU or the CPU, after loading the model"
+        yield context.wrong(f"{optim} needs {OTHER_HARDWARE[optim]}", OPTIM, because, "adamw_torch_fused")
         return
     yield from _package(context, optim)
     yield from _target_modules(context, optim)
@@ -46,34 +42,25 @@ def _package(context: Context, optim: str) -> Iterator[Finding]:
     if not context.stack.is_known(package):
         because = [f"{context.stack.origin} does not say"]
         message = f"not checked: whether {package} is installed, which {optim} needs"
-        yield context.finding(message, OPTIM, because=because, severity="not-checked")
+        yield context.not_checked(message, OPTIM, because)
     elif context.stack.is_absent(package):
         install = "'grpo-recipes[quantization]'" if package == "bitsandbytes" else package
-        yield context.finding(
-            f"optim {optim} needs {package}, which is not installed",
-            OPTIM,
-            because=["the trainer raises ImportError for it, after loading the model"],
-            fix=f"pip install {install}, or optim: adamw_torch_fused",
-        )
+        said = f"optim {optim} needs {package}, which is not installed"
+        why = "the trainer raises ImportError for it, after loading the model"
+        yield context.finding(said, OPTIM, why, fix=f"pip install {install}, or optim: adamw_torch_fused")
 
 
 def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
     targets = context.value(TARGETS)
     if not optim.startswith(LOW_RANK):
         if context.given(TARGETS) and targets is not None:
-            yield context.finding(
-                f"optim_target_modules has no effect on optim {optim}",
-                TARGETS,
-                because=["only GaLore and APOLLO read optim_target_modules"],
-                severity="warning",
-                patch=[Patch(("trl", "optim_target_modules"), remove=True)],
-            )
+            said = f"optim_target_modules has no effect on optim {optim}"
+            yield context.wrong(said, TARGETS, "only GaLore and APOLLO read optim_target_modules", severity="warning")
     elif not isinstance(targets, str | list) or not targets:
-        yield context.finding(
-            f"optim {optim} needs optim_target_modules",
-            OPTIM if targets is None else TARGETS,
-            because=["the trainer raises ValueError without them, after loading the model"],
-            patch=[Patch(("trl", "optim_target_modules"), "all-linear")],
+        said = f"optim {optim} needs optim_target_modules"
+        because = "the trainer raises ValueError without them, after loading the model"
+        yield context.wrong(
+            said, OPTIM if targets is None else TARGETS, because, "all-linear", at=("trl", "optim_target_modules")
         )
 
 
@@ -86,42 +73,31 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
     else:
         return
     whole = optim.removesuffix("_layerwise")
-    yield context.finding(
-        f"{optim} cannot work with {reason}",
-        OPTIM,
-        because=["it steps inside the backward pass, and the trainer raises when it makes the optimizer"],
-        patch=[Patch(("training", "optim"), whole)],
-    )
+    because = "it steps inside the backward pass, and the trainer raises when it makes the optimizer"
+    yield context.wrong(f"{optim} cannot work with {reason}", OPTIM, because, whole)
 
 
 def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     parts, arguments = text.replace(" ", "").split(","), table("trainer_words")["optimizer_arguments"]
     if any(part.count("=") != 1 for part in parts):
-        yield context.finding(
-            f"optim_args is not name=value,name=value: {text}",
-            ARGS,
-            because=["the trainer raises ValueError for it, after loading the model"],
-            fix=f'optim_args: "{(arguments.get(optim) or ("name",))[0]}=..."',
-        )
+        said = f"optim_args is not name=value,name=value: {text}"
+        because = "the trainer raises ValueError for it, after loading the model"
+        yield context.finding(said, ARGS, because, fix=f'optim_args: "{(arguments.get(optim) or ("name",))[0]}=..."')
         return
     if optim.startswith("rmsprop_bnb"):
-        yield context.finding(
-            f"optim {optim} does not take optim_args",
-            ARGS,
-            because=["bitsandbytes gets them as text and raises TypeError"],
-            patch=[Patch(("trl", "optim_args"), remove=True)],
-        )
+        because = "bitsandbytes gets them as text and raises TypeError"
+        yield context.wrong(f"optim {optim} does not take optim_args", ARGS, because)
         return
     fitting = [start for start in arguments if optim.startswith(start)]
     read = arguments[max(fitting, key=len)] if fitting else ()
     unread = [part for part in parts if part.partition("=")[0] not in read]
     if unread:
         kept = ",".join(part for part in parts if part not in unread)
-        yield context.finding(
+        yield context.wrong(
             f"optim {optim} does not read {', '.join(part.partition('=')[0] for part in unread)}",
             ARGS,
-            because=[f"it reads {', '.join(read)}" if read else "it does not read optim_args"],
+            f"it reads {', '.join(read)}" if read else "it does not read optim_args",
+            kept or None,
             severity="warning",
             fix=f'optim_args: "{kept}"' if kept else "remove optim_args",
-            patch=[Patch(("trl", "optim_args"), kept) if kept else Patch(("trl", "optim_args"), remove=True)],
         )

@@ -8,7 +8,7 @@ raises AttributeError, after loading the model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.module_names import module_names
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config, not_at_hand
@@ -33,10 +33,9 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"this one has {', '.join(of_words) or 'none'}"
     else:
         return
-    yield context.finding(
+    yield context.wrong(
         "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head",
         CAST,
-        because=[f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"],
+        [f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"],
         fix="remove cast_lm_head_to_fp32" + (", or train all weights" if context.has_section("lora") else ""),
-        patch=[Patch(("trl", "cast_lm_head_to_fp32"), remove=True)],
     )

@@ -7,7 +7,7 @@ raises ValueError when it builds the trainer, after loading the model. To train 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, is_all_linear, keeps_ties, vocabulary, words
 from grpo_recipes.rules._shared.context import Context
@@ -27,12 +27,10 @@ def check(context: Context) -> Iterator[Finding]:
     fix = kept or "all-linear"
     text = f"[{', '.join(kept)}]" if kept else fix
     tied = ", ensure_weight_tying: true" if vocabulary(context).is_tied and keeps_ties(context) else ""
-    yield context.finding(
-        "an adapter on lm_head would not be trained",
-        TARGETS,
-        because=["TRL reads the weights of lm_head itself, and raises ValueError after loading the model"],
-        fix=f"target_modules: {text}, and modules_to_save: [lm_head]{tied} to train it",
-        patch=[Patch(("lora", "target_modules"), fix)],
+    said = "an adapter on lm_head would not be trained"
+    because = "TRL reads the weights of lm_head itself, and raises ValueError after loading the model"
+    yield context.wrong(
+        said, TARGETS, because, fix, fix=f"target_modules: {text}, and modules_to_save: [lm_head]{tied} to train it"
     )
 
 

@@ -9,7 +9,7 @@ the loss belongs to other probabilities than those that were sampled from.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
 
@@ -24,9 +24,5 @@ def check(context: Context) -> Iterator[Finding]:
     if any("lm_head" in str(name) or "embed_out" in str(name) for name in skipped):
         return
     names = [*skipped, "lm_head"]
-    yield context.finding(
-        "llm_int8_skip_modules lacks lm_head, so the output layer is quantized",
-        SKIPPED,
-        because=["the list replaces transformers' default, the output layer"],
-        patch=[Patch(("quantization", "llm_int8_skip_modules"), names)],
-    )
+    said = "llm_int8_skip_modules lacks lm_head, so the output layer is quantized"
+    yield context.wrong(said, SKIPPED, "the list replaces transformers' default, the output layer", names)

@@ -8,7 +8,7 @@ that is not installed, since only its well-known types are known. As for all cod
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.logits import has_installed_class, is_known_type
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, has_own_code, model_config
@@ -29,14 +29,15 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"transformers raises ValueError unless it has a class for model_type {kind} itself"
     else:
         why = f"transformers {context.stack.version('transformers')} has no class for model_type {kind}: ValueError"
-    yield context.finding(
+    yield context.wrong(
         f"{context.text(MODEL)} has its own class, but its code may not run",
         MODEL,
-        because=[
+        [
             why,
             "config.json has auto_map, and trust_remote_code is not true",
         ],
+        True,
+        at=("model", "trust_remote_code"),
         severity="warning" if is_in_transformers is None else "error",
         fix="model: {trust_remote_code: true}",
-        patch=[Patch(("model", "trust_remote_code"), True)],
     )

@@ -50,7 +50,7 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         yield context.finding(
             f"{named.module} of {named.package} {named.release} has no function {named.name}",
             "rewards",
-            because=[f"its functions are {listed(names) or 'none'}"],
+            f"its functions are {listed(names) or 'none'}",
             fix=f"python: {right}" if right else None,
             patch=[Patch(place, right)] if right else (),
             mark=mark,
@@ -58,7 +58,7 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
     elif isinstance(named.found, str) or named.is_factory is None:
         how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
         message = f"not checked: how {named.name} is called, which its source does not show"
-        yield context.finding(message, "rewards", because=[how], severity="not-checked", mark=mark)
+        yield context.finding(message, "rewards", how, severity="not-checked", mark=mark)
     elif isinstance(named.found.node, ast.ClassDef):
         yield from _of_class(context, path, named, named.found, options)
     else:
@@ -68,13 +68,9 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
 def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
     mark, module = context.source.mark(place), named.module
     if context.stack.declared:
-        return context.finding(
-            f"not checked: whether {module} has {named.name}",
-            "rewards",
-            because=[f"{context.stack.origin} is declared, but its {named.package or module} is not installed here"],
-            severity="not-checked",
-            mark=mark,
-        )
+        said = f"not checked: whether {module} has {named.name}"
+        because = f"{context.stack.origin} is declared, but its {named.package or module} is not installed here"
+        return context.finding(said, "rewards", because, severity="not-checked", mark=mark)
     file = f"{module.replace('.', '/')}.py"
     is_file = os.path.isfile(os.path.join(context.source.directory(place), file))
     is_own = module.partition(".")[0] in sys.stdlib_module_names
@@ -86,9 +82,7 @@ def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
     return context.finding(
         f"no installed package has a module {module}",
         "rewards",
-        because=[
-            f"{module} belongs to Python's standard library" if is_own else f"{sys.executable} does not find its source"
-        ],
+        f"{module} belongs to Python's standard library" if is_own else f"{sys.executable} does not find its source",
         fix=fix,
         patch=[Patch(place, f"{file}:{named.name}")] if is_file else (),
         mark=mark,
@@ -114,7 +108,7 @@ def _of_class(
         yield context.finding(
             f"{named.name} is a class whose objects cannot be called",
             "rewards",
-            because=["TRL calls the class's object, which has no __call__", where],
+            ["TRL calls the class's object, which has no __call__", where],
             fix="a function in your own file that uses it",
             mark=context.source.mark((*path, "python")),
         )
@@ -125,12 +119,10 @@ def _of_class(
 
 def _lacking(context: Context, path: Path, name: str, options: list[str], where: str) -> Iterator[Finding]:
     for option in options:
+        said = f"{name} needs its option {option}"
+        because = ["TRL gets the reward by calling it once with the options", where]
         yield context.finding(
-            f"{name} needs its option {option}",
-            "rewards",
-            because=["TRL gets the reward by calling it once with the options", where],
-            fix=f"options: {{{option}: ...}}",
-            mark=context.source.mark(path),
+            said, "rewards", because, fix=f"options: {{{option}: ...}}", mark=context.source.mark(path)
         )
 
 
@@ -142,12 +134,10 @@ def _of_function(
     where = f"it is defined in {found.at} of {named.package} {named.release}"
     if not named.is_factory and not function.takes_any_keyword:
         missing = [keyword for keyword in CALLED_WITH if keyword not in function.parameters]
+        said = f"{named.name} has no **kwargs"
+        because = [f"TRL also passes {', '.join(missing)} and every column", where]
         yield context.finding(
-            f"{named.name} has no **kwargs",
-            "rewards",
-            because=[f"TRL also passes {', '.join(missing)} and every column", where],
-            fix=f"a function in your own file that calls {named.name}",
-            mark=mark,
+            said, "rewards", because, fix=f"a function in your own file that calls {named.name}", mark=mark
         )
     known = [name for name in function.parameters if named.is_factory or name not in CALLED_WITH]
     given = set(options)
@@ -158,7 +148,7 @@ def _of_function(
         yield context.finding(
             f"{named.name} has no option {option}",
             "rewards",
-            because=[f"its options are {', '.join(known) or 'none'}", where],
+            [f"its options are {', '.join(known) or 'none'}", where],
             fix=f"{close[0]}: {options[option]}" if close else f"remove {option}",
             patch=[Patch(at, remove=True), *([Patch((*path, "options", close[0]), options[option])] if close else [])],
         )

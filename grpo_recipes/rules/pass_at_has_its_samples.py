@@ -22,18 +22,10 @@ def check(context: Context) -> Iterator[Finding]:
     once = sorted(set(numbers))
     if max(once) > samples:
         patch = [Patch(("evaluation", "samples"), max(once)), Patch(("evaluation", "greedy"), False)]
-        yield context.finding(
-            f"pass@{max(once)} needs {max(once)} completions per row, but samples is {samples}",
-            PASS_AT,
-            because=[f"samples: {samples} comes from {context.origin('evaluation.samples')}"],
-            fix=f"samples: {max(once)}, with greedy: false",
-            patch=patch,
-        )
+        said = f"pass@{max(once)} needs {max(once)} completions per row, but samples is {samples}"
+        because = f"samples: {samples} comes from {context.origin('evaluation.samples')}"
+        yield context.finding(said, PASS_AT, because, fix=f"samples: {max(once)}, with greedy: false", patch=patch)
     if len(once) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
-        yield context.finding(
-            f"pass_at lists {twice} twice",
-            PASS_AT,
-            because=["each number has one entry in metrics.jsonl, named after it"],
-            patch=[Patch(("evaluation", "pass_at"), once)],
-        )
+        because = "each number has one entry in metrics.jsonl, named after it"
+        yield context.wrong(f"pass_at lists {twice} twice", PASS_AT, because, once)

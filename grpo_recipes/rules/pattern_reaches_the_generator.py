@@ -9,7 +9,7 @@ of the text: back references, lookahead or lookbehind, and word boundaries.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.context import Context
 
@@ -66,11 +66,4 @@ def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
 
 
 def _finding(context: Context, said: str, why: list[str], fix: str, *, severity: str = "error") -> Finding:
-    return context.finding(
-        said,
-        PATTERN,
-        because=why,
-        fix=fix,
-        patch=[Patch(("trl", "vllm_structured_outputs_regex"), remove=True)],
-        severity="warning" if severity == "warning" else "error",
-    )
+    return context.wrong(said, PATTERN, why, fix=fix, severity="warning" if severity == "warning" else "error")

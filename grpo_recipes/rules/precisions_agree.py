@@ -13,7 +13,7 @@ of the other weights, and keeps others whole in each process: the results are th
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
 
@@ -45,7 +45,7 @@ def _autocast(context: Context) -> str | None:
 def _finding(context: Context, key: str, said: str, because: str, fix: tuple[str, str, object]) -> Finding:
     """An error whose fix is one value of a section."""
     section, name, value = fix
-    return context.finding(said, key, because=[because], patch=[Patch((section, name), value)])
+    return context.wrong(said, key, because, value, at=(section, name))
 
 
 def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> I
         else:
             message = "whether this DeepSpeed keeps float32 weights under bf16 is not known"
             because = f"the version of deepspeed is not known for {context.stack.origin}"
-            yield context.finding(message, DTYPE, because=[because], severity="not-checked")
+            yield context.not_checked(message, DTYPE, because)
 
 
 def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
@@ -79,33 +79,26 @@ def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
         because = "the optimizer's numbers leave the range of float16, and steps come out wrong or not finite"
         yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
     elif weights == "bfloat16" and isinstance(rate, float | int) and rate < SURVIVES_BFLOAT16:
-        yield context.finding(
-            f"bfloat16 weights lose most steps at learning rate {rate:g}",
-            DTYPE,
-            because=["a step smaller than 1/512 of a weight is rounded away, and nothing keeps a float32 copy"],
-            severity="warning",
-            patch=[Patch(("model", "dtype"), "float32")],
-        )
+        message = f"bfloat16 weights lose most steps at learning rate {rate:g}"
+        why = "a step smaller than 1/512 of a weight is rounded away, and nothing keeps a float32 copy"
+        yield context.wrong(message, DTYPE, why, "float32", severity="warning")
 
 
 def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
     compute = context.value(COMPUTE)
     if autocast is not None and context.given(COMPUTE) and compute != autocast:
-        yield context.finding(
-            f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}",
-            COMPUTE,
-            because=["autocast also applies to the 4-bit product: either value gives the same numbers"],
-            severity="warning",
-            patch=[Patch(("quantization", "bnb_4bit_compute_dtype"), autocast)],
-        )
+        said = f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}"
+        because = "autocast also applies to the 4-bit product: either value gives the same numbers"
+        yield context.wrong(said, COMPUTE, because, autocast, severity="warning")
     if strategy == "fsdp2" and context.value(STORAGE) != context.text(DTYPE):
         stored = context.value(STORAGE) or "uint8"
         is_float = "float" in str(stored)
-        yield context.finding(
+        yield context.wrong(
             f"fsdp2 does not shard 4-bit weights stored as {stored}: each GPU holds all of them",
             STORAGE if context.given(STORAGE) else "quantization",
-            because=["it shards weights stored in the dtype of the other weights; the results are the same"],
+            "it shards weights stored in the dtype of the other weights; the results are the same",
+            context.text(DTYPE),
+            at=("quantization", "bnb_4bit_quant_storage"),
             severity="warning",
             fix=f"bnb_4bit_quant_storage: {context.text(DTYPE)}" + (f", or model.dtype: {stored}" if is_float else ""),
-            patch=[Patch(("quantization", "bnb_4bit_quant_storage"), context.text(DTYPE))],
         )

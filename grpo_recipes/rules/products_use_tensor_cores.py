@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"this trains in float32, which {gpus[0].name} multiplies without its tensor cores",
         BF16,
-        because=[
+        [
             f"with bf16 it uses them{_peaks(gpus[0].name)}",
             "TRL itself would default to bf16; a recipe has to ask for it",
         ],

@@ -44,7 +44,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     yield context.finding(
         f"{context.text(key)}: the prompt of line {line}{others} cannot be used",
         key,
-        because=[reason, "it ends the first generation that meets it, after loading the model"],
+        [reason, "it ends the first generation that meets it, after loading the model"],
         fix=f'prompt: "{written}"' if written else "remove these rows from the data, or give them such a prompt",
         patch=[Patch(("dataset", "prompt"), written)] if written else [],
     )

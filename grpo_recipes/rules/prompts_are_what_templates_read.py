@@ -52,7 +52,7 @@ def _finding(context: Context, key: str, line: int, reason: str, column: str) ->
     return context.finding(
         f"{context.text(key)}: line {line} gives a prompt that chat templates cannot read",
         "dataset.prompt" if is_template else key,
-        because=[reason, "TRL uses it unchanged, so the model gets a different prompt than intended"],
+        [reason, "TRL uses it unchanged, so the model gets a different prompt than intended"],
         severity="warning",
         fix=(whole if column == "prompt" else inner)
         if is_template

@@ -7,7 +7,7 @@ someone else uploads what you train, with the login of this machine.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN006"
@@ -18,19 +18,11 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(PUSH) is not True:
         return
     if context.value(NAME):
-        yield context.finding(
-            f"the run pushes its model to {context.text(NAME)} on the hub",
-            PUSH,
-            because=["the trainer uploads it when it saves, with the login of this machine"],
-            fix="push_to_hub: false to keep it here",
-            severity="note",
-        )
+        said = f"the run pushes its model to {context.text(NAME)} on the hub"
+        because = "the trainer uploads it when it saves, with the login of this machine"
+        yield context.finding(said, PUSH, because, fix="push_to_hub: false to keep it here", severity="note")
     else:
         name = context.text("name")
-        yield context.finding(
-            "the pushed model would be called checkpoints",
-            PUSH,
-            because=["the trainer uses the name of its output folder, which is the same in every run"],
-            severity="warning",
-            patch=[Patch(("trl", "hub_model_id"), name)],
-        )
+        said = "the pushed model would be called checkpoints"
+        because = "the trainer uses the name of its output folder, which is the same in every run"
+        yield context.wrong(said, PUSH, because, name, at=("trl", "hub_model_id"), severity="warning")

@@ -8,7 +8,7 @@ to both.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "QNT005"
@@ -42,10 +42,5 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, name: str, told: str, because: str, fix: object, is_error: bool = True) -> Finding:
-    return context.finding(
-        f"{name} {told}",
-        f"BitsAndBytesConfig.{name}",
-        because=[because],
-        severity="error" if is_error else "warning",
-        patch=[Patch(("quantization", name), fix, remove=fix is None)],
-    )
+    said = f"{name} {told}"
+    return context.wrong(said, f"BitsAndBytesConfig.{name}", because, fix, severity="error" if is_error else "warning")

@@ -6,7 +6,7 @@ saving does not happen.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "QNT002"
@@ -18,16 +18,9 @@ def check(context: Context) -> Iterator[Finding]:
         return
     four, eight = context.value(FOUR), context.value(EIGHT)
     if four and eight:
-        yield context.finding(
-            "load_in_4bit and load_in_8bit cannot both be true",
-            EIGHT,
-            because=["BitsAndBytesConfig raises ValueError for both"],
-            patch=[Patch(("quantization", "load_in_8bit"), False)],
-        )
+        because = "BitsAndBytesConfig raises ValueError for both"
+        yield context.wrong("load_in_4bit and load_in_8bit cannot both be true", EIGHT, because, False)
     elif not four and not eight:
-        yield context.finding(
-            "`quantization` sets neither load_in_4bit nor load_in_8bit",
-            "quantization",
-            because=["without one of them nothing is quantized"],
-            patch=[Patch(("quantization", "load_in_4bit"), True)],
-        )
+        said = "`quantization` sets neither load_in_4bit nor load_in_8bit"
+        because = "without one of them nothing is quantized"
+        yield context.wrong(said, "quantization", because, True, at=("quantization", "load_in_4bit"))

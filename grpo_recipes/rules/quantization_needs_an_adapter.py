@@ -6,7 +6,7 @@ but only when it builds the Trainer, after loading the model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
 
@@ -15,9 +15,6 @@ ID = "QNT001"
 
 def check(context: Context) -> Iterator[Finding]:
     if quantized(context) and not context.has_section("lora"):
-        yield context.finding(
-            "a quantized model cannot be trained without an adapter",
-            "quantization",
-            because=["transformers raises ValueError for purely quantized models, after loading the model"],
-            patch=[Patch(("lora",), {"r": 16, "lora_alpha": 32})],
-        )
+        said = "a quantized model cannot be trained without an adapter"
+        because = "transformers raises ValueError for purely quantized models, after loading the model"
+        yield context.wrong(said, "quantization", because, {"r": 16, "lora_alpha": 32}, at=("lora",))

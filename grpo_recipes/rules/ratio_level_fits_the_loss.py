@@ -43,4 +43,4 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _warning(context: Context, message: str, because: str, patch: Patch) -> Finding:
     key = LEVEL if context.given(LEVEL) else LOSS
-    return context.finding(message, key, because=[because], patch=[patch], severity="warning")
+    return context.finding(message, key, because, patch=[patch], severity="warning")

@@ -42,7 +42,7 @@ def _finding(context: Context, key: str, told: str, because: str, fix: object) -
     return context.finding(
         told,
         key,
-        because=[because, beta],
+        [because, beta],
         fix=f"remove {name}, or beta: 0.0" if fix is None else f"{name}: {str(fix).lower()}, or beta: 0.0",
         patch=[Patch(("lora", name), remove=True) if fix is None else Patch(("lora", name), fix)],
     )

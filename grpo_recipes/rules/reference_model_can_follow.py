@@ -8,7 +8,7 @@ nothing in both cases.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 
@@ -24,21 +24,13 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _no_reference(context)
         return
     if context.has_section("lora"):
-        yield context.finding(
-            "sync_ref_model needs full fine-tuning",
-            SYNC,
-            because=["an adapter's reference is the model without it, and never changes"],
-            patch=[Patch(("trl", "sync_ref_model"), remove=True)],
-        )
+        because = "an adapter's reference is the model without it, and never changes"
+        yield context.wrong("sync_ref_model needs full fine-tuning", SYNC, because)
         return
     steps = context.value(STEPS)
     if isinstance(steps, int) and steps < 1:
-        yield context.finding(
-            f"ref_model_sync_steps is {steps}, but must be at least 1",
-            STEPS,
-            because=["the first step would divide by zero"],
-            patch=[Patch(("trl", "ref_model_sync_steps"), 512)],
-        )
+        because = "the first step would divide by zero"
+        yield context.wrong(f"ref_model_sync_steps is {steps}, but must be at least 1", STEPS, because, 512)
 
 
 def _no_reference(context: Context) -> Iterator[Finding]:
@@ -47,10 +39,6 @@ def _no_reference(context: Context) -> Iterator[Finding]:
     if release is not None and is_within(release, "<0.28"):
         return
     ways = "beta: 0.04, " if not context.has_section("lora") else ""
-    yield context.finding(
-        "sync_ref_model needs a reference model, but with beta 0 there is none",
-        SYNC,
-        because=[f"beta: {context.origin('GRPOConfig.beta')}", "TRL raises ValueError after loading the model"],
-        fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model",
-        patch=[Patch(("trl", "sync_ref_model"), remove=True)],
-    )
+    said = "sync_ref_model needs a reference model, but with beta 0 there is none"
+    because = [f"beta: {context.origin('GRPOConfig.beta')}", "TRL raises ValueError after loading the model"]
+    yield context.wrong(said, SYNC, because, fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model")

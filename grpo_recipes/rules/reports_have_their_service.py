@@ -7,7 +7,7 @@ others. metrics.jsonl is always written.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
@@ -42,12 +42,8 @@ def _unknown(context: Context, services: list[object], service: str) -> Finding:
     near = [] if service in ALONE else nearest_words(service, sorted(known), cutoff=0.5)
     left = _without(services, service, near[0] if near else None)
     reason = f"{service} cannot be combined with other services" if service in ALONE else f"it knows {', '.join(known)}"
-    return context.finding(
-        f"transformers does not know the service {service}",
-        KEY,
-        because=[f"{reason}; the Trainer raises ValueError, after loading the model"],
-        patch=[Patch(HOME, left)],
-    )
+    because = f"{reason}; the Trainer raises ValueError, after loading the model"
+    return context.wrong(f"transformers does not know the service {service}", KEY, because, left)
 
 
 def _package(context: Context, services: list[object], service: str) -> Iterator[Finding]:
@@ -57,13 +53,11 @@ def _package(context: Context, services: list[object], service: str) -> Iterator
     if not packages or not all(context.stack.is_known(package) for package in packages):
         message = f"not checked: whether {' or '.join(packages) or f'what {service} needs'} is installed"
         because = [f"{context.stack.origin} does not say"] if packages else ["grpo-run does not know its package"]
-        yield context.finding(message, KEY, because=because, severity="not-checked")
+        yield context.not_checked(message, KEY, because)
         return
     left = _without(services, service)
-    yield context.finding(
-        f"report_to {service} needs {packages[0]}, which is not installed",
-        KEY,
-        because=["the Trainer raises for it, after loading the model"],
-        fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]",
-        patch=[Patch(HOME, left)],
+    said = f"report_to {service} needs {packages[0]}, which is not installed"
+    why = "the Trainer raises for it, after loading the model"
+    yield context.wrong(
+        said, KEY, why, left, fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]"
     )

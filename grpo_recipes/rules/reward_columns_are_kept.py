@@ -7,7 +7,7 @@ from recipes for other trainers.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.reward_columns_are_there import needed_columns
 
@@ -22,9 +22,5 @@ def check(context: Context) -> Iterator[Finding]:
     readers = [needed_columns(context, index, reward) for index, reward in enumerate(rewards)]
     readers = [(name, columns) for name, columns in readers if columns]
     if readers:
-        yield context.finding(
-            "remove_unused_columns removes columns that rewards read",
-            REMOVES,
-            because=[f"reward {name} reads {', '.join(columns)}" for name, columns in readers],
-            patch=[Patch(("trl", "remove_unused_columns"), remove=True)],
-        )
+        because = [f"reward {name} reads {', '.join(columns)}" for name, columns in readers]
+        yield context.wrong("remove_unused_columns removes columns that rewards read", REMOVES, because)

@@ -94,7 +94,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 f"reward {name} asks for {keyword}, which TRL does not pass",
                 "rewards",
-                because=[f"TRL passes {keyword}s, for the whole batch"],
+                f"TRL passes {keyword}s, for the whole batch",
                 fix=f"call the parameter {keyword}s",
                 mark=context.source.mark(("rewards", index)),
             )
@@ -109,7 +109,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 f"reward {name} reads column {listed(missing)}, which the data does not have",
                 "rewards",
-                because=[f"it gets {listed(sorted(available))}"],
+                f"it gets {listed(sorted(available))}",
                 fix=f'columns: {{{missing[0]}: "{template}"}} under dataset{which}',
                 patch=[Patch(("dataset", "columns", missing[0]), template)] if is_certain else [],
                 mark=context.source.mark(("rewards", index)),
@@ -122,7 +122,7 @@ def _newer(context: Context, index: int, name: str, keyword: str, releases: str)
     return context.finding(
         f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass",
         "rewards",
-        because=[f"trl {releases} passes it"],
+        f"trl {releases} passes it",
         fix=f"{keyword}=None, so that the function runs without it, or trl=={releases.removeprefix('>=')}",
         mark=context.source.mark(("rewards", index)),
     )

@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
                 yield context.finding(
                     f"{model} is not a model folder",
                     "rewards",
-                    because=[f"looked for config.json in {path}"],
+                    f"looked for config.json in {path}",
                     fix="model: owner/name for one of the hub",
                     mark=context.source.mark(place),
                 )
@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 f"TRL would load {model} at the policy's model_revision {revision}",
                 "rewards",
-                because=["TRL loads a reward model with all keywords of the policy"],
+                "TRL loads a reward model with all keywords of the policy",
                 fix="model: a local folder with the reward model",
                 severity="warning",
                 mark=context.source.mark(("rewards", index, "model")),

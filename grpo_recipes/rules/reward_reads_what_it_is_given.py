@@ -44,7 +44,7 @@ def _of_one(context: Context, index: int, reward: dict[str, object], are_message
     yield context.finding(
         f"{name} reads {'lists of messages as text' if are_messages else 'texts as messages'}",
         "rewards",
-        because=[
+        [
             f"{os.path.basename(found.path)}:{misread.line}: {code} is {misread.result}",
             f"the prompts are {kinds} ({why})",
         ],

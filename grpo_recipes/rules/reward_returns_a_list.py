@@ -45,7 +45,7 @@ def check(context: Context) -> Iterator[Finding]:
             if returned
             else f"{name} returns only the reward of the first completion",
             "rewards",
-            because=because,
+            because,
             fix="move the return after the loop" if line else "return [... for completion in completions]",
             severity="error" if is_raised else "warning",
             mark=context.source.mark(("rewards", index, "python")),

@@ -54,9 +54,7 @@ def _at(
     severity: Severity = "error",
 ) -> Finding:
     mark = context.source.mark(path)
-    return context.finding(
-        message, "rewards", because=because, fix=fix, patch=patch or (), severity=severity, mark=mark
-    )
+    return context.finding(message, "rewards", because, fix=fix, patch=patch or (), severity=severity, mark=mark)
 
 
 def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ TRL 0.15 added reward_weights. TRL 0.14 adds up what the reward functions return
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "RWD003"
@@ -16,10 +16,11 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         if reward["weight"] == 1:
             continue
-        yield context.finding(
+        yield context.wrong(
             f"reward {index + 1} has the weight {reward['weight']}",
             "rewards",
-            because=[f"trl {context.stack.version('trl')} adds the rewards up without weights"],
+            f"trl {context.stack.version('trl')} adds the rewards up without weights",
+            1.0,
+            at=("rewards", index, "weight"),
             fix="weight: 1.0, and the factor in the reward's own code, or trl==0.15.2",
-            patch=[Patch(("rewards", index, "weight"), 1.0)],
         )

@@ -6,7 +6,7 @@ the sum by that of the batch, and ignores scale_rewards: `none` does not switch 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS009"
@@ -18,11 +18,10 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.multi_objective_aggregation") != "normalize_then_sum" or not context.given(SCALE):
         return
     if isinstance(rewards, list) and len(rewards) > 1 and context.value(SCALE) not in ("group", True):
-        yield context.finding(
+        yield context.wrong(
             f"scale_rewards {context.value(SCALE)} has no effect with normalize_then_sum",
             SCALE,
-            because=["each reward is divided by the deviation of its group, and the sum by that of the batch"],
+            "each reward is divided by the deviation of its group, and the sum by that of the batch",
             fix="remove scale_rewards, or multi_objective_aggregation: sum_then_normalize",
-            patch=[Patch(("grpo", "scale_rewards"), remove=True)],
             severity="warning",
         )

@@ -27,12 +27,9 @@ def check(context: Context) -> Iterator[Finding]:
         return
     why = _why_not(function)
     if why is not None:
-        yield context.finding(
-            f"{said.file}:{function.line}: {said.name} {why}",
-            KEY,
-            because=["TRL calls it as a plain function, with the prompts and the trainer as positional arguments"],
-            fix=f"def {said.name}(prompts, trainer)",
-        )
+        message = f"{said.file}:{function.line}: {said.name} {why}"
+        because = "TRL calls it as a plain function, with the prompts and the trainer as positional arguments"
+        yield context.finding(message, KEY, because, fix=f"def {said.name}(prompts, trainer)")
 
 
 def _why_not(function: Documented) -> str | None:

@@ -19,16 +19,12 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for section in ("tools", "environment"):
         if context.value("tools") if section == "tools" else said_code(context, section) is not None:
+            said = f"a rollout cannot be combined with {'tools' if section == 'tools' else 'an environment'}"
+            because = "TRL also calls tools after the rollout, and then ignores its env_mask"
             yield context.finding(
-                f"a rollout cannot be combined with {'tools' if section == 'tools' else 'an environment'}",
-                section,
-                because=["TRL also calls tools after the rollout, and then ignores its env_mask"],
-                fix=f"call them in the rollout, or remove {section} or the rollout",
+                said, section, because, fix=f"call them in the rollout, or remove {section} or the rollout"
             )
     if context.has_section("evaluation"):
-        yield context.finding(
-            "a rollout cannot answer held-out rows",
-            "evaluation",
-            because=["the policy would answer them itself in one turn, unlike in training"],
-            patch=[Patch(("evaluation",), None)],
-        )
+        said = "a rollout cannot answer held-out rows"
+        because = "the policy would answer them itself in one turn, unlike in training"
+        yield context.finding(said, "evaluation", because, patch=[Patch(("evaluation",), None)])

@@ -6,7 +6,7 @@ model, after loading it; older releases ignore it.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
@@ -26,9 +26,5 @@ def check(context: Context) -> Iterator[Finding]:
         yield not_at_hand(context, "whether the model has experts", COEFFICIENT)
     kind = config.get("model_type") if config is not None else None
     if config is not None and kind in DENSE and "output_router_logits" not in config:
-        yield context.finding(
-            f"router_aux_loss_coef {coefficient} needs a mixture of experts",
-            COEFFICIENT,
-            because=[f"{context.text('model.model_name_or_path')} is a dense {kind}"],
-            patch=[Patch(("trl", "router_aux_loss_coef"), remove=True)],
-        )
+        because = f"{context.text('model.model_name_or_path')} is a dense {kind}"
+        yield context.wrong(f"router_aux_loss_coef {coefficient} needs a mixture of experts", COEFFICIENT, because)

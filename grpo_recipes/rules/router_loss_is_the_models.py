@@ -6,7 +6,7 @@ From TRL 1.14 on, router_aux_loss_coef null means the model's own coefficient. T
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.model_config import read_model_config
@@ -25,12 +25,13 @@ def check(context: Context) -> Iterator[Finding]:
     has_field = COEFFICIENT.partition(".")[2] in (context.facts.own_fields("GRPOConfig") or {})
     does = "uses 0.001" if has_field else "adds none"
     value = own if has_field else 0.0
-    yield context.finding(
+    yield context.wrong(
         f"the load-balancing loss of the model has the coefficient {own}",
         "model.model_name_or_path",
-        because=[f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's"],
+        f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's",
+        value,
+        at=("trl", "router_aux_loss_coef"),
         fix=f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2",
-        patch=[Patch(("trl", "router_aux_loss_coef"), value)],
     )
 
 

@@ -7,7 +7,7 @@ these.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import makes_rows
 
@@ -25,32 +25,19 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
     """has_rows: whether the section has rows without naming a source."""
     path, are_made = context.value(f"{section}.path"), makes_rows(context, section)
     if path is not None and are_made:
-        yield context.finding(
-            f"{section} has both path and reasoning_gym",
-            f"{section}.path",
-            because=["rows come from a path, or from tasks that make them"],
-            fix="keep one of them",
-        )
+        said = f"{section} has both path and reasoning_gym"
+        because = "rows come from a path, or from tasks that make them"
+        yield context.finding(said, f"{section}.path", because, fix="keep one of them")
     elif path is None and not are_made and not has_rows:
-        yield context.finding(
-            f"{section} has no rows: neither path nor reasoning_gym",
-            section,
-            because=["without them it would evaluate the rows that are trained on"],
-            patch=[Patch((section, "reasoning_gym"), {"size": 100, "seed": 1})],
-        )
+        said = f"{section} has no rows: neither path nor reasoning_gym"
+        because = "without them it would evaluate the rows that are trained on"
+        yield context.wrong(said, section, because, {"size": 100, "seed": 1}, at=(section, "reasoning_gym"))
     elif are_made and section == "evaluation" and not makes_rows(context):
-        yield context.finding(
-            "evaluation.reasoning_gym has no tasks",
-            "evaluation.reasoning_gym",
-            because=["it uses the tasks of dataset.reasoning_gym, which is not set"],
-            fix="path: a file with held-out rows",
-        )
+        said = "evaluation.reasoning_gym has no tasks"
+        because = "it uses the tasks of dataset.reasoning_gym, which is not set"
+        yield context.finding(said, "evaluation.reasoning_gym", because, fix="path: a file with held-out rows")
     elif are_made:
         for key in OF_A_PATH:
             if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
-                yield context.finding(
-                    f"{section}.{key} selects rows of a path, but there is no path",
-                    f"{section}.{key}",
-                    because=["tasks of reasoning_gym make the rows"],
-                    patch=[Patch((section, key), remove=True)],
-                )
+                said = f"{section}.{key} selects rows of a path, but there is no path"
+                yield context.wrong(said, f"{section}.{key}", "tasks of reasoning_gym make the rows")

@@ -8,7 +8,7 @@ builds the trainer.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import makes_rows
 
@@ -28,17 +28,13 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             "`dataset` has neither path nor reasoning_gym" if has_section else "the recipe lacks dataset",
             PATH if has_section else "dataset",
-            because=["only an environment can make the rows itself"],
+            "only an environment can make the rows itself",
             fix="path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}",
         )
         return
     has_own = context.value("evaluation.path") is not None
     for key in PICK:
-        section, _, name = key.partition(".")
-        if context.given(key) and context.value(key) is not None and not (section == "evaluation" and has_own):
-            yield context.finding(
-                f"{key} selects rows of a data set, but there is no {PATH}",
-                key,
-                because=["the environment owns the data: the rows are its episodes"],
-                patch=[Patch((section, name), remove=True)],
-            )
+        if context.given(key) and context.value(key) is not None and not (key.startswith("evaluation.") and has_own):
+            said = f"{key} selects rows of a data set, but there is no {PATH}"
+            because = "the environment owns the data: the rows are its episodes"
+            yield context.wrong(said, key, because)

@@ -34,9 +34,6 @@ def _finding(context: Context, place: str, key: str) -> Finding:
     config = model_config(context)
     of_text = text_model(config) if config is not None and sees(config) else None
     instead = f", with a text model such as {of_text} for {context.text(MODEL)}" if of_text else ""
-    return context.finding(
-        f"the rows have pictures in {place}",
-        key,
-        because=["only the trainer would see them; evaluation would silently ask without them"],
-        fix=f"remove them from the data and train on text{instead}",
-    )
+    said = f"the rows have pictures in {place}"
+    because = "only the trainer would see them; evaluation would silently ask without them"
+    return context.finding(said, key, because, fix=f"remove them from the data and train on text{instead}")

@@ -7,7 +7,7 @@ at all.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN005"
@@ -22,11 +22,10 @@ def check(context: Context) -> Iterator[Finding]:
         because = f"{context.value('distributed.strategy')} does not find its states in it and fails"
     else:
         because = "it would silently resume with a fresh optimizer and schedule"
-    yield context.finding(
+    yield context.wrong(
         "a run cannot resume from a checkpoint of only the model",
         ONLY_MODEL,
-        because=[because],
+        because,
         severity="warning",
         fix="remove save_only_model, and limit their number with training.save_total_limit",
-        patch=[Patch(("trl", "save_only_model"), remove=True)],
     )

@@ -87,4 +87,4 @@ def _removal(name: str) -> Patch:
 
 
 def _found(context: Context, name: str, message: str, because: str, fix: str | None, patch: list[Patch]) -> Finding:
-    return context.finding(message, f"{OPTIONS}.{name}", because=[because], fix=fix, patch=patch)
+    return context.finding(message, f"{OPTIONS}.{name}", because, fix=fix, patch=patch)

@@ -56,13 +56,7 @@ def _finding(
     context: Context, key: str, said: str, because: str, fix: str, patch: list[Patch], *, mistake: bool = True
 ) -> Finding:
     return context.finding(
-        said,
-        key,
-        because=[because],
-        fix=fix,
-        patch=patch,
-        severity="error" if mistake else "warning",
-        mark=context.mark(key),
+        said, key, because, fix=fix, patch=patch, severity="error" if mistake else "warning", mark=context.mark(key)
     )
 
 

@@ -27,13 +27,9 @@ def check(context: Context) -> Iterator[Finding]:
     # A class that cannot be read, or has a base class in another file, may have more methods than are seen here.
     is_open = context.has_section(ENVIRONMENT) if environment is None else environment[1].is_open
     if not known and not is_open:
-        yield context.finding(
-            "preflight.turns needs tools, but the recipe has none",
-            TURNS,
-            because=["a completion without tools is a single turn, which preflight takes from the data"],
-            fix="remove preflight.turns",
-            patch=[Patch(("preflight", "turns"), remove=True)],
-        )
+        said = "preflight.turns needs tools, but the recipe has none"
+        because = "a completion without tools is a single turn, which preflight takes from the data"
+        yield context.wrong(said, TURNS, because, fix="remove preflight.turns")
         return
     for place, turn in enumerate(turns):
         yield from _turn(context, place, turn, known, is_open=is_open)
@@ -108,7 +104,7 @@ def _of_turn(
     return context.finding(
         message,
         TURNS,
-        because=[because],
+        because,
         fix=fix,
         patch=patch or [],
         severity="error" if is_error else "warning",

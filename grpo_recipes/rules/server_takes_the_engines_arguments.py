@@ -7,7 +7,7 @@ by someone else, and nothing reads the arguments.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.vllms_gpu import address, is_server_mode
@@ -39,10 +39,4 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, what: str, why: str, path: tuple[str, ...], *, severity: str = "error") -> Finding:
-    return context.finding(
-        what,
-        ".".join(path[:2]),
-        because=[why],
-        patch=[Patch(path, remove=True)],
-        severity="error" if severity == "error" else "warning",
-    )
+    return context.wrong(what, ".".join(path[:2]), why, at=path, severity="error" if severity == "error" else "warning")

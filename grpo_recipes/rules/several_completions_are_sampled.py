@@ -5,7 +5,7 @@ The most likely completion of a row is always the same: eight of them are eight 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "EVL002"
@@ -16,11 +16,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     samples = context.whole("evaluation.samples")
     if samples > 1:
-        yield context.finding(
+        yield context.wrong(
             f"{samples} completions of a row would all be the same",
             "evaluation.samples",
-            because=[
-                f"greedy is true ({context.origin('evaluation.greedy')}), which always takes the most likely completion"
-            ],
-            patch=[Patch(("evaluation", "greedy"), False)],
+            f"greedy is true ({context.origin('evaluation.greedy')}), which always takes the most likely completion",
+            False,
+            at=("evaluation", "greedy"),
         )

@@ -9,7 +9,7 @@ max_completion_length with an error, and transformers then never ends a completi
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN011"
@@ -44,9 +44,4 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, said: str, why: str, better: int | None) -> Finding:
-    return context.finding(
-        said,
-        LEAST,
-        because=[why],
-        patch=[Patch(("generation", "min_tokens"), better, remove=better is None)],
-    )
+    return context.wrong(said, LEAST, why, better)

@@ -7,7 +7,7 @@ starts, after loading the model; from 0.21 on it disables them meanwhile.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "VLL005"
@@ -22,9 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if all(key in context.settings and context.value(key) == value for key, value in WANTED.items()):
         path = ("launch", "environment", VARIABLE)
-        yield context.finding(
-            f"{VARIABLE} has expandable segments, but vLLM sleeps",
-            "launch.environment",
-            because=[f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"],
-            patch=[Patch(path, remove=True)],
-        )
+        said = f"{VARIABLE} has expandable segments, but vLLM sleeps"
+        because = f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"
+        yield context.wrong(said, "launch.environment", because, at=path)

@@ -7,7 +7,7 @@ measured. An environment that has `get_reward` needs no other reward: TRL adds i
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import read_environment, said_code
 
@@ -24,22 +24,23 @@ def check(context: Context) -> Iterator[Finding]:
         if environment is None or (environment[1].is_open and "get_reward" not in environment[1].methods):
             message = f"not checked: whether {said.name} has get_reward, the only reward that counts"
             because = [f"{said.file} does not say all that the class has"]
-            yield context.finding(message, "rewards", because=because, severity="not-checked")
+            yield context.not_checked(message, "rewards", because)
             return
         if "get_reward" in environment[1].methods:
             return
         why = [f"{said.file}:{environment[1].line}: {said.name} has no get_reward"]
     if weights:
-        yield context.finding(
+        yield context.wrong(
             "every reward has the weight 0",
             "rewards",
-            because=["the weighted sum is 0 for every completion, so nothing is trained", *why],
-            patch=[Patch(("rewards", 0, "weight"), 1.0)],
+            ["the weighted sum is 0 for every completion, so nothing is trained", *why],
+            1.0,
+            at=("rewards", 0, "weight"),
         )
     else:
         yield context.finding(
             "the recipe has no reward",
             "rewards",
-            because=["nothing scores a completion", *why],
+            ["nothing scores a completion", *why],
             fix="rewards: [{name: accuracy}]" + (", or a method get_reward" if why else ""),
         )

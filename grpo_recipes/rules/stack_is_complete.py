@@ -21,12 +21,8 @@ def check(context: Context) -> Iterator[Finding]:
     wanted = list(needed(context))
     unknown = [package for package, *_ in wanted if not context.stack.is_known(package) and package not in OWNERS]
     if unknown:
-        yield context.finding(
-            f"not checked: whether {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} installed",
-            "recipe",
-            because=[f"{context.stack.origin} does not say"],
-            severity="not-checked",
-        )
+        said = f"not checked: whether {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} installed"
+        yield context.not_checked(said, "recipe", f"{context.stack.origin} does not say")
     absent = [one for one in wanted if context.stack.is_absent(one[0])]
     for extra in dict.fromkeys(extra for *_, extra in absent):
         yield _missing(context, [one for one in absent if one[3] == extra], extra)
@@ -38,7 +34,7 @@ def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: s
     return context.finding(
         f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed",
         absent[0][1],
-        because=_reasons(absent),
+        _reasons(absent),
         fix=f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {' '.join(packages)}",
     )
 

@@ -7,7 +7,7 @@ different. A merged model is dequantized first, so nothing is lost (see the plan
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
@@ -27,23 +27,20 @@ def check(context: Context) -> Iterator[Finding]:
         section = None
         if found.quantization is not None:
             section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
-        yield context.finding(
+        yield context.wrong(
             f"{found.name} trained its adapter on a model in {was}, but this one is loaded differently",
             "quantization" if context.has_section("quantization") else "lora.continue",
-            because=["an adapter corrects the errors of the model that it was trained on"],
+            "an adapter corrects the errors of the model that it was trained on",
+            section,
+            at=("quantization",),
             severity="warning",
             fix="remove quantization" if section is None else f"quantization: {flow(section)}",
-            patch=[Patch(("quantization",), remove=True) if section is None else Patch(("quantization",), section)],
         )
     dtype = context.value(DTYPE)
     if found.dtype is not None and dtype != found.dtype:
-        yield context.finding(
-            f"the weights are loaded in {dtype}, but {found.name} trained its adapter on {found.dtype}",
-            DTYPE,
-            because=["the first completions differ slightly from those that the run ended with"],
-            severity="warning",
-            patch=[Patch(("model", "dtype"), found.dtype)],
-        )
+        said = f"the weights are loaded in {dtype}, but {found.name} trained its adapter on {found.dtype}"
+        because = "the first completions differ slightly from those that the run ended with"
+        yield context.wrong(said, DTYPE, because, found.dtype, severity="warning")
 
 
 def _width(fields: object) -> str:

@@ -16,7 +16,7 @@ unchecked.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.ancestor import NoStart, StartingPoint, ancestor_of, why_no_model, written_folder
 from grpo_recipes.user_files.local_files import local_path
@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
         local_path(named, context.source.directory(("model", "model_name_or_path"))) if isinstance(named, str) else None
     )
     if path is not None and isinstance(why := written_folder(str(named), path), NoStart):
-        yield context.finding(why.message, MODEL, because=why.because, fix=why.fix)
+        yield context.finding(why.message, MODEL, why.because, fix=why.fix)
     if context.value(KEY) is None:
         return
     found = ancestor_of(context.source)
@@ -43,19 +43,15 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, why: NoStart) -> Finding:
-    return context.finding(why.message, KEY, because=why.because, fix=why.fix)
+    return context.finding(why.message, KEY, why.because, fix=why.fix)
 
 
 def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
     is_given = "model_name_or_path" in _written(context)
     start = str(found.shape(context.facts).get("init_lora_weights")).lower()
     if found.adapter is None and is_given:
-        yield context.finding(
-            f"{found.name} trained a whole model, but model_name_or_path names a different one",
-            MODEL,
-            because=[f"{found.weights} has the whole model, its tokenizer and its chat template"],
-            patch=[Patch(("model", "model_name_or_path"), remove=True)],
-        )
+        said = f"{found.name} trained a whole model, but model_name_or_path names a different one"
+        yield context.wrong(said, MODEL, f"{found.weights} has the whole model, its tokenizer and its chat template")
     elif found.method not in (None, "LORA"):
         because = ("grpo-run trains, continues and merges only LoRA adapters",)
         yield _finding(context, NoStart(f"{found.name} is a {found.method} adapter", because))
@@ -67,7 +63,7 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
         yield _finding(context, why)
     elif found.is_old:
         message = f"{found.name} has no content hashes, so grpo-run cannot detect damage"
-        yield context.finding(message, KEY, because=["an older grpo-run wrote it"], severity="warning")
+        yield context.finding(message, KEY, "an older grpo-run wrote it", severity="warning")
 
 
 def _written(context: Context) -> dict[str, object]:

@@ -8,7 +8,7 @@ embeddings.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, not_at_hand
 
@@ -30,14 +30,13 @@ def check(context: Context) -> Iterator[Finding]:
     if not wrong:
         return
     rest = [token for token in ids if token not in wrong]
-    path = ("generation", "stop_token_ids")
-    yield context.finding(
+    yield context.wrong(
         f"stop_token_ids has {wrong[0]}, but the model has only {size} tokens",
         KEY,
-        because=[f"the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion"],
+        f"the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion",
+        rest or None,
         severity="warning",
         fix="the token's id in tokenizer.json, or "
         + (f"stop_token_ids: {rest}" if rest else "remove stop_token_ids: the model's own end token stays"),
-        patch=[Patch(path, rest) if rest else Patch(path, remove=True)],
-        mark=context.source.mark((*path, ids.index(wrong[0]))),
+        mark=context.source.mark((*context.path(KEY), ids.index(wrong[0]))),
     )

@@ -11,7 +11,7 @@ field offer no way to reach vLLM at all, and continuous batches of transformers 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.shortest_completions_are_asked_for_alike import asked
@@ -49,24 +49,22 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for name in CONTINUOUS:
         if context.value(name) is True:
-            yield context.finding(
-                f"{key} does not reach continuous batches of transformers",
-                name,
-                because=["generate_batch takes no stopping criteria: a completion would continue after its stop"],
-                patch=[Patch(("trl", name.partition(".")[2]), False)],
-            )
+            said = f"{key} does not reach continuous batches of transformers"
+            because = "generate_batch takes no stopping criteria: a completion would continue after its stop"
+            yield context.wrong(said, name, because, False)
 
 
 def _beside_vllm(context: Context, key: str) -> Finding:
-    return context.finding(
+    return context.wrong(
         f"{key} does not reach vLLM",
         key,
-        because=[
+        [
             f"{context.facts.source('GRPOConfig')} has no generation_kwargs, through which TRL passes a stop on",
             "trl 0.19.0 is the first that has them",
         ],
+        False,
+        at=("generation", "use_vllm"),
         fix="use_vllm: false, or trl 0.19.0 or newer",
-        patch=[Patch(("generation", "use_vllm"), False)],
     )
 
 

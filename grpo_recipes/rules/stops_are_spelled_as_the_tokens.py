@@ -9,7 +9,7 @@ four letters are not checked.
 import json
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.adapter_modules import words
 from grpo_recipes.rules._shared.context import Context
 
@@ -25,13 +25,13 @@ def check(context: Context) -> Iterator[Finding]:
     for stop, token in meant.items():
         if token in stops:
             continue  # it ends the completion itself, and the other text is an additional stop
-        yield context.finding(
+        yield context.wrong(
             f"the stop {stop} is spelled differently from the added token {token}",
             STOP,
-            because=["the token does not complete that text, so a completion continues after it"],
+            "the token does not complete that text, so a completion continues after it",
+            mended,
             severity="warning",
             fix=f"stop: {json.dumps(mended, ensure_ascii=False)}",
-            patch=[Patch(("generation", "stop"), mended)],
             mark=context.source.mark(("generation", "stop", stops.index(stop))),
         )
 

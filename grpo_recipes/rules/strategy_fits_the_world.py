@@ -11,7 +11,7 @@ FSDP2 cannot run on the CPU: accelerate silently trains with plain DDP there.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided
 from grpo_recipes.rules._shared.fitting import FILLED, share_needed
@@ -99,16 +99,9 @@ def learns_the_same_in_shards(context: Context) -> bool:
 def check(context: Context) -> Iterator[Finding]:
     strategy, processes = context.text("distributed.strategy"), context.whole("world.num_processes")
     if strategy == "single" and processes > 1:
-        yield context.finding(
-            f"strategy single cannot have {processes} processes",
-            "distributed.strategy",
-            because=["each would train alone and write into the same folder"],
-            patch=[Patch(("distributed", "strategy"), "ddp")],
-        )
+        said = f"strategy single cannot have {processes} processes"
+        because = "each would train alone and write into the same folder"
+        yield context.wrong(said, "distributed.strategy", because, "ddp")
     if strategy == "fsdp2" and context.value("world.device") == "cpu":
-        yield context.finding(
-            "fsdp2 cannot run on the CPU",
-            "distributed.strategy",
-            because=["accelerate silently turns a CPU run into plain DDP"],
-            patch=[Patch(("distributed", "strategy"), "ddp")],
-        )
+        because = "accelerate silently turns a CPU run into plain DDP"
+        yield context.wrong("fsdp2 cannot run on the CPU", "distributed.strategy", because, "ddp")

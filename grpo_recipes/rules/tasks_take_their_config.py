@@ -114,4 +114,4 @@ def _finding(
 ) -> Finding:
     mark = context.source.mark(path)
     key = ".".join(map(str, path[:3]))
-    return context.finding(message, key, because=[because], fix=fix, patch=patch or (), severity=severity, mark=mark)
+    return context.finding(message, key, because, fix=fix, patch=patch or (), severity=severity, mark=mark)

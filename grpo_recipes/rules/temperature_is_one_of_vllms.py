@@ -6,7 +6,7 @@ model; transformers accepts any.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN012"
@@ -19,13 +19,14 @@ def check(context: Context) -> Iterator[Finding]:
     temperature = context.value(TEMPERATURE)
     if context.value(USE_VLLM) is not True or not isinstance(temperature, int | float) or temperature <= MOST:
         return
-    yield context.finding(
+    yield context.wrong(
         f"vLLM cannot sample at temperature {temperature:g}",
         TEMPERATURE,
-        because=[
+        [
             f"its SamplingParams raise VLLMValidationError above {MOST:g}, at the first generation",
             f"use_vllm is true: {context.origin(USE_VLLM)}",
         ],
+        False,
+        at=("generation", "use_vllm"),
         fix=f"temperature: {MOST:g}, or use_vllm: false",
-        patch=[Patch(("generation", "use_vllm"), False)],
     )

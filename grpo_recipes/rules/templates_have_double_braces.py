@@ -9,7 +9,7 @@ one.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import own_columns
 
@@ -35,11 +35,12 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, path: Path, text: str, words: list[str]) -> Finding:
     right = _SINGLE.sub(lambda found: f"{{{{ {found[1]} }}}}" if found[1] in words else found[0], text)
     shown = ", ".join(f"{{{word}}}" for word in words)
-    return context.finding(
+    return context.wrong(
         f"{shown} in {path[-1]} is text, not a column",
         ".".join(map(str, path[:2])),
-        because=["jinja2 reads a column only in double braces, so every row gets the same words"],
+        "jinja2 reads a column only in double braces, so every row gets the same words",
+        right,
+        at=path,
         fix=f"write it as {', '.join(f'{{{{ {word} }}}}' for word in words)}",
-        patch=[Patch(path, right)],
         severity="warning",
     )

@@ -6,7 +6,7 @@ anywhere else, in every process and after the imports; `tf32: false` and no valu
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
 
@@ -29,13 +29,8 @@ def check(context: Context) -> Iterator[Finding]:
         )
     elif unknown:
         message = f"whether the GPUs of {context.stack.origin} have tf32 is not known"
-        yield context.finding(message, TF32, because=[UNKNOWN_GPUS], severity="not-checked")
+        yield context.not_checked(message, TF32, UNKNOWN_GPUS)
 
 
 def _finding(context: Context, said: str) -> Finding:
-    return context.finding(
-        said,
-        TF32,
-        because=["TrainingArguments raises ValueError for it"],
-        patch=[Patch(("trl", "tf32"), remove=True)],
-    )
+    return context.wrong(said, TF32, "TrainingArguments raises ValueError for it")

@@ -14,9 +14,6 @@ APPLIES_TO = {"transformers": "<4.48"}
 
 
 def check(context: Context) -> Iterator[Finding]:
-    yield context.finding(
-        f"grpo-run was never tested with transformers {context.stack.version('transformers')}",
-        "recipe",
-        because=["the oldest release that its training process ran with is 4.48.3"],
-        fix="transformers==4.48.3",
-    )
+    said = f"grpo-run was never tested with transformers {context.stack.version('transformers')}"
+    because = "the oldest release that its training process ran with is 4.48.3"
+    yield context.finding(said, "recipe", because, fix="transformers==4.48.3")

@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.finding(
         f"TRL cannot read tool calls of {'this chat template' if named else 'the chat template of the model'}",
         TEMPLATE if named else MODEL,
-        because=[
+        [
             f"trl {trl} knows the texts of some templates of {families}; for any other one it raises ValueError",
             f"the tokenizer has no {' and no '.join(keys)}, which this stack would read"
             if keys

@@ -32,15 +32,12 @@ def check(context: Context) -> Iterator[Finding]:
         function, mark = told.function, context.source.mark(told.place)
         where = f"{told.file}:{function.line}"
         for message, because, fix in slips(function):
-            yield context.finding(f"{where}: {message}", told.section, because=[because], fix=fix, mark=mark)
+            yield context.finding(f"{where}: {message}", told.section, because, fix=fix, mark=mark)
         if function.text and not description(function.text):
+            said = f"{where}: the docstring of {function.name} does not say what it does"
+            why = "the model reads an empty description, and has only the name to go by"
             yield context.finding(
-                f"{where}: the docstring of {function.name} does not say what it does",
-                told.section,
-                because=["the model reads an empty description, and has only the name to go by"],
-                fix="a sentence above `Args:`",
-                severity="warning",
-                mark=mark,
+                said, told.section, why, fix="a sentence above `Args:`", severity="warning", mark=mark
             )
 
 

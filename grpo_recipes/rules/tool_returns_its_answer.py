@@ -20,7 +20,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 f"{told.file}:{function.line}: {function.name} yields, so a call returns a generator",
                 told.section,
-                because=[f"the model gets only its name: <generator object {function.name} at 0x7f...>"],
+                f"the model gets only its name: <generator object {function.name} at 0x7f...>",
                 fix='return the parts together, as "\\n".join(parts)',
                 mark=context.source.mark(told.place),
             )

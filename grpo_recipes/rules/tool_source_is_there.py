@@ -41,13 +41,13 @@ def _of_one(
         found = definition(said.path, said.name)
     except OSError as error:
         because = [f"looked for {said.path}"]
-        yield context.finding(f"{said.file}: {error.strerror or error}", key, because=because, mark=mark)
+        yield context.finding(f"{said.file}: {error.strerror or error}", key, because, mark=mark)
         return
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else error
         because = ["the file is not Python source"]
-        yield context.finding(f"{said.file}{line}: {text}", key, because=because, mark=mark)
+        yield context.finding(f"{said.file}{line}: {text}", key, because, mark=mark)
         return
     if found is None or (isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) != (kind == "class")):
         names = [name for name in module_of(said.path).callables if _may_be(said.path, name, kind)]
@@ -55,7 +55,7 @@ def _of_one(
         yield context.finding(
             f"{said.file} has no {kind} {said.name}",
             key,
-            because=[f"its {PLURAL[kind]} are {', '.join(names) or 'none'}"],
+            f"its {PLURAL[kind]} are {', '.join(names) or 'none'}",
             fix=f"python: {said.file}:{close[0]}" if close else None,
             patch=[Patch(said.place, f"{said.file}:{close[0]}")] if close else [],
             mark=mark,
@@ -63,21 +63,15 @@ def _of_one(
         return
     part = _partial_of(said.path, said.name) if kind == "class" and isinstance(found, str) else None
     if part is not None:
+        message = f"{said.file}: {said.name} is a partial of {part}, not a class"
+        why = "the tools are methods of a class, whose objects TRL makes with environment.config"
         yield context.finding(
-            f"{said.file}: {said.name} is a partial of {part}, not a class",
-            key,
-            because=["the tools are methods of a class, whose objects TRL makes with environment.config"],
-            fix=f"python: {said.file}:{part}, with what the partial binds under config",
-            mark=mark,
+            message, key, why, fix=f"python: {said.file}:{part}, with what the partial binds under config", mark=mark
         )
     elif read(said.path, said.name) is None:
-        yield context.finding(
-            f"not checked: what {said.name} is, which its source does not show",
-            key,
-            because=[found if isinstance(found, str) else f"it is defined at {found.at}"],
-            severity="not-checked",
-            mark=mark,
-        )
+        message = f"not checked: what {said.name} is, which its source does not show"
+        why = found if isinstance(found, str) else f"it is defined at {found.at}"
+        yield context.finding(message, key, why, severity="not-checked", mark=mark)
     try:
         imported_beside(said.path)
     except (OSError, ValueError) as error:
@@ -85,7 +79,7 @@ def _of_one(
         yield context.finding(
             (error.strerror if isinstance(error, OSError) else None) or str(error),
             key,
-            because=because,
+            because,
             fix="move its code into the file or one beside it, or install the package elsewhere",
             mark=mark,
         )

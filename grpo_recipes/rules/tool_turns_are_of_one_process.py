@@ -40,4 +40,4 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, key: str, because: str, fix: str) -> Finding:
     what = "processes with different numbers of tool turns would wait for each other"
-    return context.finding(what, key, because=[because], fix=fix)
+    return context.finding(what, key, because, fix=fix)

@@ -27,21 +27,15 @@ def check(context: Context) -> Iterator[Finding]:
         where = f"{told.file}:{function.line}"
         by_position = [one.name for one in function.parameters if one.kind == "positional only"]
         if by_position:
-            yield context.finding(
-                f"{where}: {function.name} takes {', '.join(by_position)} by position only",
-                told.section,
-                because=["TRL calls it with keywords; the model gets a TypeError at every call"],
-                fix="remove the / from its parameters",
-                mark=mark,
-            )
+            said = f"{where}: {function.name} takes {', '.join(by_position)} by position only"
+            because = "TRL calls it with keywords; the model gets a TypeError at every call"
+            yield context.finding(said, told.section, because, fix="remove the / from its parameters", mark=mark)
         for one in function.parameters:
             if one.kind in ("*", "**"):
+                said = f"{where}: {function.name} has {one.kind}{one.name}, which a model cannot fill"
+                because = f"the model sees a parameter {one.name}, and TRL passes its value as {one.name}="
                 yield context.finding(
-                    f"{where}: {function.name} has {one.kind}{one.name}, which a model cannot fill",
-                    told.section,
-                    because=[f"the model sees a parameter {one.name}, and TRL passes its value as {one.name}="],
-                    fix="a parameter with a name and a type hint for each value",
-                    mark=mark,
+                    said, told.section, because, fix="a parameter with a name and a type hint for each value", mark=mark
                 )
 
 
@@ -56,7 +50,7 @@ def _hidden(context: Context, tools: Mapping[str, SaidCode]) -> Iterator[Finding
             yield context.finding(
                 f"a tool and a method of {said.name} are called {name}",
                 "tools",
-                because=[
+                [
                     f"{said.file}:{method.function.line} has the method",
                     "TRL shows the model both and calls the method for either",
                 ],
@@ -70,7 +64,7 @@ def _again(context: Context, number: int, tool: SaidCode, first: SaidCode) -> Fi
     return context.finding(
         f"two tools are called {tool.name}",
         "tools",
-        because=["TRL calls a tool by its function's name, and of two with the same name the last"],
+        "TRL calls a tool by its function's name, and of two with the same name the last",
         fix=f"remove tools[{number}]" if is_same else "rename one of the functions",
         patch=[Patch(("tools", number), remove=True)] if is_same else [],
         mark=context.source.mark(tool.place),

@@ -8,7 +8,7 @@ was never run on such GPUs. Write `gpus_per_node: 0` to use the CPU on purpose.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "WLD009"
@@ -21,11 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
     built = re.search(r"\+(rocm|xpu)", version)
     if built is None or context.value(GPUS) != "auto" or context.value("world.device") != "cpu":
         return
-    yield context.finding(
-        f"this run is on the CPU, but torch {version} is built for GPUs of {MAKERS[built[1]]}",
-        GPUS,
-        because=["grpo-run supports only NVIDIA GPUs", context.settings["world.device"].why],
-        fix="gpus_per_node: 0 to use the CPU on purpose",
-        patch=[Patch(("launch", "gpus_per_node"), 0)],
-        severity="warning",
-    )
+    said = f"this run is on the CPU, but torch {version} is built for GPUs of {MAKERS[built[1]]}"
+    because = ["grpo-run supports only NVIDIA GPUs", context.settings["world.device"].why]
+    yield context.wrong(said, GPUS, because, 0, fix="gpus_per_node: 0 to use the CPU on purpose", severity="warning")

@@ -18,4 +18,4 @@ ID = DRIVER
 def check(context: Context) -> Iterator[Finding]:
     found = torch_and_driver(context.stack)
     if found is not None and context.value("world.device") == "cuda":
-        yield context.finding(found.message, "launch.gpus_per_node", because=found.because, fix=found.fix)
+        yield context.finding(found.message, "launch.gpus_per_node", found.because, fix=found.fix)

@@ -7,7 +7,7 @@ minimum.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
@@ -44,12 +44,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, name: str, said: str, because: str, instead: object) -> Finding:
-    return context.finding(
-        said,
-        f"GRPOConfig.{name}",
-        because=[because],
-        patch=[Patch(("trl", name), instead, remove=instead is None)],
-    )
+    return context.wrong(said, f"GRPOConfig.{name}", because, instead)
 
 
 def _words(context: Context, name: str, words: list[str], because: str) -> Iterator[Finding]:

@@ -39,10 +39,8 @@ def check(context: Context) -> Iterator[Finding]:
     word = context.value(CACHE)
     if isinstance(word, str) and word not in CACHES:
         close = nearest_words(word, CACHES, cutoff=0.6)
-        path = ("trl", "cache_implementation")
-        patch = Patch(path, close[0] if close else None, remove=not close)
         because = f"transformers knows {', '.join(CACHES)}, and raises ValueError after loading the model"
-        yield context.finding(f"transformers has no cache {word}", CACHE, because=[because], patch=[patch])
+        yield context.wrong(f"transformers has no cache {word}", CACHE, because, close[0] if close else None)
     if context.value(BATCHING) is True:
         yield from _options(context)
 
@@ -65,7 +63,7 @@ def _finding(context: Context, path: Path, said: str, because: str, close: list[
     return context.finding(
         said,
         OPTIONS,
-        because=[because],
+        because,
         fix=f"write it as {close[0]}" if close else None,
         patch=[Patch(path, remove=True), *written],
     )

@@ -31,4 +31,4 @@ def check(context: Context) -> Iterator[Finding]:
     users += [name for key, name in STARTS.items() if context.value(key) is True]
     if users:
         uses = f"{', '.join(users)} {'is' if len(users) == 1 else 'are'} computed with Triton"
-        yield context.finding(found.message, "launch.gpus_per_node", because=(uses, *found.because), fix=found.fix)
+        yield context.finding(found.message, "launch.gpus_per_node", (uses, *found.because), fix=found.fix)

@@ -47,18 +47,18 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
     fix = f"trl=={FIRST} or a newer one"
     if parameter not in parameters:
         because = [f"its GRPOTrainer does not take {parameter}"]
-        yield context.finding(f"trl {trl} has no {key}", key, because=because, fix=fix)
+        yield context.finding(f"trl {trl} has no {key}", key, because, fix=fix)
         return
     if is_within(trl, f"<{FIRST}"):
         message, why = BEFORE[key]
-        yield context.finding(f"trl {trl} {message}", key, because=[why], fix=fix)
+        yield context.finding(f"trl {trl} {message}", key, why, fix=fix)
         return
     environment = read_environment(context) if key == "environment" else None
     if environment is not None and "get_reward" in environment[1].methods and is_within(trl, f"<{OWNS_A_REWARD}"):
         yield context.finding(
             f"trl {trl} treats get_reward of {environment[0].name} as a tool",
             key,
-            because=["it shows the method to the model, and ignores the reward that it returns"],
+            "it shows the method to the model, and ignores the reward that it returns",
             fix=f"trl=={OWNS_A_REWARD} or a newer one",
         )
         return
@@ -67,7 +67,7 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
         yield context.finding(
             f"{NEEDS[key]} transformers {window.removeprefix('>=')}",
             key,
-            because=[f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError with it"],
+            f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError with it",
             fix=f"transformers=={window.removeprefix('>=')} or a newer one",
         )
         return
@@ -78,10 +78,6 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
 def _jmespath(context: Context, key: str, trl: str, transformers: str | None) -> Finding:
     if not context.stack.is_known("jmespath"):
         message, because = "not checked: whether jmespath is installed", f"{context.stack.origin} does not say"
-        return context.finding(message, key, because=[because], severity="not-checked")
-    return context.finding(
-        "jmespath is not installed",
-        key,
-        because=[f"trl {trl} parses tool calls with it on transformers {transformers}, and raises ImportError"],
-        fix="pip install jmespath",
-    )
+        return context.not_checked(message, key, because)
+    why = f"trl {trl} parses tool calls with it on transformers {transformers}, and raises ImportError"
+    return context.finding("jmespath is not installed", key, why, fix="pip install jmespath")

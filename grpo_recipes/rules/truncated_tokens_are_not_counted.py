@@ -7,7 +7,7 @@ completions. The other losses agree on all releases.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.losses import loss_of
 
@@ -19,12 +19,6 @@ MASK = "GRPOConfig.mask_truncated_completions"
 def check(context: Context) -> Iterator[Finding]:
     loss = context.value("GRPOConfig.loss_type")
     if context.value(MASK) is True and loss_of(context).divides_by == "step":
-        yield context.finding(
-            f"loss_type {loss} also divides by the tokens of truncated completions",
-            MASK,
-            because=[
-                f"trl {context.stack.version('trl')} counts them, but mask_truncated_completions does not train them"
-            ],
-            fix="mask_truncated_completions: false, or trl==1.9.0",
-            patch=[Patch(("grpo", "mask_truncated_completions"), False)],
-        )
+        said = f"loss_type {loss} also divides by the tokens of truncated completions"
+        because = f"trl {context.stack.version('trl')} counts them, but mask_truncated_completions does not train them"
+        yield context.wrong(said, MASK, because, False, fix="mask_truncated_completions: false, or trl==1.9.0")

@@ -30,9 +30,6 @@ def decide(context: Context) -> Iterator[Setting]:
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(LENGTH) is not None and is_server_mode(context):
-        yield context.finding(
-            f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server",
-            LENGTH,
-            because=["it takes only texts: the run stops at the first prompt whose cut text gives different tokens"],
-            severity="not-checked",
-        )
+        said = f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server"
+        because = "it takes only texts: the run stops at the first prompt whose cut text gives different tokens"
+        yield context.not_checked(said, LENGTH, because)

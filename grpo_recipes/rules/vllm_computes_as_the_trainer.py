@@ -9,7 +9,7 @@ bfloat16 with ValueError when it starts, after loading the model, while torch wo
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
 from grpo_recipes.rules._shared.settings import Setting
@@ -42,14 +42,12 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in vLLM's bfloat16 is not known"
-        yield context.finding(message, WEIGHTS, because=[UNKNOWN_GPUS], severity="not-checked")
+        yield context.not_checked(message, WEIGHTS, UNKNOWN_GPUS)
     for gpu in used_gpus(context) or ():
         if gpu.capability is not None and gpu.capability < (8, 0):
-            yield context.finding(
-                f"vLLM's bfloat16 needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
-                WEIGHTS,
-                because=["vLLM raises ValueError when it starts, after loading the model"],
-                fix="use_vllm: false, or dtype: float32",
-                patch=[Patch(("generation", "use_vllm"), False)],
+            said = f"vLLM's bfloat16 needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}"
+            because = "vLLM raises ValueError when it starts, after loading the model"
+            yield context.wrong(
+                said, WEIGHTS, because, False, at=("generation", "use_vllm"), fix="use_vllm: false, or dtype: float32"
             )
             return

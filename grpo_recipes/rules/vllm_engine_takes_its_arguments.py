@@ -45,12 +45,8 @@ def check(context: Context) -> Iterator[Finding]:
         elif known is not None:
             yield from _of_another_type(context, path, value, known[0][name])
     if known is None:
-        yield context.finding(
-            "whether this vLLM's engine takes these arguments is not known",
-            KEY,
-            because=["grpo-run reads them from the installed vllm, and knows those of 0.31.0"],
-            severity="not-checked",
-        )
+        because = "grpo-run reads them from the installed vllm, and knows those of 0.31.0"
+        yield context.not_checked("whether this vLLM's engine takes these arguments is not known", KEY, because)
 
 
 def _finding(
@@ -62,12 +58,7 @@ def _finding(
         place: Path = tuple(fix.removeprefix(WRITE).split("."))
         patch += [] if place in context.source.marks else [Patch(place, value)]
     return context.finding(
-        said,
-        KEY,
-        because=[why],
-        fix=fix,
-        patch=patch,
-        severity="warning" if severity == "warning" else "error",
+        said, KEY, why, fix=fix, patch=patch, severity="warning" if severity == "warning" else "error"
     )
 
 

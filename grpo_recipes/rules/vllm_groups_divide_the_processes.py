@@ -9,7 +9,7 @@ processes of one machine: a group across two machines would send every layer of 
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
@@ -40,12 +40,8 @@ def check(context: Context) -> Iterator[Finding]:
             yield not_at_hand(context, f"whether {size} divides the attention heads of the model", SIZE)
         return
     better = next(number for number in range(min(size - 1, whole), 0, -1) if whole % number == 0)
-    yield context.finding(
-        said,
-        SIZE,
-        because=[
-            why,
-            f"{processes} processes: {context.origin('launch.num_processes')}",
-        ],
-        patch=[Patch(("generation", "vllm_tensor_parallel_size"), better)],
-    )
+    because = [
+        why,
+        f"{processes} processes: {context.origin('launch.num_processes')}",
+    ]
+    yield context.wrong(said, SIZE, because, better)

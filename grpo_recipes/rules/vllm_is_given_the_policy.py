@@ -12,7 +12,7 @@ them differ in the policy, and vLLM silently samples from a different model.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
@@ -55,12 +55,8 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
     for found in obstacles(context):
-        yield context.finding(
-            found.what,
-            found.key,
-            because=[found.why, f"use_vllm: {context.origin(USE_VLLM)}"],
-            patch=[Patch(("generation", "use_vllm"), False)],
-        )
+        because = [found.why, f"use_vllm: {context.origin(USE_VLLM)}"]
+        yield context.wrong(found.what, found.key, because, False, at=("generation", "use_vllm"))
 
 
 def _tied(context: Context) -> Iterator[Obstacle]:

@@ -14,7 +14,7 @@ trained on. On a machine's only GPU 0.15 runs it by default, 0.14 does not.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, NotJudged, decided
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import DEVICE, is_server_alone, names_server, place, vllms_gpu
@@ -87,28 +87,16 @@ def check(context: Context) -> Iterator[Finding]:
         return
     yield from _misplaced(context)
     if context.value("world.device") == "cpu" and context.value(VLLM_MODE) == "colocate":
-        yield context.finding(
-            "vLLM in the training processes needs a GPU",
-            USE_VLLM,
-            because=["on the CPU it does not start, or cannot take the weights of a step"],
-            patch=[Patch(("generation", "use_vllm"), "auto")],
-        )
+        because = "on the CPU it does not start, or cannot take the weights of a step"
+        yield context.wrong("vLLM in the training processes needs a GPU", USE_VLLM, because, "auto")
         return
     if context.stack.is_absent("vllm"):
-        yield context.finding(
-            "use_vllm is true, but vllm is not installed",
-            USE_VLLM,
-            because=["GRPOTrainer raises ImportError for it, after loading the model"],
-            fix="use_vllm: auto, or install vllm",
-            patch=[Patch(("generation", "use_vllm"), "auto")],
-        )
+        said = "use_vllm is true, but vllm is not installed"
+        because = "GRPOTrainer raises ImportError for it, after loading the model"
+        yield context.wrong(said, USE_VLLM, because, "auto", fix="use_vllm: auto, or install vllm")
     elif not context.stack.is_known("vllm"):
-        yield context.finding(
-            f"whether {context.stack.origin} has vllm is not known",
-            USE_VLLM,
-            because=["the target does not say it"],
-            severity="not-checked",
-        )
+        because = "the target does not say it"
+        yield context.not_checked(f"whether {context.stack.origin} has vllm is not known", USE_VLLM, because)
 
 
 def _misplaced(context: Context) -> Iterator[Finding]:
@@ -117,13 +105,14 @@ def _misplaced(context: Context) -> Iterator[Finding]:
     if gpu is None or gpu < len(gpus):
         return
     fewer = f"launch.gpus_per_node: {len(gpus) - 1}" if len(gpus) > 1 else "trl.vllm_device: cuda:0, beside the trainer"
-    yield context.finding(
+    yield context.wrong(
         f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, but the GPUs end at cuda:{len(gpus) - 1}",
         DEVICE if context.given(DEVICE) else USE_VLLM,
-        because=[
+        [
             f"it takes the GPU after those of the {processes} processes, unless vllm_device names one",
             f"GRPOTrainer raises ValueError for the device cuda:{gpu}",
         ],
+        False,
+        at=("generation", "use_vllm"),
         fix=f"use_vllm: false, or {fewer}",
-        patch=[Patch(("generation", "use_vllm"), False)],
     )

@@ -30,12 +30,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, "GRPOConfig.vllm_mode", "a vLLM server needs a trainer on GPUs", why, patch)
     if context.stack.is_absent("requests"):
         why = "TRL's client raises ImportError without it, after loading the model"
-        yield context.finding(
-            "TRL calls a vLLM server with requests",
-            "generation.vllm_mode",
-            because=[why],
-            fix="pip install requests",
-        )
+        said = "TRL calls a vLLM server with requests"
+        yield context.finding(said, "generation.vllm_mode", why, fix="pip install requests")
     url = context.value(URL)
     yield from _of_url(context, url) if isinstance(url, str) else _of_host(context)
     for key, usual in PORTS.items():
@@ -81,7 +77,7 @@ def _finding(
     return context.finding(
         what,
         key,
-        because=[why],
+        why,
         fix=f"{patch.path[-1]}: {value}",
         patch=[patch, Patch(("trl", "vllm_server_host"), remove=True)] if moved else [patch],
         severity="error" if is_error else "warning",

@@ -11,7 +11,7 @@ training: the run ends as interrupted, exit code 75, and resumes with a new serv
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import has_server_node
 from grpo_recipes.rules._shared.vllms_gpu import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
@@ -40,24 +40,20 @@ def check(context: Context) -> Iterator[Finding]:
             severity="error",
         )
     elif has_server_node(context) and context.given(RESTARTS):
-        yield context.finding(
+        yield context.wrong(
             "max_restarts has no effect on a server on its own machine",
             RESTARTS,
-            because=[
-                f"launch.num_nodes ({context.origin('launch.num_nodes')}) gives the server the last of several machines"
-            ],
+            f"launch.num_nodes ({context.origin('launch.num_nodes')}) gives the server the last of several machines",
             severity="warning",
             fix="remove max_restarts; use slurm.max_requeues with several machines",
-            patch=[Patch((SECTION, "max_restarts"), remove=True)],
         )
 
 
 def _finding(context: Context, what: str, why: str, fix: str, *, severity: str = "warning") -> Finding:
-    return context.finding(
+    return context.wrong(
         what,
         SECTION,
-        because=[why],
+        why,
         fix=fix if severity == "error" else f"remove {SECTION}, or write {fix}",
-        patch=[Patch((SECTION,), remove=True)],
         severity="error" if severity == "error" else "warning",
     )

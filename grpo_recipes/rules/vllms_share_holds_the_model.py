@@ -88,10 +88,5 @@ def _finding(context: Context, what: str, why: str, better: float | None) -> Fin
     name = "vllm_gpu_memory_utilization"
     patch = Patch(("generation", name), better) if better is not None else Patch(("generation", "use_vllm"), False)
     fix = f"{name}: {better:g}" if better is not None else "use_vllm: false, a larger GPU, or vllm_tensor_parallel_size"
-    return context.finding(
-        what,
-        SHARE,
-        because=[why, "the run ends when vLLM starts, or when it first gets the policy"],
-        fix=fix,
-        patch=[patch],
-    )
+    because = [why, "the run ends when vLLM starts, or when it first gets the policy"]
+    return context.finding(what, SHARE, because, fix=fix, patch=[patch])

@@ -7,7 +7,7 @@ logit of a reward model has no natural threshold: only the user knows.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.said_tools import read_environment
@@ -40,23 +40,17 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(
                 "pass_at counts completions that pass, but the recipe does not say which do",
                 "evaluation.pass_at",
-                because=[
-                    f"any of {', '.join(names)} could decide it"
-                    if several
-                    else f"{names[0]} is a reward model, whose numbers have no natural threshold"
-                ],
+                f"any of {', '.join(names)} could decide it"
+                if several
+                else f"{names[0]} is a reward model, whose numbers have no natural threshold",
                 fix=f"passes: {{reward: {names[0]}, at_least: 1.0}}{', or another of them' if several else ''}",
             )
         return
     named = context.text(REWARD)
     if named not in names:
         nearest = nearest_words(named, names, cutoff=0.5)
-        yield context.finding(
-            f"no reward is called {named}",
-            REWARD,
-            because=[f"the rewards are {', '.join(names)}"],
-            patch=[Patch(("evaluation", "passes", "reward"), nearest[0] if nearest else names[0])],
-        )
+        because = f"the rewards are {', '.join(names)}"
+        yield context.wrong(f"no reward is called {named}", REWARD, because, nearest[0] if nearest else names[0])
 
 
 def _is_model(rewards: list[dict[str, object]]) -> bool:

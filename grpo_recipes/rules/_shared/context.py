@@ -89,10 +89,14 @@ class Context(NamedTuple):
         """Whether the merged recipe has this section."""
         return self.source.values.get(name) is not None
 
+    def path(self, key: str) -> Path:
+        """Where a user writes the value of a key."""
+        setting = self.settings.get(key)
+        return setting.path if setting is not None and setting.path else tuple(key.split("."))
+
     def recipe_key(self, key: str) -> str:
         """The key as a user writes it."""
-        setting = self.settings.get(key)
-        return dotted(setting.path) if setting is not None and setting.path else key
+        return dotted(self.path(key))
 
     def origin(self, key: str) -> str:
         """ "8 (line 12)" style origin of a value, for a because line."""
@@ -106,9 +110,7 @@ class Context(NamedTuple):
 
     def mark(self, key: str) -> Mark | None:
         """Where the value was written, or else its section."""
-        setting = self.settings.get(key)
-        path = setting.path if setting is not None and setting.path else tuple(key.split("."))
-        return self.source.mark(path)
+        return self.source.mark(self.path(key))
 
     def _mark_inside(self, key: str, patch: Sequence[Patch]) -> Mark | None:
         if patch and dotted(patch[0].path).startswith(f"{self.recipe_key(key)}"):
@@ -119,8 +121,8 @@ class Context(NamedTuple):
         self,
         message: str,
         key: str,
+        because: str | Sequence[str],
         *,
-        because: Sequence[str] = (),
         fix: str | None = None,
         patch: Sequence[Patch] = (),
         severity: Severity = "error",
@@ -128,18 +130,33 @@ class Context(NamedTuple):
     ) -> Finding:
         """A finding at a key's position, or at that of its first patch if it is inside the key's value.
 
-        Without a `fix`, its text says what the patches do. The engine adds the rule's id.
+        because: one reason, or several. Without a `fix`, its text says what the patches do. The engine adds the
+        rule's id.
         """
-        return Finding(
-            rule="",
-            severity=severity,
-            message=message,
-            key=self.recipe_key(key),
-            mark=mark or self._mark_inside(key, patch),
-            because=tuple(because),
-            fix=written_out(patch) if fix is None else fix,
-            patch=tuple(patch),
-        )
+        reasons = (because,) if isinstance(because, str) else tuple(because)
+        fix = written_out(patch) if fix is None else fix
+        mark = mark or self._mark_inside(key, patch)
+        return Finding("", severity, message, self.recipe_key(key), mark, reasons, fix, tuple(patch))
+
+    def wrong(
+        self,
+        message: str,
+        key: str,
+        because: str | Sequence[str],
+        better: object = None,
+        *,
+        at: Path = (),
+        fix: str | None = None,
+        severity: Severity = "error",
+        mark: Mark | None = None,
+    ) -> Finding:
+        """A finding whose fix writes a better value at the key, or at another path; None removes what is there."""
+        patch = Patch(at or self.path(key), better, remove=better is None)
+        return self.finding(message, key, because, fix=fix, patch=[patch], severity=severity, mark=mark)
+
+    def not_checked(self, message: str, key: str, because: str | Sequence[str]) -> Finding:
+        """A finding for what could not be checked."""
+        return self.finding(message, key, because, severity="not-checked")
 
 
 def found_at(
