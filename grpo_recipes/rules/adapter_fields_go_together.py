@@ -9,7 +9,7 @@ silently: in inference mode nothing is trained, and PEFT ignores the settings of
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Severity
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model
 from grpo_recipes.rules._shared.context import Context
 
@@ -45,12 +45,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _of_no_use(context)
 
 
-def _finding(
-    context: Context, name: str, told: str, because: str, fix: object = None, severity: Severity = "error", at: str = ""
-) -> Finding:
-    """A finding about one field, whose fix sets a field (`at`, or the same), or removes it."""
-    patch = Patch(("lora", at or name), fix, remove=fix is None)
-    return context.finding(told, f"LoraConfig.{name}", because, severity=severity, patch=[patch])
+def _finding(context: Context, name: str, told: str, because: str, fix: object = None) -> Finding:
+    return context.wrong(told, f"LoraConfig.{name}", because, fix)
 
 
 def _layers(context: Context) -> Iterator[Finding]:
@@ -60,9 +56,11 @@ def _layers(context: Context) -> Iterator[Finding]:
         endings = [] if model is None else [end for end in model[1].endings() if end != "lm_head"]
         both = chosen == "layers_to_transform" and _value(context, "layers_pattern") is not None
         told = f"{chosen} needs a list of target_modules, but the recipe has {context.value(TARGETS)}"
-        fix = endings if endings and chosen == "layers_to_transform" else None
-        found = _finding(context, chosen, told, IN_LORA_CONFIG, fix, at="target_modules" if fix else chosen)
-        further = (Patch(("lora", "layers_pattern"), remove=True),) if both and fix is None else ()
+        if endings and chosen == "layers_to_transform":
+            yield context.wrong(told, f"LoraConfig.{chosen}", IN_LORA_CONFIG, endings, at=("lora", "target_modules"))
+            return
+        found = _finding(context, chosen, told, IN_LORA_CONFIG)
+        further = (Patch(("lora", "layers_pattern"), remove=True),) if both else ()
         yield found._replace(patch=found.patch + further)
     elif chosen == "layers_pattern" and _value(context, chosen):
         yield _finding(context, chosen, "layers_pattern needs layers_to_transform, which is not set", IN_LORA_CONFIG)
@@ -131,4 +129,4 @@ def _of_no_use(context: Context) -> Iterator[Finding]:
         if isinstance(_value(context, name), dict) and _value(context, "init_lora_weights") != start:
             told = f"{name} has no effect"
             because = f"PEFT reads it only for init_lora_weights: {start}"
-            yield _finding(context, name, told, because, severity="warning")
+            yield context.wrong(told, f"LoraConfig.{name}", because, severity="warning")

@@ -28,11 +28,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _word(context, start)
     elif start is False:
         because = "a random adapter changes the base model, so the first completions come from a damaged model"
-        yield _finding(context, "init_lora_weights false starts from a random adapter", because, True, "warning")
-
-
-def _finding(context: Context, told: str, because: str, fix: object = None, severity: str = "error") -> Finding:
-    return context.wrong(told, START, because, fix, severity="warning" if severity == "warning" else "error")
+        said = "init_lora_weights false starts from a random adapter"
+        yield context.wrong(said, START, because, True, severity="warning")
 
 
 def _word(context: Context, start: str) -> Iterator[Finding]:
@@ -42,24 +39,23 @@ def _word(context: Context, start: str) -> Iterator[Finding]:
         close = nearest_words(lowered, WORDS, cutoff=0.6)
         told = f"init_lora_weights {start!r} is unknown to PEFT"
         because = f"PEFT raises ValueError after loading the model; it knows true, {', '.join(WORDS)}, pissa_niter_16"
-        yield _finding(context, told, because, close[0] if close and close[0] not in PREPARED else None)
+        yield context.wrong(told, START, because, close[0] if close and close[0] not in PREPARED else None)
     elif kind in PREPARED:
         because = "nothing prepares this start here, so PEFT silently takes the ordinary one"
-        yield _finding(context, f"init_lora_weights {kind} is not supported", because, True)
+        yield context.wrong(f"init_lora_weights {kind} is not supported", START, because, True)
     elif kind == "corda":
         because = "PEFT raises ValueError for a layer without `preprocess_corda`, after loading the model"
-        yield _finding(context, "init_lora_weights corda is not supported", because, True)
+        yield context.wrong("init_lora_weights corda is not supported", START, because, True)
     elif kind == "loftq" and not context.value("LoraConfig.loftq_config"):
         because = "LoraConfig raises ValueError without it"
-        yield _finding(context, "init_lora_weights loftq needs a loftq_config", because)
+        yield context.wrong("init_lora_weights loftq needs a loftq_config", START, because)
     elif kind == "orthogonal" and context.whole(RANK) % 2:
         because = "PEFT raises ValueError for an odd rank, after loading the model"
-        yield _finding(
-            context, f"init_lora_weights orthogonal needs an even r, but r is {context.value(RANK)}", because
-        )
+        told = f"init_lora_weights orthogonal needs an even r, but r is {context.value(RANK)}"
+        yield context.wrong(told, START, because)
     elif quantized(context) and (kind in UNQUANTIZED or lowered == "mica"):
         because = "PEFT raises TypeError or RuntimeError for integer weights, after loading the model"
-        yield _finding(context, f"init_lora_weights {kind} needs a model that is not quantized", because)
+        yield context.wrong(f"init_lora_weights {kind} needs a model that is not quantized", START, because)
     elif quantized(context) and kind == "loftq":
         because = "loftq quantizes the base itself, from full weights"
-        yield _finding(context, "init_lora_weights loftq needs a model that is not quantized", because)
+        yield context.wrong("init_lora_weights loftq needs a model that is not quantized", START, because)

@@ -41,22 +41,18 @@ def _unknown(context: Context, word: str) -> Finding:
     said = word.lower().replace("-", "_")
     close = ["flash_attention_2"] if said in OTHER_WORDS else nearest_words(said, WORDS, cutoff=0.7)
     because = f"transformers knows {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
-    return _finding(context, f"{word} is not an attention kernel", because, close[0] if close else "auto")
-
-
-def _finding(context: Context, told: str, because: str, fix: str = "sdpa") -> Finding:
-    return context.wrong(told, KEY, because, fix)
+    return context.wrong(f"{word} is not an attention kernel", KEY, because, close[0] if close else "auto")
 
 
 def _flash(context: Context, word: str) -> Iterator[Finding]:
     if context.value("world.device") == "cpu":
         because = context.settings["world.device"].why
-        yield _finding(context, f"{word} needs a GPU, but this run is on the CPU", because)
+        yield context.wrong(f"{word} needs a GPU, but this run is on the CPU", KEY, because, "sdpa")
         return
     old = next((g for g in used_gpus(context) or () if g.capability is not None and g.capability < OLDEST_GPU), None)
     if old is not None and old.capability is not None:
         because = f"{old.name} has {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
-        yield _finding(context, f"{word} needs a GPU of capability 8.0", because)
+        yield context.wrong(f"{word} needs a GPU of capability 8.0", KEY, because, "sdpa")
         return
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} run {word} is not known"
@@ -86,7 +82,7 @@ def _package(context: Context, word: str) -> Iterator[Finding]:
         return
     if context.stack.is_absent("flash-attn") and context.stack.is_absent("kernels"):
         because = "transformers raises ImportError while loading the model"
-        yield _finding(context, f"{word} needs flash-attn or kernels, but neither is installed", because)
+        yield context.wrong(f"{word} needs flash-attn or kernels, but neither is installed", KEY, because, "sdpa")
     else:
         message = "not checked: whether flash-attn or kernels is installed"
         origin = f"{context.stack.origin} does not say"

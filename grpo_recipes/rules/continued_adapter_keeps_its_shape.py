@@ -8,7 +8,7 @@ the run ended with. Only lora_dropout may differ. New tokens make the model larg
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of
@@ -24,10 +24,10 @@ def check(context: Context) -> Iterator[Finding]:
     found = ancestor_of(context.source)
     if found is None:
         because = "the key continues the adapter of another run"
-        yield _without(context, "continue has no adapter to train: model.from_run names no run", because)
+        yield context.wrong("continue has no adapter to train: model.from_run names no run", CONTINUE, because)
     elif isinstance(found, StartingPoint) and found.adapter is None:
         because = f"{found.weights} has no adapter_config.json"
-        yield _without(context, f"continue has no adapter to train: {found.name} trained a whole model", because)
+        yield context.wrong(f"continue has no adapter to train: {found.name} trained a whole model", CONTINUE, because)
     elif isinstance(found, StartingPoint):
         written = context.source.values.get("lora")
         shape, fields = found.shape(context.facts), context.facts.fields("LoraConfig") or {}
@@ -49,11 +49,6 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.wrong(
                 said, TOKENS, why, fix="remove add_tokens, or continue: false for a new adapter on the merged model"
             )
-
-
-def _without(context: Context, told: str, because: str) -> Finding:
-    patch = [Patch(("lora", "continue"), remove=True)]
-    return context.finding(told, CONTINUE, because, patch=patch)
 
 
 def _same(value: object, own: object) -> bool:

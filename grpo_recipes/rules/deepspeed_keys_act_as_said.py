@@ -44,16 +44,8 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(
     context: Context, path: Path, said: str, because: str, severity: Severity = "error", instead: object = None
 ) -> Finding:
-    where = (*HOME, *path)
-    return context.wrong(
-        said,
-        KEY,
-        because,
-        instead,
-        at=where,
-        fix=f"remove {'.'.join(map(str, path))}" if instead is None else None,
-        severity=severity,
-    )
+    fix = f"remove {'.'.join(map(str, path))}" if instead is None else None
+    return context.wrong(said, KEY, because, instead, at=(*HOME, *path), fix=fix, severity=severity)
 
 
 def _of_another_stage(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:

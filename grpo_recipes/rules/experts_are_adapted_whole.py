@@ -8,7 +8,7 @@ support. All of them raise only after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, words
 from grpo_recipes.rules._shared.context import Context
 
@@ -29,20 +29,12 @@ def check(context: Context) -> Iterator[Finding]:
         for pair in FUSED:
             missing = [name for name in pair if name not in names]
             if len(missing) == 1 and missing[0] in model[1].also:
-                yield _finding(
-                    context, TARGETS, f"{pair[0]} and {pair[1]} of the experts are one tensor", [*targets, missing[0]]
-                )
+                said = f"{pair[0]} and {pair[1]} of the experts are one tensor"
+                yield context.wrong(said, TARGETS, RAISES, [*targets, missing[0]])
     if not fused:
         return
     dropout = context.value("LoraConfig.lora_dropout")
     if isinstance(dropout, float | int) and dropout > 0:
-        yield _finding(context, "LoraConfig.lora_dropout", "an adapter of fused experts cannot have dropout", 0.0)
+        yield context.wrong("an adapter of fused experts cannot have dropout", "LoraConfig.lora_dropout", RAISES, 0.0)
     if context.value("LoraConfig.use_dora") is True:
-        yield _finding(context, "LoraConfig.use_dora", "an adapter of fused experts cannot use DoRA", False)
-
-
-def _finding(context: Context, key: str, told: str, fix: object) -> Finding:
-    name = key.partition(".")[2]
-    f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
-    patch = [Patch(("lora", name), fix)]
-    return context.finding(told, key, RAISES, patch=patch)
+        yield context.wrong("an adapter of fused experts cannot use DoRA", "LoraConfig.use_dora", RAISES, False)

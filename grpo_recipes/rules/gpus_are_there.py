@@ -28,7 +28,12 @@ def check(context: Context) -> Iterator[Finding]:
         return
     is_guessed = asked == "auto" and context.stack.gpus is None and claimed(context, PROCESSES) is None
     if is_guessed and not context.stack.declared:
-        yield _not_known(context)
+        yield context.finding(
+            "how many GPUs this machine has is not known",
+            GPUS,
+            "it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s",
+            fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU",
+        )
         return
     gpus = context.stack.gpus
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):
@@ -41,11 +46,3 @@ def check(context: Context) -> Iterator[Finding]:
     if used and processes != used:
         because = ["each process drives one GPU", f"{context.settings['world.gpus'].why}"]
         yield context.wrong(f"{processes} processes on {used} GPUs", "launch.num_processes", because, used)
-
-
-def _not_known(context: Context) -> Finding:
-    said = "how many GPUs this machine has is not known"
-    because = "it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"
-    return context.finding(
-        said, GPUS, because, fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU"
-    )

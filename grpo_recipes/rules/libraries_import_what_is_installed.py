@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import Context, found_at
 
 ID = "TRU003"
 IMPORTING = ("megatron_core", "auto_mapping")
@@ -45,13 +45,4 @@ def _outside(value: object, path: Path) -> Iterator[Path]:
 
 
 def _refused(context: Context, path: Path, message: str, because: str) -> Finding:
-    return Finding(
-        rule=ID,
-        severity="error",
-        message=message,
-        key=".".join(map(str, path)),
-        mark=context.source.mark(path),
-        because=(because,),
-        fix=f"remove {path[-1]}",
-        patch=(Patch(path, remove=True),),
-    )
+    return found_at(context.source, ID, path, message, because=[because], patch=[Patch(path, remove=True)])

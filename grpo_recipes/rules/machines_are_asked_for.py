@@ -32,11 +32,5 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, path: tuple[str, ...], what: str, why: str, otherwise: str = "") -> Finding:
-    return context.wrong(
-        what,
-        ".".join(path),
-        why,
-        at=path,
-        fix=f"remove {path[-1]}" + (f", or write {otherwise}" if otherwise else ""),
-        severity="warning",
-    )
+    fix = f"remove {path[-1]}" + (f", or write {otherwise}" if otherwise else "")
+    return context.wrong(what, ".".join(path), why, at=path, fix=fix, severity="warning")

@@ -37,14 +37,14 @@ def check(context: Context) -> Iterator[Finding]:
     if pattern is None:
         return
     if context.value(USE_VLLM) is not True:
-        yield _finding(
-            context,
+        yield context.wrong(
             "vllm_structured_outputs_regex does not reach transformers' generation",
+            PATTERN,
             [
                 "TRL passes it only to vLLM; completions would silently ignore it",
                 f"use_vllm is {str(context.value(USE_VLLM)).lower()}: {context.origin(USE_VLLM)}",
             ],
-            "use_vllm: true, or remove vllm_structured_outputs_regex",
+            fix="use_vllm: true, or remove vllm_structured_outputs_regex",
         )
     elif isinstance(pattern, str):
         yield from _unfollowed(context, pattern)
@@ -54,16 +54,12 @@ def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
     fix = "a different pattern, or remove vllm_structured_outputs_regex"
     problem = ask((pattern,), ())[0].problem.partition(" at position ")[0]
     if problem.startswith(NO_PATTERN):
-        why = ["vLLM refuses it at the first generation"]
-        yield _finding(context, f"the pattern is not a regular expression: {problem}", why, fix)
+        why = "vLLM refuses it at the first generation"
+        yield context.wrong(f"the pattern is not a regular expression: {problem}", PATTERN, why, fix=fix)
         return
     # An escaped backslash does not escape what follows it; brackets hold only characters.
     plain = re.sub(_ESCAPE_OR_BRACKETS, lambda found: (found[1] or "").replace("\\\\", ""), pattern)
     found = [what for one, what in WITH_MEMORY.items() if re.search(one, plain)]
     if found:
-        why = ["vLLM 0.31 refuses it at the first generation; other releases may use other engines"]
-        yield _finding(context, f"the pattern has {found[0]}", why, fix, severity="warning")
-
-
-def _finding(context: Context, said: str, why: list[str], fix: str, *, severity: str = "error") -> Finding:
-    return context.wrong(said, PATTERN, why, fix=fix, severity="warning" if severity == "warning" else "error")
+        why = "vLLM 0.31 refuses it at the first generation; other releases may use other engines"
+        yield context.wrong(f"the pattern has {found[0]}", PATTERN, why, fix=fix, severity="warning")

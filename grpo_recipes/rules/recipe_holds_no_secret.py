@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.secrets.redact import has_secret
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import Context, found_at
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 ID = "TRU002"
@@ -21,30 +21,17 @@ _VALUE = r"(?=.*\d)(?=.*[A-Za-z])[^\s./~$<{\[][^\s<>]{7,}"
 
 def check(context: Context) -> Iterator[Finding]:
     for path in _places(context.source):
-        yield Finding(
-            rule=ID,
-            severity="error",
-            message=f"{dotted(path) or 'a key'} looks like a token or a password",
-            key=dotted(path),
-            mark=context.source.mark(path),
-            because=("a recipe is shared, and everyone who gets it would have the secret",),
-            fix="remove it, revoke it, and set a new one in the shell that starts grpo-run",
-            patch=(Patch(path, remove=True),),
-        )
+        said = f"{dotted(path) or 'a key'} looks like a token or a password"
+        because = ["a recipe is shared, and everyone who gets it would have the secret"]
+        fix = "remove it, revoke it, and set a new one in the shell that starts grpo-run"
+        patch = [Patch(path, remove=True)]
+        yield found_at(context.source, ID, path, said, because=because, fix=fix, patch=patch)
     for path in _named(context.source):
-        yield Finding(
-            rule=ID,
-            severity="warning",
-            message=f"{dotted(path)} is named like a secret",
-            key=dotted(path),
-            mark=context.source.mark(path),
-            because=("plan.json, checkpoints and the model card repeat the recipe",),
-            fix=f"remove it, and let your file read a variable of the shell: os.environ[{_variable(path)!r}]",
-        )
-
-
-def _variable(path: Path) -> str:
-    return str(path[-1]).upper().replace("-", "_")
+        said = f"{dotted(path)} is named like a secret"
+        because = ["plan.json, checkpoints and the model card repeat the recipe"]
+        variable = str(path[-1]).upper().replace("-", "_")
+        fix = f"remove it, and let your file read a variable of the shell: os.environ[{variable!r}]"
+        yield found_at(context.source, ID, path, said, because=because, fix=fix, severity="warning")
 
 
 def _named(source: Source) -> Iterator[Path]:

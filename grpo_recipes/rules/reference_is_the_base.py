@@ -10,7 +10,7 @@ with the policy.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA008"
@@ -39,10 +39,5 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, key: str, told: str, because: str, fix: object) -> Finding:
     name = key.partition(".")[2]
     beta = f"beta is {context.value('GRPOConfig.beta')} ({context.origin('GRPOConfig.beta')})"
-    return context.finding(
-        told,
-        key,
-        [because, beta],
-        fix=f"remove {name}, or beta: 0.0" if fix is None else f"{name}: {str(fix).lower()}, or beta: 0.0",
-        patch=[Patch(("lora", name), remove=True) if fix is None else Patch(("lora", name), fix)],
-    )
+    way = f"remove {name}" if fix is None else f"{name}: {str(fix).lower()}"
+    return context.wrong(told, key, [because, beta], fix, fix=f"{way}, or beta: 0.0")

@@ -7,7 +7,7 @@ generation.max_tool_calling_iterations replies: a training would never reach the
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import called_methods, read_environment, said_tools
@@ -41,72 +41,51 @@ def _turn(
 ) -> Iterator[Finding]:
     tool, path = turn["tool"], ("preflight", "turns", place)
     if (tool is None) == (turn["answer"] is None):
-        yield _of_turn(
-            context,
-            path,
+        yield context.finding(
             f"turn {place + 1} has {'neither a tool nor' if tool is None else 'both a tool and'} an answer",
-            because="a turn of the model either calls tools or ends the completion",
+            TURNS,
+            "a turn of the model either calls tools or ends the completion",
             fix="{tool: NAME, arguments: {...}}, or {answer: TEXT}",
+            mark=context.source.mark(path),
         )
     elif tool is None and turn["arguments"]:
-        yield _of_turn(
-            context,
-            path,
+        yield context.finding(
             f"turn {place + 1} has arguments but no tool",
-            because="an answer takes no arguments",
+            TURNS,
+            "an answer takes no arguments",
             fix="remove them",
+            mark=context.source.mark(path),
         )
     elif tool is not None and tool not in known and not is_open:
         close = nearest_words(str(tool), known, cutoff=0.5)
-        yield _of_turn(
-            context,
-            (*path, "tool"),
+        yield context.finding(
             f"turn {place + 1} calls {tool}, which is not a tool of the recipe",
-            because=f"it has {', '.join(known)}",
+            TURNS,
+            f"it has {', '.join(known)}",
             fix=f"write it as {close[0]}" if close else "name one of these",
             patch=[Patch((*path, "tool"), close[0])] if close else [],
+            mark=context.source.mark((*path, "tool")),
         )
 
 
 def _behind_the_end(context: Context, turns: list[dict[str, object]]) -> Iterator[Finding]:
     ends = [place for place, turn in enumerate(turns) if turn["tool"] is None and turn["answer"] is not None]
     if ends and ends[0] + 1 < len(turns):
-        yield _of_turn(
-            context,
-            ("preflight", "turns", ends[0] + 1),
+        yield context.finding(
             f"turn {ends[0] + 2} comes after the answer of turn {ends[0] + 1}",
-            because="a completion ends with the first turn that calls no tool",
+            TURNS,
+            "a completion ends with the first turn that calls no tool",
             fix="put the calls before the answer, and give one answer",
+            mark=context.source.mark(("preflight", "turns", ends[0] + 1)),
         )
     most = context.value(MOST_REPLIES)
     calls = [place for place, turn in enumerate(turns) if turn["tool"] is not None]
     if isinstance(most, int) and len(calls) > most:
-        yield _of_turn(
-            context,
-            ("preflight", "turns", calls[most]),
+        yield context.finding(
             f"turn {calls[most] + 1} is call {most + 1}, but a completion may have only {most}",
-            because=f"generation.max_tool_calling_iterations is {most}, so TRL would not call the tool of this turn",
+            TURNS,
+            f"generation.max_tool_calling_iterations is {most}, so TRL would not call the tool of this turn",
             fix=f"fewer turns, or max_tool_calling_iterations: {len(calls)}",
-            is_error=False,
+            severity="warning",
+            mark=context.source.mark(("preflight", "turns", calls[most])),
         )
-
-
-def _of_turn(
-    context: Context,
-    path: Path,
-    message: str,
-    *,
-    because: str,
-    fix: str,
-    patch: list[Patch] | None = None,
-    is_error: bool = True,
-) -> Finding:
-    return context.finding(
-        message,
-        TURNS,
-        because,
-        fix=fix,
-        patch=patch or [],
-        severity="error" if is_error else "warning",
-        mark=context.source.mark(path),
-    )

@@ -25,18 +25,14 @@ def check(context: Context) -> Iterator[Finding]:
     if (other := address(context)) is not None:
         if written:
             why = f"trl.{other.partition('.')[2]} ({context.origin(other)}) is a server that this run does not start"
-            yield _finding(context, "vllm_engine has no effect", why, HOME, severity="warning")
+            yield context.wrong("vllm_engine has no effect", KEY, why, severity="warning")
         return
     if program is None or program.takes is None:
         return
     trl = f"trl {context.stack.version('trl')}"
     why = f"up to trl 1.10 the server is TRL's own; this one takes {', '.join(sorted(program.takes))}"
     for name in sorted(set(written) - program.takes):
-        yield _finding(context, f"the server of {trl} has no flag for {name}", why, (*HOME, name))
+        yield context.wrong(f"the server of {trl} has no flag for {name}", KEY, why, at=(*HOME, name))
     if context.value(TRUST) is True and "trust_remote_code" not in program.takes:
         what = f"the server of {trl} has no option to trust the model's own code"
-        yield _finding(context, what, why, ("model", "trust_remote_code"))
-
-
-def _finding(context: Context, what: str, why: str, path: tuple[str, ...], *, severity: str = "error") -> Finding:
-    return context.wrong(what, ".".join(path[:2]), why, at=path, severity="error" if severity == "error" else "warning")
+        yield context.wrong(what, TRUST, why)

@@ -34,14 +34,10 @@ def check(context: Context) -> Iterator[Finding]:
     fields, stop = context.facts.fields("GRPOConfig"), next((key for key in STOPS if context.value(key)), None)
     if fields is not None and "generation_kwargs" not in fields:
         said = f"{context.facts.source('GRPOConfig')} does not pass min_tokens on"
-        yield _finding(context, said, "trl 0.19.0 is the first that has generation_kwargs", None)
+        yield context.wrong(said, LEAST, "trl 0.19.0 is the first that has generation_kwargs")
     elif stop is not None:
         why = "vLLM continues past an earlier stop, and transformers ends there: two experiments"
-        yield _finding(context, f"min_tokens cannot be combined with {stop.partition('.')[2]}", why, None)
+        yield context.wrong(f"min_tokens cannot be combined with {stop.partition('.')[2]}", LEAST, why)
     elif least > context.whole(LONGEST):
         why = f"max_completion_length is {context.whole(LONGEST)}: {context.origin(LONGEST)}"
-        yield _finding(context, f"min_tokens {least} exceeds max_completion_length", why, context.whole(LONGEST))
-
-
-def _finding(context: Context, said: str, why: str, better: int | None) -> Finding:
-    return context.wrong(said, LEAST, why, better)
+        yield context.wrong(f"min_tokens {least} exceeds max_completion_length", LEAST, why, context.whole(LONGEST))

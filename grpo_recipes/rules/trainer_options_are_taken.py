@@ -33,18 +33,15 @@ def check(context: Context) -> Iterator[Finding]:
     for name, (smallest, because) in SMALLEST.items():
         value = context.value(f"GRPOConfig.{name}")
         if isinstance(value, int | float) and not isinstance(value, bool) and value < smallest:
-            yield _finding(context, name, f"{name} is {value}, but must be at least {smallest}", because, smallest)
+            said = f"{name} is {value}, but must be at least {smallest}"
+            yield context.wrong(said, f"GRPOConfig.{name}", because, smallest)
     for name, (words, because) in table("trainer_words")["options"].items():
         yield from _words(context, name, words, because)
     workers = context.value(f"GRPOConfig.{WORKERS}")
     for name, nothing in OF_WORKERS.items():
         if context.value(f"GRPOConfig.{name}") not in nothing and workers in (None, 0):
             because = "it needs worker processes that load data; the trainer or the data loader raises ValueError"
-            yield _finding(context, name, f"{name} needs {WORKERS}", because, None)
-
-
-def _finding(context: Context, name: str, said: str, because: str, instead: object) -> Finding:
-    return context.wrong(said, f"GRPOConfig.{name}", because, instead)
+            yield context.wrong(f"{name} needs {WORKERS}", f"GRPOConfig.{name}", because)
 
 
 def _words(context: Context, name: str, words: list[str], because: str) -> Iterator[Finding]:
@@ -56,5 +53,5 @@ def _words(context: Context, name: str, words: list[str], because: str) -> Itera
             continue
         near = nearest_words(word, words, cutoff=0.6)
         said = f"{name} {word} is not one of {', '.join(words)}"
-        yield _finding(context, name, said, because, near[0] if near else None)
+        yield context.wrong(said, f"GRPOConfig.{name}", because, near[0] if near else None)
         return

@@ -25,19 +25,22 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if not is_server_mode(context):
         mode = f"use_vllm: {str(context.value(USE_VLLM)).lower()}, vllm_mode: {context.value(VLLM_MODE)}"
-        yield _finding(
-            context, "the run starts no vLLM server", f"the recipe has {mode}", "use_vllm: true and vllm_mode: server"
+        yield context.wrong(
+            "the run starts no vLLM server",
+            SECTION,
+            f"the recipe has {mode}",
+            fix=f"remove {SECTION}, or write use_vllm: true and vllm_mode: server",
+            severity="warning",
         )
         return
     written = address(context)
     if written is not None:
         names = [key.partition(".")[2] for key in ADDRESS if context.given(key)]
-        yield _finding(
-            context,
+        yield context.wrong(
             "the recipe both names the address of a server and describes one to start",
+            SECTION,
             f"trl.{names[0]} ({context.origin(written)}) is a server that this run does not start",
-            f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}",
-            severity="error",
+            fix=f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}",
         )
     elif has_server_node(context) and context.given(RESTARTS):
         yield context.wrong(
@@ -47,13 +50,3 @@ def check(context: Context) -> Iterator[Finding]:
             severity="warning",
             fix="remove max_restarts; use slurm.max_requeues with several machines",
         )
-
-
-def _finding(context: Context, what: str, why: str, fix: str, *, severity: str = "warning") -> Finding:
-    return context.wrong(
-        what,
-        SECTION,
-        why,
-        fix=fix if severity == "error" else f"remove {SECTION}, or write {fix}",
-        severity="error" if severity == "error" else "warning",
-    )
