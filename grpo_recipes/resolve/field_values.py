@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, dotted, value_at
 from grpo_recipes.contract.findings.wording import entry, nearest_words, shown
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
@@ -175,9 +175,7 @@ def ambiguous_words(source: Source) -> list[Finding]:
         options = path[0] == "rewards" and len(path) > 3 and path[2] == "options"
         if not (deep or options or (path[:2] in free and len(path) > 2)):
             continue
-        node: object = source.values
-        for part in path:
-            node = node[part]  # type: ignore[index]
+        node = value_at(source.values, path)
         meant = _boolean(node)
         findings.append(
             found_at(
@@ -200,14 +198,6 @@ NOT_GIVEN = {
 }
 
 
-def _left_to_the_stack(setting: Setting | None, source: Source) -> bool:
-    """Whether the recipe says auto, of which a rule made something else here."""
-    node: object = source.values
-    for part in (setting.path or ()) if setting is not None else ():
-        node = node.get(part) if isinstance(node, Mapping) else None
-    return node == "auto"
-
-
 def without_effect(settings: Settings, source: Source) -> list[Finding]:
     """Warnings for values that the user wrote and that change nothing, given the others."""
     values = field_values(settings)
@@ -220,7 +210,8 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         if not missed or missed[0][0] == name:
             continue
         other, operator, operand = missed[0]
-        if _left_to_the_stack(settings.get(f"GRPOConfig.{other}"), source):
+        met = settings.get(f"GRPOConfig.{other}")
+        if met is not None and value_at(source.values, met.path or ()) == "auto":
             continue  # it has its effect on another stack
         if other in settings and settings[other].refused:
             continue  # what it would act on is said to be wrong

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, moved_to
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, moved_to, value_at
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
@@ -70,9 +70,7 @@ def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object
     """A copy in which these paths are gone, or stood in for where the format has no default."""
     kept = copy.deepcopy(values)
     for path in paths:
-        node: Any = kept
-        for part in path[:-1]:
-            node = node[part] if _has(node, part) else None
+        node = value_at(kept, path[:-1])
         last = path[-1] if path else None
         if path and path[0] in LEFT_OUT:
             kept.pop(str(path[0]), None)
@@ -127,10 +125,7 @@ def _settings(path: Path, section: SectionValues, source: Source, refused: froze
 
 
 def _setting(path: Path, value: object, source: Source, refused: frozenset[Path]) -> Setting:
-    node: object = source.values
-    for part in path:
-        node = node.get(part) if isinstance(node, dict) else None
-    given = path in source.marks and node is not None
+    given = path in source.marks and value_at(source.values, path) is not None
     return Setting(
         key=".".join(str(part) for part in path),
         value=value,
@@ -146,9 +141,7 @@ def written_at(source: Source, path: Path) -> str:
 
     A list that was extended was written in several places: the first item of each in turn.
     """
-    value: object = source.values
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
+    value = value_at(source.values, path)
     items = [source.marks.get((*path, index)) for index in range(len(value) if isinstance(value, list) else 0)]
     first = {mark.file: mark for mark in reversed(items) if mark is not None}
     if len(first) < 2:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.findings.finding import Finding, Path
+from grpo_recipes.contract.findings.finding import Finding, Path, value_at
 from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.scalars import is_underflow
@@ -36,7 +36,7 @@ _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")
 def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
     """The finding with a reason and, where there is one, a fix."""
     key = ".".join(part for part in path if isinstance(part, str))
-    value = _at(source.values, path)
+    value = value_at(source.values, path)
     known = _KNOWN.get((key, str(value)))
     if known is not None:
         return finding._replace(because=(known[0],), fix=known[1], patch=())
@@ -95,15 +95,6 @@ def _meaning(key: str) -> tuple[str, object]:
     text = " ".join((field_docs(model).get(name) or "").split())
     default = None if must_be_said(field) or name in sections() else field.get_default(call_default_factory=True)
     return re.split(r"(?<=[^.]{3})[.;] |\.$", text)[0], default
-
-
-def _at(values: object, path: Path) -> object:
-    for part in path:
-        try:
-            values = values[part]  # type: ignore[index]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return values
 
 
 # Numbers as people write them where YAML has only text.

@@ -8,7 +8,7 @@ raises at the same late moment or silently takes the second value.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, value_at
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.accepted_keys import DeepSpeedKeys, deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
@@ -78,21 +78,11 @@ def _unknown(
     name, above = ".".join(path), path[:-1]
     because = "DeepSpeed raises ValidationError when training starts" if above else "DeepSpeed silently ignores it"
     near = nearest_words(path[-1], sorted(accepted), cutoff=CUTOFF)
-    free = [
-        word for word in near if ".".join((*above, word)) not in known.owned and not _is_written(context, above, word)
-    ]
+    inner = value_at(context.mapping(KEY), above)
+    free = [word for word in near if ".".join((*above, word)) not in known.owned and word not in inner]
     patch = _without(path) + [Patch((*HOME, *above, word), value) for word in free]
     fix = f"{'.'.join((*above, near[0]))}: ..." if near else f"remove {name}"
     return _finding(context, path, f"DeepSpeed reads no key {name}", because, fix, patch)
-
-
-def _is_written(context: Context, above: tuple[str, ...], key: str) -> bool:
-    node: object = context.mapping(KEY)
-    for part in (*above, key):
-        if not isinstance(node, dict) or part not in node:
-            return False
-        node = node[part]
-    return True
 
 
 def _no_map(context: Context, path: tuple[str, ...]) -> Finding:

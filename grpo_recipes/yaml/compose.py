@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, value_at
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import OVERRIDE_FILE, Tree, apply_override, lay_over, read_override
 from grpo_recipes.yaml.page import shown
@@ -47,9 +47,7 @@ class Source(NamedTuple):
             return ""
         if self.files.index(mark.file) >= self.files.index(above.file):
             return ""
-        value: Any = self.values
-        for part in other:
-            value = value[part]
+        value = value_at(self.values, other)
         return f"{above.file}:{above.line} says {shown(str(value))}, and {mark.file} wins over it"
 
     def directory(self, path: Path) -> str:

@@ -111,6 +111,19 @@ def dotted(path: Path) -> str:
     return text
 
 
+ABSENT = object()
+
+
+def value_at(values: Any, path: Path, default: object = None) -> Any:
+    """The value at a path through maps and lists, the default if there is none."""
+    for part in path:
+        is_item = isinstance(values, list) and isinstance(part, int) and part < len(values)
+        if not is_item and not (isinstance(values, Mapping) and part in values):
+            return default
+        values = values[part]
+    return values
+
+
 def moved_to(findings: Iterable[Finding]) -> set[Path]:
     """Where fixes put what stands under another name or in another place; what is there now is not what is meant."""
     moves = [finding.patch for finding in findings if any(patch.remove for patch in finding.patch)]

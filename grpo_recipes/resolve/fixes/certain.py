@@ -8,13 +8,12 @@ Removing, replacing or adding a value is a suggestion, however likely it is.
 
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.findings.finding import Patch, Path
+from grpo_recipes.contract.findings.finding import ABSENT, Patch, Path, value_at
 from grpo_recipes.resolve.schema_reasons import plain_number
 
 _WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
 _SHORTEST_WITH_A_SLIP = 6
 _OF_TRAINING = ("generation", "grpo", "logging", "training", "trl")
-_ABSENT = object()
 
 
 def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_known_name: bool) -> bool:
@@ -22,14 +21,14 @@ def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_kno
 
     is_known_name: what moves was found under the other name, and not by its likeness.
     """
-    removed = {patch.path: value_at(values, patch.path) for patch in patches if patch.remove}
-    if not patches or any(value is _ABSENT for value in removed.values()):
+    removed = {patch.path: value_at(values, patch.path, ABSENT) for patch in patches if patch.remove}
+    if not patches or any(value is ABSENT for value in removed.values()):
         return False
     for patch in patches:
         if patch.remove:
             continue
-        before = value_at(values, patch.path)
-        if before is not _ABSENT:
+        before = value_at(values, patch.path, ABSENT)
+        if before is not ABSENT:
             if not is_same_said_otherwise(before, patch.value):
                 return False
             continue
@@ -45,24 +44,6 @@ def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_kno
 
 def _is_of_training(path: Path) -> bool:
     return len(path) == 1 or path[0] in _OF_TRAINING
-
-
-def value_at(values: object, path: Path) -> object:
-    """The value of a path, a marker of its own where there is none."""
-    node = values
-    for part in path:
-        if isinstance(node, Mapping) and part in node:
-            node = node[str(part)]
-        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
-            node = node[part]
-        else:
-            return _ABSENT
-    return node
-
-
-def is_there(values: object, path: Path) -> bool:
-    """Whether a recipe says anything at a path."""
-    return value_at(values, path) is not _ABSENT
 
 
 def is_same_name(one: object, other: object) -> bool:

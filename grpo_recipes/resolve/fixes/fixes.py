@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
-from grpo_recipes.resolve.fixes.certain import is_certain, is_there
+from grpo_recipes.contract.findings.finding import ABSENT, Finding, Patch, Path, dotted, value_at
+from grpo_recipes.resolve.fixes.certain import is_certain
 from grpo_recipes.resolve.fixes.entries import NotRewritten
 from grpo_recipes.resolve.fixes.rewrite import rewritten
 from grpo_recipes.resolve.resolve import Resolution
@@ -121,7 +121,9 @@ def _places(patches: Iterable[Patch]) -> set[Path]:
 
 def _lands_on_another(patches: Sequence[Patch], values: Mapping[str, object]) -> bool:
     """Whether something would be moved to where this file has another value; over a parent's it wins."""
-    return any(patch.remove for patch in patches) and any(is_there(values, place) for place in _places(patches))
+    return any(patch.remove for patch in patches) and any(
+        value_at(values, place, ABSENT) is not ABSENT for place in _places(patches)
+    )
 
 
 def values_of(text: str, resolution: Resolution) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from grpo_recipes.contract.findings.finding import Patch, Path
+from grpo_recipes.contract.findings.finding import ABSENT, Patch, Path, value_at
 from grpo_recipes.resolve.fixes.entries import (
     BREAK,
     KeyEntry,
@@ -51,7 +51,7 @@ def rewritten(text: str, *findings: Sequence[Patch], file: str = "") -> str:
         while waiting:
             patch = waiting.pop(0)
             beside = waiting[0] if waiting else None
-            old = _value_at(values, patch.path)
+            old = value_at(values, patch.path, ABSENT)
             if beside is not None and patch.remove and not beside.remove and beside.value in (old, [old]):
                 if beside.value != old:
                     result = _set(result, patch.path, beside.value, old)
@@ -81,19 +81,10 @@ def _last_items_first(patches: Iterable[Patch]) -> Iterator[Patch]:
     yield from sorted(removals, key=lambda patch: int(patch.path[-1]), reverse=True)
 
 
-def _value_at(values: Any, path: Path) -> object:
-    try:
-        for part in path:
-            values = values[part]
-    except (KeyError, IndexError, TypeError):
-        return _value_at  # equal to no value
-    return values
-
-
 def _is_new_scalar(values: Any, setting: Patch, old: object) -> bool:
     """Whether a scalar gets another key and another value at once: its comments go with it."""
     is_scalar = all(isinstance(one, str | int | float) for one in (old, setting.value))
-    return is_scalar and _value_at(values, setting.path) is _value_at
+    return is_scalar and value_at(values, setting.path, ABSENT) is ABSENT
 
 
 def _set(text: str, path: Path, value: object, old: object) -> str:
