@@ -32,7 +32,6 @@ NO_SECTION = {
     "accepted",
     "export",
     "keys",
-    "known_values",
     "models",
     "other_names",
     "section",
