@@ -134,8 +134,8 @@ def schema_text(name: str) -> str:
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
 
 
-# The values that releases of TRL, transformers and PEFT accept, for an editor, which knows no target: it allows those of
-# any known release, since a recipe may be for it, and marks values that none accepts.
+# The values that releases of TRL, transformers and PEFT accept, for an editor, which knows no target: it allows those
+# of any known release, since a recipe may be for it, and marks values that none accepts.
 
 AUTO = {"type": "string", "pattern": "^auto$"}
 """As a pattern, so that an editor does not offer it if no rule decides it."""

@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from grpo_recipes.schemas.guards import GuardsSection, PreflightSection
 from grpo_recipes.schemas.model import LoraSection, ModelSection, QuantizationSection, TokenizerSection
 from grpo_recipes.schemas.running import (
     DistributedSection,
+    GuardsSection,
     LaunchSection,
     LoggingSection,
+    PreflightSection,
     SlurmSection,
     VllmServerSection,
 )

@@ -4,7 +4,7 @@ import dataclasses
 
 from grpo_recipes.contract.plan import Arguments, Batch, Data, Model, Plan, Reward, Tokenizer, World
 from grpo_recipes.contract.plan_sections import Expect, Guards
-from grpo_recipes.schemas.guards import GuardsSection
+from grpo_recipes.schemas.running import GuardsSection
 
 MODEL = "/models/small"
 HERE = World("local", 1, 1, "cpu", "single")

@@ -9,7 +9,7 @@ import pytest
 import grpo_recipes
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.explain.pages import worker_pages
-from grpo_recipes.schemas.guards import GuardsSection
+from grpo_recipes.schemas.running import GuardsSection
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse
 from grpo_recipes.worker.guards.failing_tools import FailingTools

@@ -18,7 +18,7 @@ import dataclasses, os, re, signal, sys, time
 from pathlib import Path
 from grpo_recipes.contract.host.processes import descendants
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.schemas.guards import GuardsSection
+from grpo_recipes.schemas.running import GuardsSection
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.survival import stall_monitor

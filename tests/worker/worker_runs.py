@@ -10,7 +10,7 @@ from typing import Any
 
 from grpo_recipes.contract.plan import World
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.schemas.guards import GuardsSection
+from grpo_recipes.schemas.running import GuardsSection
 
 LORA = {
     "r": 4,
