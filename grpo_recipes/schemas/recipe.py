@@ -1,10 +1,10 @@
-"""The recipe: all sections, with the defaults of format 1."""
+"""The recipe and the sections of its model, with the defaults of format 1."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
-from grpo_recipes.schemas.model import LoraSection, ModelSection, QuantizationSection, TokenizerSection
 from grpo_recipes.schemas.running import (
     DistributedSection,
     GuardsSection,
@@ -14,9 +14,83 @@ from grpo_recipes.schemas.running import (
     SlurmSection,
     VllmServerSection,
 )
-from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
+from grpo_recipes.schemas.section import NonNegativeInt, OpenSection, PositiveInt, Section, Word
 from grpo_recipes.schemas.task import DatasetSection, EnvironmentSection, RewardSection, RolloutSection, ToolSection
 from grpo_recipes.schemas.training import EvaluationSection, GenerationSection, GrpoSection, TrainingSection
+
+
+class ModelSection(Section):
+    """The policy that is trained."""
+
+    from_run: Word | None = None
+    """A run to continue from: its run folder, one of its checkpoints, or the folder or hub id of a PEFT adapter. Model,
+    revision, tokenizer with its added tokens, chat template and adapter come from it. null: start from
+    model_name_or_path.
+    """
+    model_name_or_path: Annotated[Word | None, Field(validate_default=True)] = None
+    """Hub id, or a folder: `./folder` or an existing path is local, relative to this file. Required, except with
+    from_run, where it is the current path of the adapter's model.
+    """
+    model_revision: Word | None = None
+    """Branch, tag or commit of the hub model. null: the newest commit of its main branch."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Data type of the weights. float32 is TRL's default; the machine never chooses."""
+    attn_implementation: Word = "auto"
+    """Attention kernel, e.g. sdpa, flash_attention_2, eager. auto: transformers chooses by machine."""
+    trust_remote_code: bool = False
+    """Run the Python code that comes with the model. A run lists it and asks for consent."""
+
+    @field_validator("model_name_or_path")
+    @classmethod
+    def _is_said_somewhere(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and info.data.get("from_run") is None:
+            raise PydanticKnownError("missing")
+        return value
+
+
+class QuantizationSection(OpenSection):
+    """How the frozen base model is quantized; any BitsAndBytesConfig field. Without this section: not quantized."""
+
+    load_in_4bit: bool = False
+    """Load the weights of linear layers in 4 bits."""
+    load_in_8bit: bool = False
+    """Load the weights of linear layers in 8 bits (LLM.int8)."""
+    bnb_4bit_quant_type: Literal["fp4", "nf4"] = "fp4"
+    """4-bit number format. fp4 is BitsAndBytesConfig's default; QLoRA uses nf4."""
+    bnb_4bit_use_double_quant: bool = False
+    """Also quantize the quantization constants, which saves about 0.4 bits per weight."""
+    bnb_4bit_compute_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Data type of the matrix products."""
+
+
+class LoraSection(OpenSection):
+    """A low-rank adapter on a frozen base; any LoraConfig field. Without this section every weight is trained."""
+
+    continue_: Annotated[bool, Field(alias="continue")] = False
+    """Continue the adapter of model.from_run, which determines its shape; only lora_dropout may differ. false: start a
+    new adapter, after merging one that from_run has into the model.
+    """
+    r: PositiveInt = 8
+    """Rank of the adapter."""
+    lora_alpha: PositiveInt = 8
+    """Scale: PEFT multiplies the adapter's output by lora_alpha / r."""
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Dropout on the adapter's input, 0 to below 1. It makes the trainer's log-probs differ from the sampler's."""
+    target_modules: Word | list[Word] = "all-linear"
+    """Modules that get an adapter: all-linear, a list of name endings, or a regular expression. PEFT's own default
+    depends on its release and the architecture, so the format's default is all-linear.
+    """
+    bias: Literal["none", "all", "lora_only"] = "none"
+    """Biases to train beside the adapter."""
+
+
+class TokenizerSection(Section):
+    """Changes to the model's own tokenizer."""
+
+    chat_template_path: Word | None = None
+    """A jinja file with the chat template. null: the model's own."""
+    add_tokens: list[Word] = []
+    """New ordinary (not special) tokens that the model must learn, e.g. ["<search>"]."""
 
 
 class Recipe(Section):
