@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grpo_recipes.contract.files.digest import file_sha256, files_sha256
-from grpo_recipes.facts.released.folded import value_at
-from grpo_recipes.facts.released.shipped import facts_of_release, table
+from grpo_recipes.facts.released.shipped import facts_of_release, table, value_at
 from grpo_recipes.facts.source.cache import Read
 
 TABLE = "digests"

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from packaging.version import InvalidVersion
 
-from grpo_recipes.facts.released.folded import nearest_release, value_at
-from grpo_recipes.facts.released.shipped import released, releases_with_facts, table
+from grpo_recipes.facts.released.shipped import nearest_release, released, releases_with_facts, table, value_at
 from grpo_recipes.facts.released.windows import is_within, version_of
 from grpo_recipes.stack.stack import Stack
 
