@@ -1,6 +1,6 @@
 """Facts: what this stack accepts, put together from its packages."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,19 +15,21 @@ from grpo_recipes.facts.released.shipped import (
     removal,
     same_version,
     shipped_facts,
+    table,
+    value_at,
 )
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.facts.source.cache import installed_facts
+from grpo_recipes.facts.source.cache import Read, installed_facts
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.source.package_facts import MODULES, OwnerFacts, PackageFacts
 from grpo_recipes.stack.stack import Stack, installed_packages
 
 if TYPE_CHECKING:
-    from grpo_recipes.facts.source.cache import Read
     from grpo_recipes.facts.source.package_facts import LogitsKeyword
 
 ReleaseStatus = Literal["known", "released", "newer", "never", "unknown"]
 Origin = Literal["installed", "released", "near"]
+DIGESTS = "digests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,34 @@ def _installed_here() -> Mapping[str, str | None]:
 
 @cache
 def _installed_facts(package: str, version: str) -> PackageFacts | None:
-    return installed_facts(package, version, _as_released)
+    return installed_facts(package, version, as_released)
 
 
-def _as_released(package: str, version: str, folder: Path) -> "Read | None":
-    from grpo_recipes.facts.released.as_released import as_released  # only a cache that knows nothing asks
+def as_released(package: str, version: str, folder: Path) -> Read | None:
+    """The shipped facts of an installed package that is, file by file, a release, with those files; else None.
 
-    return as_released(package, version, folder)
+    data/digests.json has, for each release, the files that its facts were read from and one digest of them. Whatever
+    differs from a release is read from its source.
+    """
+    facts = facts_of_release(package, version)
+    known = table(DIGESTS).get(package)
+    if facts is None or known is None or facts.version not in known["releases"]:
+        return None
+    places = {release: place for place, release in enumerate(known["releases"])}
+    names = value_at(known["files"], facts.version, places)
+    try:
+        if source_sha256(folder, names) != value_at(known["sha256"], facts.version, places):
+            return None
+    except OSError:
+        return None
+    return Read(facts._replace(version=version), [folder / name for name in names])
+
+
+def source_sha256(folder: Path, names: Iterable[str]) -> str:
+    """One digest of the files of a package that its facts are read from. Raises OSError."""
+    from grpo_recipes.contract.files.digest import file_sha256, files_sha256  # only a cache that knows nothing asks
+
+    return files_sha256((name, file_sha256(folder / name)) for name in sorted(names))
 
 
 def facts_for(stack: Stack) -> Facts:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts.released.as_released import TABLE, as_released
+from grpo_recipes.facts.facts import DIGESTS, as_released
 from grpo_recipes.facts.released.shipped import releases_with_facts, table
 from grpo_recipes.facts.source import read_package as reader
 from grpo_recipes.facts.source.cache import installed_facts
@@ -87,6 +87,6 @@ def test_without_a_cache_no_source_is_parsed(copied: tuple[str, Path], monkeypat
 
 
 def test_every_release_with_facts_has_a_digest() -> None:
-    assert {name: tuple(known["releases"]) for name, known in table(TABLE).items()} == {
+    assert {name: tuple(known["releases"]) for name, known in table(DIGESTS).items()} == {
         name: releases_with_facts(name) for name in MODULES
     }, "make facts"
