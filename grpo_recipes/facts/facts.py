@@ -114,25 +114,18 @@ class Facts:
         return "released" if package in MODULES and facts_of_release(package, version) is None else "known"
 
     def removed(self, owner: str, name: str) -> Removed | None:
-        """When a field went and what replaced it, for a field that this stack no longer has."""
-        found = self._removal(owner, name)
-        return found if found is not None and self._has_reached(found.package, found.removed_in) else None
+        """When a field went and what replaced it, for a field that this stack no longer has.
 
-    def _removal(self, owner: str, name: str) -> Removed | None:
+        An unknown version is taken as the newest.
+        """
         found = removal(owner, name)
-        if found is None and owner == "GRPOConfig":
-            return removal("TrainingArguments", name)
-        return found
-
-    def _has_reached(self, package: str, version: str | None) -> bool:
-        """Whether the stack's package is at least this version; an unknown version is taken as newest."""
-        if version is None:
-            return False
-        mine = self.versions.get(package)
+        if found is None or found.removed_in is None:
+            return None
+        mine = self.versions.get(found.package)
         try:
-            return mine is None or is_within(mine, f">={version}")
+            return found if mine is None or is_within(mine, f">={found.removed_in}") else None
         except ValueError:
-            return True
+            return found
 
     def _owner(self, owner: str) -> OwnerFacts | None:
         package = _package_of(owner)

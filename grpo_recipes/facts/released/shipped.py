@@ -112,9 +112,9 @@ def released(package: str) -> list[str]:
 
 
 def removal(owner: str, name: str) -> Removed | None:
-    """What is known about a field of this class that went or is going, whatever the stack."""
-    fields = table("removed").get(owner)
-    entry = fields.get(name) if isinstance(fields, Mapping) else None
+    """What is known about a field of this class, or of GRPOConfig's base, that went or is going, whatever the stack."""
+    owners = (owner, "TrainingArguments") if owner == "GRPOConfig" else (owner,)
+    entry = next((found for one in owners if (found := table("removed").get(one, {}).get(name))), None)
     return None if entry is None else Removed(name=name, **entry)
 
 

@@ -101,7 +101,7 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
     removed = facts.removed("GRPOConfig", name)
     has_it_still = removed is None and name not in classified_fields()
     if has_it_still:
-        removed = removal("GRPOConfig", name) or removal("TrainingArguments", name)
+        removed = removal("GRPOConfig", name)
     if removed is None:
         return None
     today = classified_fields().get(removed.renamed_to or "")

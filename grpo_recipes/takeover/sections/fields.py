@@ -29,7 +29,7 @@ def take_field(situation: Situation, name: str) -> None:
     """One key."""
     given = situation.given
     has_home = name in classified_fields() and classified_fields()[name].home
-    gone = None if has_home else removal("GRPOConfig", name) or removal("TrainingArguments", name)
+    gone = None if has_home else removal("GRPOConfig", name)
     today = gone.renamed_to if gone is not None and gone.renamed_to else name
     field = classified_fields().get(today)
     if _answered(situation, name):
