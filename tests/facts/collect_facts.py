@@ -29,7 +29,7 @@ from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
 from grpo_recipes.facts.released.shipped import DATA, facts_of_release, table
 from grpo_recipes.facts.source.package_facts import MODULES, LogitsKeyword, PackageFacts
 from grpo_recipes.facts.source.package_source import PackageSource
-from grpo_recipes.facts.source.read_logits import read_logits_keyword
+from grpo_recipes.facts.source.read import read_logits_keyword
 from grpo_recipes.facts.source.read_package import read_package
 from grpo_recipes.stack.stack import PACKAGES
 

@@ -25,7 +25,7 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
 def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
     """What forward takes in the transformers that is installed here, None where the class is not found."""
     from grpo_recipes.facts.source.package_source import PackageSource
-    from grpo_recipes.facts.source.read_logits import read_logits_keyword
+    from grpo_recipes.facts.source.read import read_logits_keyword
 
     module, folder = model_classes().get(model_class), package_folder("transformers")
     if module is None or folder is None:
