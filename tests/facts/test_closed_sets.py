@@ -7,6 +7,7 @@ import pytest
 from source_trees import PEFT, TRANSFORMERS, TRL, write_package
 
 from grpo_recipes.facts.source.closed_sets import values_by_refusal, values_of_annotation
+from grpo_recipes.facts.source.field import plain_annotation
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_package import read_package
 
@@ -63,7 +64,7 @@ def test_a_refusal_closes_a_field_only_when_it_speaks_of_that_field_alone(
         pytest.param("bool", None, id="bool-alone"),
         pytest.param("str | Literal[False]", None, id="str-too"),
         pytest.param("list[Literal['a']]", None, id="list-of-literals"),
-        pytest.param("not python", None, id="not-an-expression"),
+        pytest.param("'not python'", None, id="not-an-expression"),
         pytest.param("Literal['a', 'b']", ("a", "b"), id="literal"),
         pytest.param("Optional[Literal['a']]", ("a", None), id="optional"),
         pytest.param("Union[bool, typing.Literal['a']]", (True, False, "a"), id="union"),
@@ -73,4 +74,4 @@ def test_a_refusal_closes_a_field_only_when_it_speaks_of_that_field_alone(
 def test_an_annotation_closes_a_field_only_when_every_member_is_a_constant(
     annotation: str, expected: tuple[object, ...] | None
 ) -> None:
-    assert values_of_annotation(annotation) == expected
+    assert values_of_annotation(plain_annotation(ast.parse(annotation, mode="eval").body)) == expected

@@ -10,7 +10,7 @@ Values = tuple[object, ...]
 
 
 def values_of_annotation(annotation: str) -> Values | None:
-    """The values of an annotation made of Literal, bool and None only; None when it is open.
+    """The values of a plain annotation made of Literal, bool and None only; None when it is open.
 
     A literal with "[" in it stands for a pattern ("pissa_niter_[number of iters]") and leaves the set open.
     """
@@ -175,16 +175,8 @@ def _speaks_of(test: ast.expr, field: str, names: Mapping[str, str]) -> bool:
 
 
 def _union_members(node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield from _union_members(ast.parse(node.value, mode="eval").body)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         yield from _union_members(node.left)
         yield from _union_members(node.right)
-    elif isinstance(node, ast.Subscript) and dotted_name(node.value).endswith("Optional"):
-        yield from _union_members(node.slice)
-        yield ast.Constant(None)
-    elif isinstance(node, ast.Subscript) and dotted_name(node.value).endswith("Union"):
-        for member in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
-            yield from _union_members(member)
     else:
         yield node
