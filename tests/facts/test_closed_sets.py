@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from source_trees import PEFT, TRANSFORMERS, TRL, write_package
 
-from grpo_recipes.facts.source.closed_sets import values_by_refusal, values_of_annotation
 from grpo_recipes.facts.source.field import plain_annotation
 from grpo_recipes.facts.source.package_source import PackageSource
-from grpo_recipes.facts.source.read_package import read_package
+from grpo_recipes.facts.source.read_package import read_package, values_by_refusal, values_of_annotation
 
 
 @pytest.mark.parametrize(

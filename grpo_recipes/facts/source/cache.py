@@ -123,7 +123,6 @@ def _reader_stamps() -> dict[str, list[int]]:
     """Of the files that decide what is read: facts of another release of grpo-run are not taken."""
     here = Path(__file__).parent
     names = (
-        "closed_sets.py",
         "field.py",
         "package_facts.py",
         "read.py",

@@ -85,7 +85,7 @@ def _members(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return [*_members(node.left), *_members(node.right)]
     if isinstance(node, ast.Subscript):
-        name = _last_name(node.value)
+        name = last_name(node.value)
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if name == "Optional":
             return [*_members(node.slice), ast.Constant(None)]
@@ -110,13 +110,14 @@ def _union(members: list[ast.expr]) -> ast.expr:
 
 
 def _plain_name(node: ast.expr) -> ast.expr:
-    name = _last_name(node)
+    name = last_name(node)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("typing", "t"):
         return ast.Name(name.lower() if name in _LOWER else name)
     return ast.Name(name.lower()) if isinstance(node, ast.Name) and name in _LOWER else node
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """`a.b.Name` or `Name` -> "Name", "" for other expressions."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from grpo_recipes.facts.source.field import REQUIRED, UNKNOWN, Field, plain_annotation
+from grpo_recipes.facts.source.field import REQUIRED, UNKNOWN, Field, last_name, plain_annotation
 from grpo_recipes.facts.source.package_facts import NEW, OLD, LogitsKeyword
 from grpo_recipes.facts.source.package_source import ClassSource, PackageSource
 
@@ -12,7 +12,7 @@ def ancestry(source: PackageSource, found: ClassSource) -> list[ClassSource]:
     """The class and its bases inside the package, bases first, each once."""
     ordered: list[ClassSource] = []
     for base in reversed(found.node.bases):
-        above = source.find_class(found.module, _last_name(base))
+        above = source.find_class(found.module, last_name(base))
         if above is not None and above.node is not found.node:
             ordered += [one for one in ancestry(source, above) if one not in ordered]
     return [*ordered, found]
@@ -21,10 +21,10 @@ def ancestry(source: PackageSource, found: ClassSource) -> list[ClassSource]:
 def outside_bases(source: PackageSource, found: ClassSource) -> tuple[str, ...]:
     """The names of the bases that other packages define, in order."""
     return tuple(
-        _last_name(base)
+        last_name(base)
         for one in ancestry(source, found)
         for base in one.node.bases
-        if source.find_class(one.module, _last_name(base)) is None
+        if source.find_class(one.module, last_name(base)) is None
     )
 
 
@@ -69,7 +69,7 @@ def method_fields(node: ast.ClassDef, method: str = "__init__") -> dict[str, Fie
 def enum_values(source: PackageSource, module: str, name: str) -> tuple[object, ...] | None:
     """The values of an enumeration class of the package, None when `name` is not one."""
     found = source.find_class(module, name)
-    if found is None or not any("Enum" in _last_name(base) for base in found.node.bases):
+    if found is None or not any("Enum" in last_name(base) for base in found.node.bases):
         return None
     values = [
         node.value.value
@@ -116,7 +116,7 @@ _NOT_IN_CONSTRUCTOR = object()
 
 def _default(node: ast.expr) -> object:
     """The default that an assigned value gives: a literal, or what field(...) says."""
-    if not isinstance(node, ast.Call) or _last_name(node.func) != "field":
+    if not isinstance(node, ast.Call) or last_name(node.func) != "field":
         return literal(node)
     keywords = {keyword.arg: keyword.value for keyword in node.keywords}
     if "init" in keywords and literal(keywords["init"]) is False:
@@ -146,15 +146,8 @@ def find_method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
     return any(
-        _last_name(mark.func if isinstance(mark, ast.Call) else mark) == "dataclass" for mark in node.decorator_list
+        last_name(mark.func if isinstance(mark, ast.Call) else mark) == "dataclass" for mark in node.decorator_list
     )
-
-
-def _last_name(node: ast.expr) -> str:
-    """`a.b.Name` or `Name` -> "Name", "" for other expressions."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 # Which logits keyword a model class' forward takes.
