@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
+from grpo_recipes.compare.differences import groups
 from grpo_recipes.contract.integrity.run_folder import record_text
-from grpo_recipes.facts.experiment_groups import groups
 
 ROOT = Path(__file__).parents[2]
 NEWEST = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,gpus=2xA100-80GB"

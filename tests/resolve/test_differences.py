@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from small_recipe import STACK, resolved
 
-from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch
+from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch, group_of, groups
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.facts.experiment_groups import group_of, groups
 from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.schemas.models import sections
