@@ -1,10 +1,8 @@
 """Which keys other programs accept: sbatch, DeepSpeed, the generators, and reward functions of TRL."""
 
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from grpo_recipes.facts.facts import Facts
@@ -68,9 +66,6 @@ def longer(name: str) -> list[str]:
 # The table is `data/deepspeed_keys.json`, of one release. owned: key in dots -> the recipe key that says it.
 
 
-TABLE = Path(__file__).parent / "data" / "deepspeed_keys.json"
-
-
 class DeepSpeedKeys(NamedTuple):
     """The keys of one release. sections: those that refuse unknown fields, by path in dots, with their fields.
 
@@ -90,20 +85,20 @@ class DeepSpeedKeys(NamedTuple):
 @cache
 def deepspeed_keys() -> DeepSpeedKeys:
     """The table."""
-    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    known = table("deepspeed_keys")
     zero = "zero_optimization"
     paths = {zero: zero, f"{zero}.offload_param": "offload_param", f"{zero}.offload_optimizer": "offload_optimizer"}
     paths |= {"bf16": "bf16", "fp16": "fp16"}
-    alone = dict.fromkeys(table["read_by_zero3_alone"], ("zero3",))
-    alone |= {f"stage3_{name}": ("zero3",) for name in alone if f"stage3_{name}" in table[zero]}
+    alone = dict.fromkeys(known["read_by_zero3_alone"], ("zero3",))
+    alone |= {f"stage3_{name}": ("zero3",) for name in alone if f"stage3_{name}" in known[zero]}
     return DeepSpeedKeys(
-        release=table["deepspeed"],
-        read=frozenset(table["read"]),
-        removed=frozenset(table["removed"]),
-        owned=table["owned"],
-        sections={path: frozenset(table[name]) for path, name in paths.items()},
-        values={path: table["values"][name] for path, name in paths.items()},
-        of_stages=alone | dict.fromkeys(table["read_by_zero1_and_zero2_alone"], ("zero1", "zero2")),
+        release=known["deepspeed"],
+        read=frozenset(known["read"]),
+        removed=frozenset(known["removed"]),
+        owned=known["owned"],
+        sections={path: frozenset(known[name]) for path, name in paths.items()},
+        values={path: known["values"][name] for path, name in paths.items()},
+        of_stages=alone | dict.fromkeys(known["read_by_zero1_and_zero2_alone"], ("zero1", "zero2")),
     )
 
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from grpo_recipes.facts.classified import OPERATORS, Condition
@@ -23,13 +24,13 @@ class BrokenPair(NamedTuple):
     """
 
     packages: Mapping[str, str]
-    without_gpus: bool
     happens: str
     because: str
     seen: str
-    works: tuple[Mapping[str, str], ...]
-    when: tuple[Condition, ...]
-    write: Mapping[str, object]
+    works: Sequence[Mapping[str, str]]
+    without_gpus: bool = False
+    when: tuple[Condition, ...] = ()
+    write: Mapping[str, object] = MappingProxyType({})
     instead: str = ""
 
     def holds(self, stack: Stack) -> bool:
@@ -59,20 +60,8 @@ class BrokenPair(NamedTuple):
 @functools.cache
 def broken_pairs() -> tuple[BrokenPair, ...]:
     """The whole table."""
-    return tuple(
-        BrokenPair(
-            packages=row["packages"],
-            without_gpus=row.get("without_gpus", False),
-            happens=row["happens"],
-            because=row["because"],
-            seen=row["seen"],
-            works=tuple(row["works"]),
-            when=tuple((key, operator, operand) for key, operator, operand in row.get("when", ())),
-            write=row.get("write", {}),
-            instead=row.get("instead", ""),
-        )
-        for row in table(TABLE)["pairs"]
-    )
+    rows = table(TABLE)["pairs"]
+    return tuple(BrokenPair(**{**row, "when": tuple(map(tuple, row.get("when", ())))}) for row in rows)
 
 
 def either(texts: Sequence[str], ways: Sequence[Mapping[str, str]]) -> str:

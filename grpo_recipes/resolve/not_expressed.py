@@ -90,7 +90,9 @@ def _finding(
     if not setting.given:
         because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, where a recipe says nothing")
     texts, patch = _way_out(field, setting, said.values)
-    package, releases = _releases(field, setting, settings, facts)
+    target = target_of(facts)
+    assert target is not None, "a value was refused for fields that are known"
+    package, releases = releases_that_express(field, setting.value, field_values(settings), target)
     if releases:
         texts.append(f"{package} {spans_text(releases, package)}")
     return found_at(
@@ -115,10 +117,3 @@ def _way_out(field: ClassifiedField, setting: Setting, values: Sequence[object])
     if setting.given and (field.kind != "experiment" or not field.home):
         return [f"remove {path[-1]}"], [Patch(path, remove=True)]
     return [], []
-
-
-def _releases(field: ClassifiedField, setting: Setting, settings: Settings, facts: Facts) -> tuple[str, Sequence[str]]:
-    target = target_of(facts)
-    assert target is not None, "a value was refused for fields that are known"
-    values: Mapping[str, object] = field_values(settings)
-    return releases_that_express(field, setting.value, values, target)

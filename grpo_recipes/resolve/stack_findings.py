@@ -1,6 +1,6 @@
 """What is to be said about the stack itself: releases that the facts do not know, combinations that cannot work."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, either
@@ -133,11 +133,6 @@ def _conflict(conflict: Conflict, alone: Mapping[str, str | None]) -> Finding:
     )
 
 
-def _is_whole(stack: Stack) -> bool:
-    """Whether nothing of the stack is known not to go together."""
-    return not declared_conflicts(stack) and not _fails(stack)
-
-
 def _fails(stack: Stack) -> bool:
     """Whether packages of the stack are known to fail together for every recipe that uses them."""
     pairs = (pair for pair in broken_pairs() if not pair.when or ("vllm" in pair.packages and pair.when == WITH_VLLM))
@@ -146,15 +141,13 @@ def _fails(stack: Stack) -> bool:
 
 def _alone(stack: Stack, package: str) -> str | None:
     """The nearest release of a package with which the whole stack goes together, None without one."""
-    return next((version for version, other in _nearest_first(stack, package) if _is_whole(other)), None)
+    for version in nearest_first(package, stack.version(package)):
+        other = stack._replace(packages={**stack.packages, package: version})
+        if not declared_conflicts(other) and not _fails(other):
+            return version
+    return None
 
 
 def _packages(conflicts: Iterable[Conflict]) -> list[str]:
     """Each package that is part of a conflict, once."""
     return list(dict.fromkeys(name for one in conflicts for name in (one.requirement.name, one.package)))
-
-
-def _nearest_first(stack: Stack, package: str) -> Iterator[tuple[str, Stack]]:
-    """Other releases of a package by their distance from the stack's, each with its stack."""
-    for version in nearest_first(package, stack.version(package)):
-        yield version, stack._replace(packages={**stack.packages, package: version})

@@ -108,13 +108,10 @@ def nearest_outside(package: str, version: str, window: str) -> list[str]:
     oldest = next(iter(releases_with_facts(package)), "0")
     releases = [release for release in released(package) if version_of(release) >= version_of(oldest)]
     outside = [release for release in releases if not is_within(release, window)]
-    sides = (
-        [release for release in outside if version_of(release) > version_of(version)],
-        [release for release in outside if version_of(release) < version_of(version)],
-    )
-    nearest = [found for side in sides if (found := _nearest(releases, version, side)) is not None]
+    above = [release for release in outside if version_of(release) > version_of(version)]
+    below = [release for release in outside if version_of(release) < version_of(version)]
     place = sum(version_of(release) < version_of(version) for release in releases)
-    return sorted(nearest, key=lambda release: abs(releases.index(release) - place))
+    return sorted([*above[:1], *below[-1:]], key=lambda release: abs(releases.index(release) - place))
 
 
 def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Requirement, str]]:
@@ -128,12 +125,6 @@ def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Re
         except InvalidVersion:
             continue
         yield requirement, found
-
-
-def _nearest(releases: Sequence[str], version: str, wanted: Sequence[str]) -> str | None:
-    """Of `wanted` the one with the fewest of `releases` between it and `version`."""
-    place = sum(version_of(release) < version_of(version) for release in releases)
-    return min(wanted, key=lambda one: abs(releases.index(one) - place), default=None)
 
 
 # The CUDA that torch was built for, and the driver that this CUDA needs.

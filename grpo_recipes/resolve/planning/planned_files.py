@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
@@ -63,7 +64,6 @@ def planned_data(context: Context, section: str) -> Data:
     path = None if made is not None else local_path(value, context.source.directory(path_key))
     kind = None if path is None else data_format(path)
     text = _text_or_none
-    prompt_format = context.text("dataset.prompt_format")
     revision = None if section == "evaluation" and own_path else text(context.value("dataset.revision"))
     sha256, rows = _data_content(path, kind) if made is None else _made_content(made)
     return Data(
@@ -73,10 +73,7 @@ def planned_data(context: Context, section: str) -> Data:
         name=text(context.value(f"{section}.name")) or (None if own_path else text(context.value("dataset.name"))),
         split=text(context.value(f"{section}.split")) or "train",
         revision=revision,
-        prompt=_prompt(context),
-        prompt_format="standard" if prompt_format == "standard" else "conversational",
-        system_prompt=text(context.value("dataset.system_prompt")),
-        columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
+        **_prompts(context),
         max_rows=context.value(f"{section}.max_rows") if made is None else None,  # type: ignore[arg-type]
         sha256=sha256,
         rows=rows,
@@ -112,19 +109,22 @@ def _made(context: Context, section: str) -> Data:
         name=None,
         split="train",
         revision=None,
-        prompt=_prompt(context),
-        prompt_format="standard" if context.text("dataset.prompt_format") == "standard" else "conversational",
-        system_prompt=_text_or_none(context.value("dataset.system_prompt")),
-        columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
+        **_prompts(context),
         max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
         rows=size if section == "dataset" else None,
         made={"reasoning_gym": made},
     )
 
 
-def _prompt(context: Context) -> str | None:
+def _prompts(context: Context) -> dict[str, Any]:
+    """How a row becomes a prompt, wherever it comes from."""
     written = _text_or_none(context.value("dataset.prompt"))
-    return "{{ question }}" if written is None and makes_rows(context) else written
+    return {
+        "prompt": "{{ question }}" if written is None and makes_rows(context) else written,
+        "prompt_format": "standard" if context.text("dataset.prompt_format") == "standard" else "conversational",
+        "system_prompt": _text_or_none(context.value("dataset.system_prompt")),
+        "columns": {k: str(v) for k, v in context.mapping("dataset.columns").items()},
+    }
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:

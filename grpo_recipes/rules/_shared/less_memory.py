@@ -184,21 +184,18 @@ def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> I
             yield Way(f"strategy: {strategy} ({_shown(changed)}, {_COPIES})", ())
             break
     needs = _least(context, needs, is_same)
-    update = needs.update
-    if update.weight_width == 4 and update.adapter is not None:
-        half = needs._replace(update=update._replace(weight_width=2))
-        if _peak(half) <= TIGHT:
-            yield Way(f"dtype: bfloat16 ({_shown(half)}, a different experiment)", ())
-    if update.adapter is not None:
-        return
-    small = update._replace(weight_width=2, adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
-    adapted = needs._replace(update=small, layout=layout)
-    if _peak(adapted) <= TIGHT:
-        yield Way(f"dtype: bfloat16 with lora: {{r: 16}} ({_shown(adapted)}, a different experiment)", ())
-        return
-    four = needs._replace(update=small._replace(four_bits=FourBits(2, True)), layout=layout)
-    if _peak(four) <= TIGHT:
-        yield Way(f"quantization: {{load_in_4bit: true}} with lora ({_shown(four)}, a different experiment)", ())
+    half = needs.update._replace(weight_width=2)
+    small = half._replace(adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
+    four = small._replace(four_bits=FourBits(2, True))
+    tried = {
+        "dtype: bfloat16 with lora: {r: 16}": needs._replace(update=small, layout=layout),
+        "quantization: {load_in_4bit: true} with lora": needs._replace(update=four, layout=layout),
+    }
+    if needs.update.adapter is not None:
+        tried = {"dtype: bfloat16": needs._replace(update=half)} if needs.update.weight_width == 4 else {}
+    text = next((text for text, changed in tried.items() if _peak(changed) <= TIGHT), None)
+    if text is not None:
+        yield Way(f"{text} ({_shown(tried[text])}, a different experiment)", ())
 
 
 def _smallest(context: Context, needs: MemoryNeeds) -> int | None:
