@@ -30,13 +30,10 @@ def check(context: Context) -> Iterator[Finding]:
     if not given:
         return
     if is_conversational(context) is False:
-        yield context.wrong(
-            "chat_template_kwargs has no effect on plain prompts",
-            "GRPOConfig.chat_template_kwargs",
-            "the prompts are plain text, and TRL applies no chat template to them",
-            fix="remove chat_template_kwargs, or prompt_format: conversational",
-            severity="warning",
-        )
+        said = "chat_template_kwargs has no effect on plain prompts"
+        because = "the prompts are plain text, and TRL applies no chat template to them"
+        fix = "remove chat_template_kwargs, or prompt_format: conversational"
+        yield context.wrong(said, "GRPOConfig.chat_template_kwargs", because, fix=fix, severity="warning")
         return
     for name in given:
         if name in PASSED:

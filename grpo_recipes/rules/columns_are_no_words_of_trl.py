@@ -68,10 +68,6 @@ def _prompt(context: Context, template: str) -> Finding:
     path = ("dataset", "columns", "prompt")
     has_one = context.value("dataset.prompt") is not None
     patch = [Patch(path, remove=True)] + ([] if has_one else [Patch(("dataset", "prompt"), template)])
-    return context.finding(
-        "dataset.columns.prompt is not used",
-        "dataset.columns",
-        "the prompt of a row comes from dataset.prompt or from the row's column prompt",
-        fix="remove it, since dataset.prompt is set" if has_one else "write it as dataset.prompt",
-        patch=patch,
-    )
+    because = "the prompt of a row comes from dataset.prompt or from the row's column prompt"
+    fix = "remove it, since dataset.prompt is set" if has_one else "write it as dataset.prompt"
+    return context.finding("dataset.columns.prompt is not used", "dataset.columns", because, fix=fix, patch=patch)

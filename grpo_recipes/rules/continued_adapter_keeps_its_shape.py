@@ -36,12 +36,10 @@ def check(context: Context) -> Iterator[Finding]:
             own = shape.get(name, default)
             if name in FREE or value is None or _same(value, own):
                 continue
-            yield context.wrong(
-                f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}",
-                f"LoraConfig.{name}",
-                "an adapter that is trained further keeps its shape",
-                fix=f"remove {name}, or continue: false for a new adapter on the merged model",
-            )
+            message = f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}"
+            reason = "an adapter that is trained further keeps its shape"
+            fix = f"remove {name}, or continue: false for a new adapter on the merged model"
+            yield context.wrong(message, f"LoraConfig.{name}", reason, fix=fix)
         tokens = context.value(TOKENS)
         if isinstance(tokens, list) and tokens:
             said = f"add_tokens makes the model larger than that of the adapter of {found.name}"

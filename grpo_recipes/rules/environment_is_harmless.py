@@ -20,13 +20,9 @@ def check(context: Context) -> Iterator[Finding]:
         reason = refused(name, str(value))
         if reason is not None:
             path = ("launch", "environment", name)
-            yield context.wrong(
-                f"environment variable {name} is refused",
-                "launch.environment",
-                reason,
-                at=path,
-                fix=f"remove {name}, and set it in the shell if the machine needs it",
-            )
+            said = f"environment variable {name} is refused"
+            fix = f"remove {name}, and set it in the shell if the machine needs it"
+            yield context.wrong(said, "launch.environment", reason, at=path, fix=fix)
         elif needs_consent(name, str(value)):
             yield context.finding(
                 f"environment variable {name} needs your consent at run",

@@ -47,25 +47,19 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
     if columns is not None:
         missing = [one.name for one in plain if one.is_needed and one.name not in columns]
         if missing:
-            yield context.finding(
-                f"{where}: reset reads column {listed(missing)}, which the rows do not have",
-                KEY,
-                f"TRL calls it with {listed(sorted(columns))}",
-                fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that has it',
-            )
+            told = f"{where}: reset reads column {listed(missing)}, which the rows do not have"
+            fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that has it'
+            yield context.finding(told, KEY, f"TRL calls it with {listed(sorted(columns))}", fix=fix)
         untaken = sorted(columns - {one.name for one in plain})
         if untaken and all(one.kind != "**" for one in function.parameters):
             message = f"{where}: reset does not take {listed(untaken)}"
             why = "TRL calls it with every column of the row, which raises TypeError at the first completion"
             yield context.finding(message, KEY, why, fix="**others as its last parameter")
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
-        yield context.finding(
-            "the server answers all completions of a row with the prompt of the first",
-            MODE,
-            f"{where}: the result of reset becomes part of the prompt",
-            fix="a reset that returns the same for the same row, or vllm_mode: colocate",
-            severity="warning",
-        )
+        told = "the server answers all completions of a row with the prompt of the first"
+        reason = f"{where}: the result of reset becomes part of the prompt"
+        fix = "a reset that returns the same for the same row, or vllm_mode: colocate"
+        yield context.finding(told, MODE, reason, fix=fix, severity="warning")
 
 
 def _columns(context: Context) -> frozenset[str] | None:

@@ -19,21 +19,16 @@ GPUS = "launch.gpus_per_node"
 def check(context: Context) -> Iterator[Finding]:
     asked = context.value(GPUS)
     if is_slurm(context) and asked == "auto":
-        yield context.finding(
-            "launch.gpus_per_node is auto, but the GPUs of the cluster are not known",
-            GPUS if context.given(GPUS) else ENGINE,
-            "Slurm gives a job the GPUs that it asks for; those of this machine do not matter",
-            fix="launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU",
-        )
+        message = "launch.gpus_per_node is auto, but the GPUs of the cluster are not known"
+        reason = "Slurm gives a job the GPUs that it asks for; those of this machine do not matter"
+        fix = "launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU"
+        yield context.finding(message, GPUS if context.given(GPUS) else ENGINE, reason, fix=fix)
         return
     is_guessed = asked == "auto" and context.stack.gpus is None and claimed(context, PROCESSES) is None
     if is_guessed and not context.stack.declared:
-        yield context.finding(
-            "how many GPUs this machine has is not known",
-            GPUS,
-            "it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s",
-            fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU",
-        )
+        reason = "it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"
+        fix = "launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU"
+        yield context.finding("how many GPUs this machine has is not known", GPUS, reason, fix=fix)
         return
     gpus = context.stack.gpus
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):

@@ -27,10 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"{context.facts.source('GRPOConfig')}: the worker can only ask the vLLM of trl 1.11 and newer"
     else:
         why = f"generation.use_vllm is false ({context.origin('GRPOConfig.use_vllm')})"
-    yield context.finding(
-        "this run has no vLLM that can answer the held-out rows",
-        KEY,
-        why,
-        fix="use_vllm: null, which uses vLLM if possible",
-        patch=[Patch(("evaluation", "use_vllm"), None)],
-    )
+    said = "this run has no vLLM that can answer the held-out rows"
+    fix = "use_vllm: null, which uses vLLM if possible"
+    yield context.finding(said, KEY, why, fix=fix, patch=[Patch(("evaluation", "use_vllm"), None)])

@@ -93,11 +93,7 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     unread = [part for part in parts if part.partition("=")[0] not in read]
     if unread:
         kept = ",".join(part for part in parts if part not in unread)
-        yield context.wrong(
-            f"optim {optim} does not read {', '.join(part.partition('=')[0] for part in unread)}",
-            ARGS,
-            f"it reads {', '.join(read)}" if read else "it does not read optim_args",
-            kept or None,
-            severity="warning",
-            fix=f'optim_args: "{kept}"' if kept else "remove optim_args",
-        )
+        message = f"optim {optim} does not read {', '.join(part.partition('=')[0] for part in unread)}"
+        why = f"it reads {', '.join(read)}" if read else "it does not read optim_args"
+        fix = f'optim_args: "{kept}"' if kept else "remove optim_args"
+        yield context.wrong(message, ARGS, why, kept or None, severity="warning", fix=fix)

@@ -33,9 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"this one has {', '.join(of_words) or 'none'}"
     else:
         return
-    yield context.wrong(
-        "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head",
-        CAST,
-        [f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"],
-        fix="remove cast_lm_head_to_fp32" + (", or train all weights" if context.has_section("lora") else ""),
-    )
+    said = "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head"
+    because = [f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"]
+    fix = "remove cast_lm_head_to_fp32" + (", or train all weights" if context.has_section("lora") else "")
+    yield context.wrong(said, CAST, because, fix=fix)

@@ -47,13 +47,11 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         is_bound = named.name in module_of(named.file).bound
         close = nearest_words(named.name, names, cutoff=0.5) if not is_bound else []
         right = f"{named.module}:{close[0]}" if close else None
+        said = f"{named.module} of {named.package} {named.release} has no function {named.name}"
+        because = f"its functions are {listed(names) or 'none'}"
+        fix = f"python: {right}" if right else None
         yield context.finding(
-            f"{named.module} of {named.package} {named.release} has no function {named.name}",
-            "rewards",
-            f"its functions are {listed(names) or 'none'}",
-            fix=f"python: {right}" if right else None,
-            patch=[Patch(place, right)] if right else (),
-            mark=mark,
+            said, "rewards", because, fix=fix, patch=[Patch(place, right)] if right else (), mark=mark
         )
     elif isinstance(named.found, str) or named.is_factory is None:
         how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
@@ -79,13 +77,10 @@ def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
         if is_file
         else f"python: FILE.py:{named.name}, or install the package that has it"
     )
+    message = f"no installed package has a module {module}"
+    why = f"{module} belongs to Python's standard library" if is_own else f"{sys.executable} does not find its source"
     return context.finding(
-        f"no installed package has a module {module}",
-        "rewards",
-        f"{module} belongs to Python's standard library" if is_own else f"{sys.executable} does not find its source",
-        fix=fix,
-        patch=[Patch(place, f"{file}:{named.name}")] if is_file else (),
-        mark=mark,
+        message, "rewards", why, fix=fix, patch=[Patch(place, f"{file}:{named.name}")] if is_file else (), mark=mark
     )
 
 
@@ -105,13 +100,10 @@ def _of_class(
         return
     where = f"it is defined in {found.at} of {named.package} {named.release}"
     if not read.may_have("__call__"):
-        yield context.finding(
-            f"{named.name} is a class whose objects cannot be called",
-            "rewards",
-            ["TRL calls the class's object, which has no __call__", where],
-            fix="a function in your own file that uses it",
-            mark=context.source.mark((*path, "python")),
-        )
+        said = f"{named.name} is a class whose objects cannot be called"
+        because = ["TRL calls the class's object, which has no __call__", where]
+        fix = "a function in your own file that uses it"
+        yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark((*path, "python")))
     elif made := read.methods.get("__init__"):
         needed = [one.name for one in made.function.parameters if one.is_needed and one.name not in options]
         yield from _lacking(context, path, named.name, needed, where)

@@ -41,10 +41,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     line, prompt, reason = wrong[0]
     written = template_of("prompt", prompt) if len(wrong) == len(rows) else None
     others = f", and of {len(wrong) - 1} of the first {len(rows)} rows" if len(wrong) > 1 else ""
-    yield context.finding(
-        f"{context.text(key)}: the prompt of line {line}{others} cannot be used",
-        key,
-        [reason, "it ends the first generation that meets it, after loading the model"],
-        fix=f'prompt: "{written}"' if written else "remove these rows from the data, or give them such a prompt",
-        patch=[Patch(("dataset", "prompt"), written)] if written else [],
-    )
+    said = f"{context.text(key)}: the prompt of line {line}{others} cannot be used"
+    because = [reason, "it ends the first generation that meets it, after loading the model"]
+    fix = f'prompt: "{written}"' if written else "remove these rows from the data, or give them such a prompt"
+    yield context.finding(said, key, because, fix=fix, patch=[Patch(("dataset", "prompt"), written)] if written else [])

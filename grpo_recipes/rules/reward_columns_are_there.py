@@ -91,13 +91,10 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         name, needed = needed_columns(context, index, reward)
         for keyword in [keyword for keyword in needed if keyword in kept_back()]:
-            yield context.finding(
-                f"reward {name} asks for {keyword}, which TRL does not pass",
-                "rewards",
-                f"TRL passes {keyword}s, for the whole batch",
-                fix=f"call the parameter {keyword}s",
-                mark=context.source.mark(("rewards", index)),
-            )
+            said = f"reward {name} asks for {keyword}, which TRL does not pass"
+            because = f"TRL passes {keyword}s, for the whole batch"
+            fix = f"call the parameter {keyword}s"
+            yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))
         missing = [c for c in needed if available is not None and c not in available and c not in kept_back()]
         if available is not None and missing:
             is_shipped = shipped_reward(name) is not None
@@ -119,10 +116,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:
-    return context.finding(
-        f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass",
-        "rewards",
-        f"trl {releases} passes it",
-        fix=f"{keyword}=None, so that the function runs without it, or trl=={releases.removeprefix('>=')}",
-        mark=context.source.mark(("rewards", index)),
-    )
+    said = f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass"
+    because = f"trl {releases} passes it"
+    fix = f"{keyword}=None, so that the function runs without it, or trl=={releases.removeprefix('>=')}"
+    return context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))

@@ -25,13 +25,10 @@ def check(context: Context) -> Iterator[Finding]:
         path = local_path(model, context.source.directory(place))
         if path is not None:
             if not os.path.isfile(os.path.join(path, "config.json")):
-                yield context.finding(
-                    f"{model} is not a model folder",
-                    "rewards",
-                    f"looked for config.json in {path}",
-                    fix="model: owner/name for one of the hub",
-                    mark=context.source.mark(place),
-                )
+                said = f"{model} is not a model folder"
+                because = f"looked for config.json in {path}"
+                fix = "model: owner/name for one of the hub"
+                yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(place))
         elif context.value(REVISION) not in (None, "main") and model != context.value("model.model_name_or_path"):
             revision = context.value(REVISION)
             yield context.finding(

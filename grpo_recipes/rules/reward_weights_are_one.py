@@ -16,11 +16,7 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         if reward["weight"] == 1:
             continue
-        yield context.wrong(
-            f"reward {index + 1} has the weight {reward['weight']}",
-            "rewards",
-            f"trl {context.stack.version('trl')} adds the rewards up without weights",
-            1.0,
-            at=("rewards", index, "weight"),
-            fix="weight: 1.0, and the factor in the reward's own code, or trl==0.15.2",
-        )
+        said = f"reward {index + 1} has the weight {reward['weight']}"
+        because = f"trl {context.stack.version('trl')} adds the rewards up without weights"
+        fix = "weight: 1.0, and the factor in the reward's own code, or trl==0.15.2"
+        yield context.wrong(said, "rewards", because, 1.0, at=("rewards", index, "weight"), fix=fix)

@@ -18,10 +18,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.multi_objective_aggregation") != "normalize_then_sum" or not context.given(SCALE):
         return
     if isinstance(rewards, list) and len(rewards) > 1 and context.value(SCALE) not in ("group", True):
-        yield context.wrong(
-            f"scale_rewards {context.value(SCALE)} has no effect with normalize_then_sum",
-            SCALE,
-            "each reward is divided by the deviation of its group, and the sum by that of the batch",
-            fix="remove scale_rewards, or multi_objective_aggregation: sum_then_normalize",
-            severity="warning",
-        )
+        said = f"scale_rewards {context.value(SCALE)} has no effect with normalize_then_sum"
+        because = "each reward is divided by the deviation of its group, and the sum by that of the batch"
+        fix = "remove scale_rewards, or multi_objective_aggregation: sum_then_normalize"
+        yield context.wrong(said, SCALE, because, fix=fix, severity="warning")

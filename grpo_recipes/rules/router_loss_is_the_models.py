@@ -25,14 +25,10 @@ def check(context: Context) -> Iterator[Finding]:
     has_field = COEFFICIENT.partition(".")[2] in (context.facts.own_fields("GRPOConfig") or {})
     does = "uses 0.001" if has_field else "adds none"
     value = own if has_field else 0.0
-    yield context.wrong(
-        f"the load-balancing loss of the model has the coefficient {own}",
-        "model.model_name_or_path",
-        f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's",
-        value,
-        at=("trl", "router_aux_loss_coef"),
-        fix=f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2",
-    )
+    said = f"the load-balancing loss of the model has the coefficient {own}"
+    because = f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's"
+    fix = f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2"
+    yield context.wrong(said, "model.model_name_or_path", because, value, at=("trl", "router_aux_loss_coef"), fix=fix)
 
 
 def _config(context: Context) -> Mapping[str, object] | None:

@@ -25,12 +25,10 @@ def check(context: Context) -> Iterator[Finding]:
         return  # SCH002 names what is wrong with it
     if not context.has_section("environment"):
         has_section = context.has_section("dataset")
-        yield context.finding(
-            "`dataset` has neither path nor reasoning_gym" if has_section else "the recipe lacks dataset",
-            PATH if has_section else "dataset",
-            "only an environment can make the rows itself",
-            fix="path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}",
-        )
+        message = "`dataset` has neither path nor reasoning_gym" if has_section else "the recipe lacks dataset"
+        why = "only an environment can make the rows itself"
+        fix = "path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}"
+        yield context.finding(message, PATH if has_section else "dataset", why, fix=fix)
         return
     has_own = context.value("evaluation.path") is not None
     for key in PICK:

@@ -22,10 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
         because = f"{context.value('distributed.strategy')} does not find its states in it and fails"
     else:
         because = "it would silently resume with a fresh optimizer and schedule"
-    yield context.wrong(
-        "a run cannot resume from a checkpoint of only the model",
-        ONLY_MODEL,
-        because,
-        severity="warning",
-        fix="remove save_only_model, and limit their number with training.save_total_limit",
-    )
+    said = "a run cannot resume from a checkpoint of only the model"
+    fix = "remove save_only_model, and limit their number with training.save_total_limit"
+    yield context.wrong(said, ONLY_MODEL, because, severity="warning", fix=fix)

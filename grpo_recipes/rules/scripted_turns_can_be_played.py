@@ -41,21 +41,14 @@ def _turn(
 ) -> Iterator[Finding]:
     tool, path = turn["tool"], ("preflight", "turns", place)
     if (tool is None) == (turn["answer"] is None):
-        yield context.finding(
-            f"turn {place + 1} has {'neither a tool nor' if tool is None else 'both a tool and'} an answer",
-            TURNS,
-            "a turn of the model either calls tools or ends the completion",
-            fix="{tool: NAME, arguments: {...}}, or {answer: TEXT}",
-            mark=context.source.mark(path),
-        )
+        said = f"turn {place + 1} has {'neither a tool nor' if tool is None else 'both a tool and'} an answer"
+        because = "a turn of the model either calls tools or ends the completion"
+        fix = "{tool: NAME, arguments: {...}}, or {answer: TEXT}"
+        yield context.finding(said, TURNS, because, fix=fix, mark=context.source.mark(path))
     elif tool is None and turn["arguments"]:
-        yield context.finding(
-            f"turn {place + 1} has arguments but no tool",
-            TURNS,
-            "an answer takes no arguments",
-            fix="remove them",
-            mark=context.source.mark(path),
-        )
+        said = f"turn {place + 1} has arguments but no tool"
+        because = "an answer takes no arguments"
+        yield context.finding(said, TURNS, because, fix="remove them", mark=context.source.mark(path))
     elif tool is not None and tool not in known and not is_open:
         close = nearest_words(str(tool), known, cutoff=0.5)
         yield context.finding(

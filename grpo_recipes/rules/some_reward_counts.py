@@ -30,17 +30,8 @@ def check(context: Context) -> Iterator[Finding]:
             return
         why = [f"{said.file}:{environment[1].line}: {said.name} has no get_reward"]
     if weights:
-        yield context.wrong(
-            "every reward has the weight 0",
-            "rewards",
-            ["the weighted sum is 0 for every completion, so nothing is trained", *why],
-            1.0,
-            at=("rewards", 0, "weight"),
-        )
+        reason = ["the weighted sum is 0 for every completion, so nothing is trained", *why]
+        yield context.wrong("every reward has the weight 0", "rewards", reason, 1.0, at=("rewards", 0, "weight"))
     else:
-        yield context.finding(
-            "the recipe has no reward",
-            "rewards",
-            ["nothing scores a completion", *why],
-            fix="rewards: [{name: accuracy}]" + (", or a method get_reward" if why else ""),
-        )
+        fix = "rewards: [{name: accuracy}]" + (", or a method get_reward" if why else "")
+        yield context.finding("the recipe has no reward", "rewards", ["nothing scores a completion", *why], fix=fix)

@@ -31,12 +31,9 @@ def check(context: Context) -> Iterator[Finding]:
 def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: str) -> Finding:
     """One finding for all packages that the same command installs."""
     packages = [package for package, *_ in absent]
-    return context.finding(
-        f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed",
-        absent[0][1],
-        _reasons(absent),
-        fix=f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {' '.join(packages)}",
-    )
+    said = f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed"
+    fix = f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {' '.join(packages)}"
+    return context.finding(said, absent[0][1], _reasons(absent), fix=fix)
 
 
 def _reasons(absent: list[tuple[str, str, str, str]]) -> list[str]:

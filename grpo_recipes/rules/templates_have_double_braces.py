@@ -35,12 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, path: Path, text: str, words: list[str]) -> Finding:
     right = _SINGLE.sub(lambda found: f"{{{{ {found[1]} }}}}" if found[1] in words else found[0], text)
     shown = ", ".join(f"{{{word}}}" for word in words)
-    return context.wrong(
-        f"{shown} in {path[-1]} is text, not a column",
-        ".".join(map(str, path[:2])),
-        "jinja2 reads a column only in double braces, so every row gets the same words",
-        right,
-        at=path,
-        fix=f"write it as {', '.join(f'{{{{ {word} }}}}' for word in words)}",
-        severity="warning",
-    )
+    said = f"{shown} in {path[-1]} is text, not a column"
+    because = "jinja2 reads a column only in double braces, so every row gets the same words"
+    fix = f"write it as {', '.join(f'{{{{ {word} }}}}' for word in words)}"
+    return context.wrong(said, ".".join(map(str, path[:2])), because, right, at=path, fix=fix, severity="warning")

@@ -17,10 +17,7 @@ def check(context: Context) -> Iterator[Finding]:
     for told in told_functions(context):
         function = told.function
         if function.yields and not function.is_decorated:
-            yield context.finding(
-                f"{told.file}:{function.line}: {function.name} yields, so a call returns a generator",
-                told.section,
-                f"the model gets only its name: <generator object {function.name} at 0x7f...>",
-                fix='return the parts together, as "\\n".join(parts)',
-                mark=context.source.mark(told.place),
-            )
+            said = f"{told.file}:{function.line}: {function.name} yields, so a call returns a generator"
+            because = f"the model gets only its name: <generator object {function.name} at 0x7f...>"
+            fix = 'return the parts together, as "\\n".join(parts)'
+            yield context.finding(said, told.section, because, fix=fix, mark=context.source.mark(told.place))

@@ -52,13 +52,11 @@ def _of_one(
     if found is None or (isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) != (kind == "class")):
         names = [name for name in module_of(said.path).callables if _may_be(said.path, name, kind)]
         close = nearest_words(said.name, names, cutoff=0.5)
+        told = f"{said.file} has no {kind} {said.name}"
+        reason = f"its {PLURAL[kind]} are {', '.join(names) or 'none'}"
+        fix = f"python: {said.file}:{close[0]}" if close else None
         yield context.finding(
-            f"{said.file} has no {kind} {said.name}",
-            key,
-            f"its {PLURAL[kind]} are {', '.join(names) or 'none'}",
-            fix=f"python: {said.file}:{close[0]}" if close else None,
-            patch=[Patch(said.place, f"{said.file}:{close[0]}")] if close else [],
-            mark=mark,
+            told, key, reason, fix=fix, patch=[Patch(said.place, f"{said.file}:{close[0]}")] if close else [], mark=mark
         )
         return
     part = _partial_of(said.path, said.name) if kind == "class" and isinstance(found, str) else None
@@ -76,13 +74,9 @@ def _of_one(
         imported_beside(said.path)
     except (OSError, ValueError) as error:
         because = [f"a run copies everything that {WHO[section]} imports from its own folder into the run folder"]
-        yield context.finding(
-            (error.strerror if isinstance(error, OSError) else None) or str(error),
-            key,
-            because,
-            fix="move its code into the file or one beside it, or install the package elsewhere",
-            mark=mark,
-        )
+        told = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        fix = "move its code into the file or one beside it, or install the package elsewhere"
+        yield context.finding(told, key, because, fix=fix, mark=mark)
 
 
 def _partial_of(path: str, name: str) -> str | None:

@@ -60,10 +60,5 @@ def _options(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, path: Path, said: str, because: str, close: list[str] | None) -> Finding:
     value = context.mapping(OPTIONS).get(str(path[-1]))
     written = [Patch((*path[:-1], close[0]), value)] if close else []
-    return context.finding(
-        said,
-        OPTIONS,
-        because,
-        fix=f"write it as {close[0]}" if close else None,
-        patch=[Patch(path, remove=True), *written],
-    )
+    fix = f"write it as {close[0]}" if close else None
+    return context.finding(said, OPTIONS, because, fix=fix, patch=[Patch(path, remove=True), *written])

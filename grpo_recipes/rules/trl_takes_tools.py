@@ -55,21 +55,15 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
         return
     environment = read_environment(context) if key == "environment" else None
     if environment is not None and "get_reward" in environment[1].methods and is_within(trl, f"<{OWNS_A_REWARD}"):
-        yield context.finding(
-            f"trl {trl} treats get_reward of {environment[0].name} as a tool",
-            key,
-            "it shows the method to the model, and ignores the reward that it returns",
-            fix=f"trl=={OWNS_A_REWARD} or a newer one",
-        )
+        said = f"trl {trl} treats get_reward of {environment[0].name} as a tool"
+        reason = "it shows the method to the model, and ignores the reward that it returns"
+        yield context.finding(said, key, reason, fix=f"trl=={OWNS_A_REWARD} or a newer one")
         return
     transformers, window = context.stack.version("transformers"), needed_transformers(key, trl)
     if window is not None and transformers is not None and not is_within(transformers, window):
-        yield context.finding(
-            f"{NEEDS[key]} transformers {window.removeprefix('>=')}",
-            key,
-            f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError with it",
-            fix=f"transformers=={window.removeprefix('>=')} or a newer one",
-        )
+        said = f"{NEEDS[key]} transformers {window.removeprefix('>=')}"
+        reason = f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError with it"
+        yield context.finding(said, key, reason, fix=f"transformers=={window.removeprefix('>=')} or a newer one")
         return
     if key in NEEDS and needs_jmespath(trl, transformers) and context.stack.version("jmespath") is None:
         yield _jmespath(context, key, trl, transformers)

@@ -25,23 +25,17 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if not is_server_mode(context):
         mode = f"use_vllm: {str(context.value(USE_VLLM)).lower()}, vllm_mode: {context.value(VLLM_MODE)}"
-        yield context.wrong(
-            "the run starts no vLLM server",
-            SECTION,
-            f"the recipe has {mode}",
-            fix=f"remove {SECTION}, or write use_vllm: true and vllm_mode: server",
-            severity="warning",
-        )
+        said = "the run starts no vLLM server"
+        fix = f"remove {SECTION}, or write use_vllm: true and vllm_mode: server"
+        yield context.wrong(said, SECTION, f"the recipe has {mode}", fix=fix, severity="warning")
         return
     written = address(context)
     if written is not None:
         names = [key.partition(".")[2] for key in ADDRESS if context.given(key)]
-        yield context.wrong(
-            "the recipe both names the address of a server and describes one to start",
-            SECTION,
-            f"trl.{names[0]} ({context.origin(written)}) is a server that this run does not start",
-            fix=f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}",
-        )
+        said = "the recipe both names the address of a server and describes one to start"
+        because = f"trl.{names[0]} ({context.origin(written)}) is a server that this run does not start"
+        fix = f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}"
+        yield context.wrong(said, SECTION, because, fix=fix)
     elif has_server_node(context) and context.given(RESTARTS):
         yield context.wrong(
             "max_restarts has no effect on a server on its own machine",
