@@ -101,7 +101,6 @@ ONE_UNIT_A_FILE = ("cli.commands", "rules", "worker.preflight.checks", "worker.s
 # What validate makes as dataclasses: what is changed in place, or keeps what it found.
 CHANGING = {
     "facts.facts.Facts",
-    "yaml.nodes.Entry",
     "yaml.nodes.Node",
     "yaml.nodes.Reader",
     "yaml.nodes._Open",

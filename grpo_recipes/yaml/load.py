@@ -5,7 +5,6 @@ then is the one that its fix gives, so that one mistake does not become two furt
 """
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from yaml import MarkedYAMLError, YAMLError
@@ -13,7 +12,7 @@ from yaml import MarkedYAMLError, YAMLError
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, by_place
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.nodes import Node, Reader
-from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, read_recipe, shown
+from grpo_recipes.yaml.page import Page, forbidden, page_of, read_recipe, shown
 from grpo_recipes.yaml.refusals import GivenUp
 from grpo_recipes.yaml.syntax import missing_space, syntax_finding
 
@@ -57,7 +56,8 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
     reader = Reader(page)
     findings, complete = _read(reader)
     root = reader.root
-    if (not complete or (root is not None and root.entries is None)) and (found := script_line(text)) is not None:
+    is_mapping = root is not None and isinstance(root.value, dict)
+    if (not complete or (root is not None and not is_mapping)) and (found := script_line(text)) is not None:
         because = ("a recipe is YAML, and grpo-run does not run the script",)
         message = "the file is a Python script, not a recipe"
         return None, [
@@ -65,27 +65,19 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
         ]
     if not complete:
         return None, findings
-    if root is None or (root.value is None and root.items is None and root.entries is None):
+    if root is None or root.value is None:
         because = ("it holds no value, at most comments",)
         mark = page.mark(0, 0, 1)
         return None, [Finding(ids.EMPTY, "error", "the file is empty", "", mark, because, "grpo-run init writes one")]
-    if root.entries is None:
-        return None, [_not_a_mapping(page, root)]
-    read = _value_of(root, page, ())
-    assert isinstance(read.value, dict)
-    return Document(file, read.value, read.marks, frozenset(read.words)), findings
+    if not is_mapping:
+        return None, [_not_a_mapping(root, reader)]
+    return Document(file, root.value, reader.marks, frozenset(reader.words)), findings
 
 
 def script_line(text: str) -> int | None:
     """The line, from 0, that tells a Python script which uses TRL; None for any other text."""
     found = re.search(r"(?m)^(?:from|import) trl\b|\bGRPOConfig\(", text)
     return None if found is None else text.count("\n", 0, found.start())
-
-
-def parse_value(text: str, file: str = "--set") -> tuple[object, list[Finding]]:
-    """Reads one value as on the right of `--set key=`: a scalar, or a list or mapping in flow style."""
-    read, findings = read_value(Page(file, text, [printable(text)]), ())
-    return (read.value if read else None), findings
 
 
 def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
@@ -105,11 +97,11 @@ def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
         return None, [_override(page, message, because, "write the value in quotes")]
     if root is None or event is None:
         return Value(None, {path: page.mark(0, 0, 0)}, set()), findings
-    if (root.items is not None or root.entries is not None) and not event.flow_style:
+    if isinstance(root.value, list | dict) and not event.flow_style:
         because = "lists and mappings are written [a, b] and {key: value} there"
         message = "the value of an override is not a scalar, [list] or {mapping}"
         return None, [_override(page, message, because, "write the text in quotes, or the brackets around it")]
-    return _value_of(root, page, path), findings
+    return Value(root.value, reader.marks, reader.words), findings
 
 
 def _override(page: Page, message: str, because: str, fix: str) -> Finding:
@@ -135,38 +127,15 @@ def _read(reader: Reader) -> tuple[list[Finding], bool]:
     return by_place([*(f for f in found if f.mark is None or f.mark.line != line), finding]), False
 
 
-def _value_of(root: Node, page: Page, path: Path) -> Value:
-    marks = {path: page.mark(root.line, root.column, root.end)}
-    words: set[Path] = set()
-
-    def value_at(node: Node, path: Path) -> object:
-        # Recursion is safe: the reader has refused more than 32 levels, aliases expanded.
-        if node.entries is not None:
-            for key, entry in node.entries.items():
-                marks[(*path, key)] = page.mark(entry.line, entry.column, entry.end)
-            return {key: value_at(entry.node, (*path, key)) for key, entry in node.entries.items()}
-        if node.items is not None:
-            for index, item in enumerate(node.items):
-                marks[(*path, index)] = page.mark(item.line, item.column, item.end)
-            return [value_at(item, (*path, index)) for index, item in enumerate(node.items)]
-        if node.is_word:
-            words.add(path)
-        return node.value
-
-    return Value(value_at(root, path), marks, words)
-
-
-def _not_a_mapping(page: Page, root: Node) -> Finding:
+def _not_a_mapping(root: Node, reader: Reader) -> Finding:
     because, fix = "the file is a list", "write keys with values: `key: value`"
-    if root.items is None:
+    if not isinstance(root.value, list):
         because = f"the file is one single value: {shown(str(root.value))}"
-        lines: Iterator[str | None] = map(missing_space, page.lines)
-        written = next((line for line in lines if line), None)
+        written = next((line for line in map(missing_space, reader.page.lines) if line), None)
         if written is not None:
             because, fix = "a colon without a space after it does not end a key", written
     message = "the top level is not a mapping"
-    mark = page.mark(root.line, root.column, root.end)
-    return Finding(ids.NOT_A_MAPPING, "error", message, "", mark, (because,), fix)
+    return Finding(ids.NOT_A_MAPPING, "error", message, "", reader.marks[()], (because,), fix)
 
 
 def _unreadable_character(page: Page) -> Finding | None:

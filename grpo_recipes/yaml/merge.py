@@ -1,12 +1,12 @@
 """Values laid over values: maps merge, lists replace or are extended, null removes; marks and words follow."""
 
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.load import Value, read_value
+from grpo_recipes.yaml.nodes import below
 from grpo_recipes.yaml.page import Page, printable, shown
 
 EXTEND = "extend"
@@ -51,13 +51,13 @@ def put(container: Any, key: str | int, value: object, path: Path, tree: Tree, a
             _forget(old, path, tree)
             old = container[key] = {}
         _take_mark(path, path, tree, above)
-        for name, below in value.items():
-            put(old, name, below, (*path, name), tree, above)
+        for name, inner in value.items():
+            put(old, name, inner, (*path, name), tree, above)
         return
     _forget(old, path, tree)
     container[key] = value
-    for below_path in _paths(value, path):
-        _take_mark(below_path, below_path, tree, above)
+    for place in below(value, path):
+        _take_mark(place, place, tree, above)
 
 
 def _is_extension(value: object, old: object) -> bool:
@@ -84,9 +84,9 @@ def _extend(
     container[key] = [*old, *more]
     _take_mark(path, path, tree, above)
     for index, item in enumerate(more):
-        for below in _paths(item, (*path, EXTEND, index)):
-            place = (*path, len(old) + index, *below[len(path) + 2 :])
-            _take_mark(place, below, tree, above)
+        for written in below(item, (*path, EXTEND, index)):
+            place = (*path, len(old) + index, *written[len(path) + 2 :])
+            _take_mark(place, written, tree, above)
 
 
 def _no_list(path: Path, old: object, mark: Mark) -> Finding:
@@ -111,20 +111,9 @@ def _take_mark(place: Path, written: Path, tree: Tree, above: Tree | Value) -> N
 
 
 def _forget(value: object, path: Path, tree: Tree) -> None:
-    for below in _paths(value, path):
-        tree.marks.pop(below, None)
-        tree.words.discard(below)
-
-
-def _paths(value: object, path: Path) -> Iterator[Path]:
-    """The path and all below it."""
-    yield path
-    if isinstance(value, dict):
-        for key, below in value.items():
-            yield from _paths(below, (*path, key))
-    elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from _paths(below, (*path, index))
+    for place in below(value, path):
+        tree.marks.pop(place, None)
+        tree.words.discard(place)
 
 
 # One override `rewards[0].weight=0.5`: its path and value, and how it is put into the values.
@@ -180,11 +169,11 @@ def apply_override(tree: Tree, override: Override) -> Finding | None:
         return finding
     container: Any = tree.values
     for depth, part in enumerate(override.path[:-1], 1):
-        below = container.get(part) if isinstance(container, dict) else container[part]
-        if below is None:
-            below = container[part] = {}
+        inner = container.get(part) if isinstance(container, dict) else container[part]
+        if inner is None:
+            inner = container[part] = {}
         tree.marks.setdefault(override.path[:depth], override.mark)
-        container = below
+        container = inner
     put(container, override.path[-1], override.value.value, override.path, tree, override.value)
     return None
 
@@ -195,9 +184,9 @@ def _refused_place(tree: Tree, override: Override) -> Finding | None:
         finding = _refused(container, part, override, depth)
         if finding is not None:
             return finding
-        below = container[part] if isinstance(container, list) and isinstance(part, int) else None
-        below = container.get(part) if isinstance(container, dict) else below
-        container = {} if below is None else below
+        inner = container[part] if isinstance(container, list) and isinstance(part, int) else None
+        inner = container.get(part) if isinstance(container, dict) else inner
+        container = {} if inner is None else inner
     return None
 
 

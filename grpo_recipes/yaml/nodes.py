@@ -1,10 +1,12 @@
-"""From the parser's events to nodes: without recursion, within limits, all refusals collected.
+"""From the parser's events to values with their places: without recursion, within limits, all refusals collected.
 
-No object is ever built from a tag, and an alias is never expanded here: its size is only counted.
+No object is ever built from a tag, and an alias is only expanded when its size has been counted.
 """
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 from yaml.events import (
@@ -17,13 +19,15 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from grpo_recipes.contract.findings.finding import Finding, Path
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path
 from grpo_recipes.yaml.page import Page
 from grpo_recipes.yaml.refusals import STRING_TAG, Event, Refusals
 from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, RefusedScalar, curly_quoted, read_plain
 
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
+# The place of a key that is refused, and of what stands below it, which belongs to no other key.
+_REFUSED = -1
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -32,35 +36,25 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Node:
     """A value with its place, counted from 0; end: column after it on the line where it starts.
 
-    items or entries are set for a list or a mapping, else value. size and height count the node itself and
-    everything below, aliases expanded; a scalar has height 0, an empty list 1.
+    path: where it is written. size and height count the value itself and everything below, aliases expanded; a scalar
+    has height 0, an empty list 1.
     """
 
     line: int
     column: int
     end: int
-    value: object = None
-    items: list["Node"] | None = None
-    entries: dict[str, "Entry"] | None = None
-    is_word: bool = False
+    path: Path = ()
+    value: Any = None
     size: int = 1
     height: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Entry:
-    """A key of a mapping and its node. lines: of each time it is written, from 0."""
-
-    line: int
-    column: int
-    end: int
-    node: Node
-    lines: list[int]
-
-
-@dataclass(slots=True, eq=False, repr=False)
 class _Open:
-    """A list or mapping that is being read. key_event: of the key whose value comes next."""
+    """A list or mapping that is being read. key_event: of the key whose value comes next.
+
+    lines: of each key, all on which it is written, from 0.
+    """
 
     node: Node
     start: Event
@@ -69,17 +63,24 @@ class _Open:
     key_event: Event | None = None
     is_key: bool = False
     findings_before: int = 0
+    lines: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Reader:
-    """Reads one document. base: the path of its root, for an override."""
+    """Reads one document. base: the path of its root, for an override.
+
+    marks: of every mapping entry and list item, from the key's first character to the value's end, on the first line
+    only; that of `base` is the root's. words: plain scalars that YAML 1.1 reads as booleans, kept as text.
+    """
 
     page: Page
     base: Path = ()
     refuse: Refusals = field(init=False)
     root: Node | None = None
     root_event: Event | None = None
+    marks: dict[Path, Mark] = field(default_factory=dict)
+    words: set[Path] = field(default_factory=set)
     _open: list[_Open] = field(default_factory=list)
     _anchors: dict[str, Node | None] = field(default_factory=dict)
     _values: int = 0
@@ -93,7 +94,7 @@ class Reader:
 
         Raises yaml.YAMLError for a syntax error and GivenUp for a refusal after which nothing can be read.
         """
-        for event in _events(self.page.text):
+        for event in yaml.parse(self.page.text, Loader=LOADER):
             kind = event.__class__
             if kind is ScalarEvent:
                 self._scalar(event)
@@ -107,18 +108,24 @@ class Reader:
                 self._document(event)
         return self.refuse.findings
 
+    def _place(self) -> Path:
+        """Where the value is that is read now."""
+        if not self._open:
+            return self.base
+        parent = self._open[-1]
+        if parent.node.value.__class__ is list:
+            return (*parent.node.path, len(parent.node.value))
+        return (*parent.node.path, _REFUSED if parent.key is None else parent.key)
+
     def _path(self) -> Path:
-        """The path of the value that is read now."""
-        path: list[str | int] = []
-        for parent in self._open:
-            if parent.node.items is not None:
-                path.append(len(parent.node.items))
-            elif parent.key is not None:
-                path.append(parent.key)
-        return (*self.base, *path)
+        """The path of the value that is read now, for a finding."""
+        return tuple(part for part in self._place() if part != _REFUSED)
 
     def _awaits_key(self) -> bool:
-        return bool(self._open) and self._open[-1].node.entries is not None and self._open[-1].key_event is None
+        if not self._open:
+            return False
+        parent = self._open[-1]
+        return parent.key_event is None and parent.node.value.__class__ is dict
 
     def _document(self, event: Event) -> None:
         self._documents += 1
@@ -131,14 +138,14 @@ class Reader:
             self.refuse.too_many_values(event, MAX_VALUES, has_aliases=bool(self._anchors))
 
     def _node(self, event: Event) -> Node:
-        start, end = event.start_mark, event.end_mark
+        path, start, end = self._place(), event.start_mark, event.end_mark
         line, column = start.line, start.column
         if end.line != line:
-            return Node(line, column, len(self.page.lines[line].rstrip()))
+            return Node(line, column, len(self.page.lines[line].rstrip()), path)
         if end.column == column > 0 and event.__class__ is ScalarEvent:
             # An empty value has no width: it is shown at the `-` or `:` before it.
-            return Node(line, column - 1, column)
-        return Node(line, column, end.column)
+            return Node(line, column - 1, column, path)
+        return Node(line, column, end.column, path)
 
     def _scalar(self, event: Event) -> None:
         self._count(event)
@@ -153,7 +160,8 @@ class Reader:
             if event.style == '"':
                 node.value = self.refuse.control_characters(event, self._path())
         else:
-            node.is_word = event.value.lower() in WORDS
+            if event.value.lower() in WORDS:
+                self.words.add(node.path)
             node.value = self._plain(event)
         if not event.value.isascii():
             self.refuse.invisible_in_text(event, self._path())
@@ -183,18 +191,15 @@ class Reader:
             self.refuse.key_not_text(event, self._path(), event.value)
         if event.anchor:
             self._anchors[event.anchor] = Node(0, 0, 0, value=event.value)
+        if parent.key in parent.lines:
+            self.words.difference_update(below(parent.node.value[parent.key], self._place()))
 
     def _start(self, event: Event) -> None:
         if len(self._open) >= MAX_DEPTH:
             self.refuse.too_deep(event, MAX_DEPTH)
         self._count(event)
-        node = self._node(event)
-        node.height = 1
-        is_key = self._awaits_key()
-        if event.__class__ is MappingStartEvent:
-            node.entries = {}
-        else:
-            node.items = []
+        node, is_key = self._node(event), self._awaits_key()
+        node.height, node.value = 1, {} if event.__class__ is MappingStartEvent else []
         if event.anchor:
             self._anchors[event.anchor] = None
         before = len(self.refuse.findings)
@@ -215,16 +220,11 @@ class Reader:
         if text.startswith("{{") and text.endswith("}}"):
             del self.refuse.findings[closed.findings_before :]
             self.refuse.unquoted_template(start, event, self._path(), text)
-            node = Node(node.line, node.column, node.end, value=text)
-        elif node.entries is not None:
-            self._duplicates(node.entries)
+            node = Node(node.line, node.column, node.end, node.path, text)
+        for key, lines in closed.lines.items():
+            if len(lines) > 1 and node.value.__class__ is dict:
+                self.refuse.duplicate_key(key, lines, self.marks[*node.path, key], (*self._path(), key))
         self._add(node, start, closed.anchor)
-
-    def _duplicates(self, entries: dict[str, Entry]) -> None:
-        path = self._path()
-        for key, entry in entries.items():
-            if len(entry.lines) > 1:
-                self.refuse.duplicate_key(key, entry.lines, (entry.line, entry.column, entry.end), (*path, key))
 
     def _alias(self, event: Event) -> None:
         name = event.anchor
@@ -239,43 +239,47 @@ class Reader:
             self.refuse.too_deep(event, MAX_DEPTH)
         self._count(event, node.size)
         here = self._node(event)
-        here.value, here.items, here.entries = node.value, node.items, node.entries
-        here.is_word, here.size, here.height = node.is_word, node.size, node.height
+        here.value, here.size, here.height = copy.deepcopy(node.value), node.size, node.height
+        for place in below(node.value, node.path):
+            to = (*here.path, *place[len(node.path) :])
+            if place in self.marks:  # the root and a key have none of their own
+                self.marks[to] = self.marks[place]
+            if place in self.words:
+                self.words.add(to)
         self._add(here, event, None)
 
     def _add(self, node: Node, event: Event, anchor: str | None) -> None:
-        """Puts a complete node into the list or mapping that is open, or makes it the root."""
+        """Puts a complete value into the list or mapping that is open, or makes it the root."""
         if anchor:
             self._anchors[anchor] = node
         if not self._open:
             self.root, self.root_event = node, event
+            self.marks[node.path] = self.page.mark(node.line, node.column, node.end)
             return
         parent = self._open[-1]
         whole = parent.node
         whole.size += node.size
         whole.height = max(whole.height, node.height + 1)
-        if whole.items is not None:
-            whole.items.append(node)
-            start, end = node.line, node.end
+        if whole.value.__class__ is list:
+            whole.value.append(node.value)
+            line, column, end = node.line, node.column, node.end
         else:
-            start, end = self._enter(parent, node)
-        if start == whole.line:
+            line, column, end = self._enter(parent, node)
+        self.marks[node.path] = self.page.mark(line, column, end)
+        if line == whole.line:
             whole.end = max(whole.end, end)
 
-    def _enter(self, parent: _Open, node: Node) -> tuple[int, int]:
-        """Enters key and node into the open mapping: the entry's line, and its end on that line."""
+    def _enter(self, parent: _Open, node: Node) -> tuple[int, int, int]:
+        """Enters key and value into the open mapping: the entry's line and column, and its end on that line."""
         event, key = parent.key_event, parent.key
         parent.key_event = parent.key = None
-        entries = parent.node.entries
-        assert event is not None and entries is not None
+        assert event is not None
         place = self._node(event)
         line = place.line
-        end = node.end if node.line == line else self._after_colon(line, place.end)
         if key is not None:
-            lines = entries[key].lines if key in entries else []
-            lines.append(line)
-            entries[key] = Entry(line, place.column, end, node, lines)
-        return line, end
+            parent.lines.setdefault(key, []).append(line)
+            parent.node.value[key] = node.value
+        return line, place.column, node.end if node.line == line else self._after_colon(line, place.end)
 
     def _after_colon(self, line: int, column: int) -> int:
         text = self.page.lines[line]
@@ -283,5 +287,12 @@ class Reader:
         return len(text) - len(rest) + 1 if rest.startswith(":") else column
 
 
-def _events(text: str) -> Iterator[Event]:
-    return yaml.parse(text, Loader=LOADER)
+def below(value: object, path: Path) -> Iterator[Path]:
+    """The path of a value and all below it."""
+    yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from below(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from below(inner, (*path, index))

@@ -78,14 +78,14 @@ class Refusals:
             fix = f'"{shown(text, 40)}":'
         self.add(ids.KEY_NOT_TEXT, message, path, self.mark(event), because, fix)
 
-    def duplicate_key(self, key: str, lines: list[int], place: tuple[int, int, int], path: Path) -> None:
-        """A key that is written more than once in its mapping; lines and place count from 0."""
+    def duplicate_key(self, key: str, lines: list[int], mark: Mark, path: Path) -> None:
+        """A key that is written more than once in its mapping; lines count from 0, mark: of the last."""
         numbers = ", ".join([str(line + 1) for line in lines[:5]] + ["..."] * (len(lines) > 5))
         times = "twice" if len(lines) == 2 else f"{len(lines)} times"
         message = f"{shown(key, 40)} is written {times}, on lines {numbers}"
         because = "YAML readers keep the last one and drop the others without a word"
         fix = f"keep one {shown(key, 40)} and remove the others"
-        self.add(ids.DUPLICATE_KEY, message, path, self.page.mark(*place), because, fix)
+        self.add(ids.DUPLICATE_KEY, message, path, mark, because, fix)
 
     def unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
         """A template {{ ... }} that YAML reads as a mapping with a mapping as its key."""

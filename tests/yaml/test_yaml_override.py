@@ -3,7 +3,7 @@
 import pytest
 
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.load import parse_value
+from grpo_recipes.yaml.merge import read_override
 
 READ = [
     ("0.5", 0.5),
@@ -44,12 +44,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "value"), READ, ids=[text for text, _ in READ])
 def test_value_is_read(text: str, value: object) -> None:
-    assert parse_value(text) == (value, [])
+    override, findings = read_override(f"key={text}")
+    assert findings == []
+    assert override is not None
+    assert override.value.value == value
 
 
 @pytest.mark.parametrize(("text", "rule"), REFUSED, ids=[ascii(text[:20]) for text, _ in REFUSED])
 def test_value_is_refused_with_one_finding(text: str, rule: str) -> None:
-    _, findings = parse_value(text)
+    _, findings = read_override(f"key={text}")
     assert [finding.rule for finding in findings] == [rule]
     assert findings[0].mark is not None
     assert (findings[0].mark.file, findings[0].mark.line) == ("--set", 1)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.load import load_text, parse_value
+from grpo_recipes.yaml.load import load_text
 
 READ: list[tuple[str, object]] = [
     ("1e-5", 1e-5),
@@ -114,8 +114,10 @@ def test_scalar_is_read_as_yaml_1_2_says(text: str, value: object) -> None:
 
 
 def test_nan_is_a_float() -> None:
-    value, findings = parse_value(".nan")
+    document, findings = load_text("key: .nan\n", "recipe.yaml")
     assert findings == []
+    assert document is not None
+    value = document.values["key"]
     assert isinstance(value, float)
     assert math.isnan(value)
 
