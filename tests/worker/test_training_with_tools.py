@@ -86,7 +86,7 @@ def test_rewards_judge_the_last_message_of_the_policy(with_add: Trained) -> None
 
 
 def test_nothing_of_the_tools_is_left(with_add: Trained) -> None:
-    found = [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"tool_host" in _content(one)]
+    found = [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"tool_process" in _content(one)]
     own = [one for one in found if str(with_add.folder).encode() in _content(one.with_name("environ"))]
     assert own == []
 
