@@ -78,7 +78,6 @@ ROOMS = {
         "worker.preflight._shared",
         "worker.vllm",
         "worker.preflight.checks",
-        "worker.preflight.playing",
         "worker.trainer",
         "worker.preflight",
         "worker.callbacks",

@@ -12,6 +12,7 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.takeover.smollm2_recipe import NAME as BUILT
+from grpo_recipes.takeover.smollm2_recipe import ListedRecipe
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.reward_imports import names_module
 from grpo_recipes.yaml.compose import Source, compose
@@ -22,22 +23,11 @@ _SCHEMA = re.compile(r"# yaml-language-server: \$schema=.*")
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
-    """One recipe. beside: files and folders that it needs, by their paths below its folder.
+class Shipped(ListedRecipe):
+    """A recipe of a file. beside: files and folders that it needs, by their paths below its folder."""
 
-    task, size, hardware and state stand in a line of its head; the hardware is written as `gpus=` of a target, with
-    the machines before it where they are several, and cpu for none.
-    """
-
-    name: str
-    description: str
     file: Path
     beside: tuple[str, ...]
-    task: str
-    size: str
-    method: str
-    hardware: str
-    state: str
 
     @property
     def folder(self) -> Path:
@@ -87,7 +77,8 @@ def _known() -> dict[str, Path]:
 def _shipped(path: Path) -> Shipped:
     source = _source(path)
     parents = [Path(file).name for file in source.files if Path(file).name != path.name]
-    task, size, hardware, state = _facts(path)
+    said = next((match for line in _head(path) if (match := _FACTS.fullmatch(line))), None)
+    task, size, hardware, state = ("", "", "", "") if said is None else said.groups()
     return Shipped(
         name=path.stem,
         description=str(source.values.get("description", "")),
@@ -106,12 +97,6 @@ def _source(path: Path) -> Source:
     if source is None:
         raise Refusal.of(f"{path}: {findings[0].message}")
     return source
-
-
-def _facts(path: Path) -> tuple[str, str, str, str]:
-    """Task, size, hardware and state as the head has them, empty where it has none."""
-    said = next((match for line in _head(path) if (match := _FACTS.fullmatch(line))), None)
-    return ("", "", "", "") if said is None else (said[1], said[2], said[3], said[4])
 
 
 def _head(path: Path) -> list[str]:

@@ -1,13 +1,18 @@
 """What `grpo-run init smollm2` writes beside the model: a recipe, its reward and its rows."""
 
 import json
-from typing import NamedTuple
+from dataclasses import dataclass
 
 NAME = "smollm2"
 
 
-class ListedRecipe(NamedTuple):
-    """A recipe as `init --list` shows it; see Shipped, which is one of a file."""
+@dataclass(frozen=True, slots=True)
+class ListedRecipe:
+    """A recipe as `init --list` shows it.
+
+    task, size, hardware and state stand in a line of its head; the hardware is written as `gpus=` of a target, with
+    the machines before it where they are several, and cpu for none.
+    """
 
     name: str
     description: str

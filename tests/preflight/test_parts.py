@@ -18,9 +18,8 @@ from grpo_recipes.contract.plan import Batch, Reward
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.report.preflight_text import preflight_text
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.preflight._shared.options import OPTIONS_FILE, Options, read_options
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, CalledCompletion, RewardSeen
-from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import OPTIONS_FILE, Options, Rows, Seen, read_options
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,
     prompts_say_something,
@@ -31,7 +30,7 @@ from grpo_recipes.worker.preflight.checks import (
 )
 from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
 from grpo_recipes.worker.preflight.look import spread
-from grpo_recipes.worker.preflight.playing.play import made_calls
+from grpo_recipes.worker.preflight.play import made_calls
 from grpo_recipes.worker.preflight.shown import trials
 from grpo_recipes.worker.user_code.outcome import called
 
@@ -238,7 +237,7 @@ def _seen(*rewards: RewardSeen, **more: Any) -> Seen:
 
 
 def _gave(values: list[float | None], seconds: float = 0.0, weight: float = 1.0) -> RewardSeen:
-    entries = tuple(CalledCompletion(place // 2, ("gold", "empty")[place % 2]) for place in range(len(values)))
+    entries = tuple((place // 2, ("gold", "empty")[place % 2]) for place in range(len(values)))
     calls = (Call("all", "own", "values", entries, tuple(values), seconds),)
     return RewardSeen(0, "mine", "python", weight, calls)
 

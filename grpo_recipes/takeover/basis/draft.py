@@ -1,8 +1,10 @@
 """A recipe in the making, and what became of every key that was read for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+ANYWAY = "what grpo-run does anyway"
 Fate = Literal["mapped", "emulated", "refused"]
 
 
@@ -67,6 +69,12 @@ class Given:
         self.taken[name] = value
         return value
 
+    def inside(self, name: str) -> "Given":
+        """The keys in the map of a key, which is then taken; none where it is not there, or no map."""
+        block = self.take(name) if name in self else {}
+        values = dict(block) if isinstance(block, Mapping) else {}
+        return Given(values, self.draft, {key: f"{self.name(name)}.{key}" for key in values})
+
     def mapped(self, name: str, where: str | None, value: object = None, because: str = "") -> None:
         """The key moves to a recipe key, or stands for what grpo-run does anyway (None)."""
         self._settle(name, "mapped", where, value, because)
@@ -88,9 +96,33 @@ class Given:
         said = self.values.pop(name, self.taken.get(name))
         self.draft.rows.append(Row(self.name(name), said, "refused", (where,) if where else (), because))
 
+    def answer(self, name: str, said: Mapping[str, Any] | None, anyway: str = "") -> None:
+        """The row of a key that a table settles. anyway: why one that is not in the table changes nothing."""
+        value = self.values[name]
+        if said is None:
+            if anyway:
+                self.emulated(name, None, None, anyway)
+            else:
+                self.refused(name, "no key of a recipe says it")
+        elif any(_says(value, one) for one in said.get("unless", ())):
+            self.mapped(name, None, because=ANYWAY)
+        elif value in said.get("for", ()):
+            self.emulated(name, None, None, said["does"])
+        elif said.get("fate") == "emulated":
+            self.emulated(name, None, None, said["because"])
+        else:
+            self.refused(name, said["because"])
+
     def _settle(self, name: str, fate: Fate, where: str | None, value: object, because: str) -> None:
         said = self.values.pop(name, self.taken.get(name))
         self.taken[name] = said
         if where:
             self.draft.values[where] = value
         self.draft.rows.append(Row(self.name(name), said, fate, (where,) if where else (), because))
+
+
+def _says(value: object, known: object) -> bool:
+    """Whether a value is the known one, or a mapping that has some of it and nothing else."""
+    if isinstance(value, dict) and isinstance(known, dict):
+        return value.items() <= known.items()
+    return value == known and isinstance(value, bool) == isinstance(known, bool)

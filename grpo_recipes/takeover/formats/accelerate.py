@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from grpo_recipes.takeover.basis.draft import Given
 from grpo_recipes.takeover.basis.read import table_of
@@ -31,23 +30,7 @@ def take_accelerate(situation: Situation, file: Given, folder: str) -> None:
     _strategy(situation, file, folder)
     _precision(situation, file)
     for name in list(file.values):
-        answer(file, name, table_of("accelerate")["answers"].get(name))
-
-
-def answer(given: Given, name: str, said: Mapping[str, Any] | None, anyway: str = "") -> None:
-    """The row of a key that a table settles."""
-    value = given.values[name]
-    if said is None:
-        if anyway:
-            given.emulated(name, None, None, anyway)
-        else:
-            given.refused(name, "no key of a recipe says it")
-    elif any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in said.get("unless", ())):
-        given.mapped(name, None, because="what grpo-run does anyway")
-    elif said.get("fate") == "emulated":
-        given.emulated(name, None, None, said["because"])
-    else:
-        given.refused(name, said["because"])
+        file.answer(name, table_of("accelerate")["answers"].get(name))
 
 
 def _machine(situation: Situation, file: Given) -> None:
@@ -110,7 +93,6 @@ def _processes(situation: Situation, file: Given, machines: int) -> None:
 
 
 def _strategy(situation: Situation, file: Given, folder: str) -> None:
-    draft = situation.draft
     kind = str(file.values.get("distributed_type", "")).upper()
     if "distributed_type" in file:
         if TYPES.get(kind):
@@ -120,21 +102,17 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
         else:
             file.refused("distributed_type", "the strategies are single, ddp, zero1 to zero3 and fsdp2", STRATEGY)
     if isinstance(file.values.get("deepspeed_config"), Mapping):
-        block = file.take("deepspeed_config")
-        assert isinstance(block, Mapping)
-        _deepspeed_block(situation, file, block, folder)
+        _deepspeed_block(situation, file, folder)
     if isinstance(file.values.get("fsdp_config"), Mapping):
-        block = file.take("fsdp_config")
-        assert isinstance(block, Mapping)
-        if not block:
+        inside = file.inside("fsdp_config")
+        if not inside.values:
             file.mapped("fsdp_config", None)
-        inside = Given(dict(block), draft, {key: f"{file.name('fsdp_config')}.{key}" for key in block})
         for name in list(inside.values):
             value = FSDP_VALUES.get(str(inside.values[name]).lower())
             if name in FSDP_KEYS and value is not None:
                 inside.mapped(name, None if value else FSDP_KEYS[name], value)
                 continue
-            answer(inside, name, table_of("accelerate")["fsdp"].get(name), table_of("accelerate")["fsdp_anyway"])
+            inside.answer(name, table_of("accelerate")["fsdp"].get(name), table_of("accelerate")["fsdp_anyway"])
 
 
 def _plain_strategy(situation: Situation, file: Given, kind: str) -> None:
@@ -153,12 +131,11 @@ def _fsdp_version(file: Given) -> int:
     return 2 if isinstance(block, Mapping) and block.get("fsdp_version") in (2, "2") else 1
 
 
-def _deepspeed_block(situation: Situation, file: Given, block: Mapping[str, object], folder: str) -> None:
+def _deepspeed_block(situation: Situation, file: Given, folder: str) -> None:
     """accelerate's own words for a DeepSpeed file, or the name of one."""
-    prefix = file.name("deepspeed_config")
-    if not block:
+    inside = file.inside("deepspeed_config")
+    if not inside.values:
         file.mapped("deepspeed_config", None)
-    inside = Given(dict(block), situation.draft, {key: f"{prefix}.{key}" for key in block})
     if "deepspeed_config_file" in inside:
         path = os.path.join(folder, str(inside.values["deepspeed_config_file"]))
         if os.path.isfile(path):
@@ -180,7 +157,7 @@ def _deepspeed_block(situation: Situation, file: Given, block: Mapping[str, obje
         elif name in inside:
             inside.mapped(name, None)
     for name in list(inside.values):
-        answer(inside, name, table_of("accelerate")["answers"].get(name), UNREAD)
+        inside.answer(name, table_of("accelerate")["answers"].get(name), UNREAD)
 
 
 def _precision(situation: Situation, file: Given) -> None:

@@ -9,7 +9,6 @@ from grpo_recipes.schemas.other_names import algorithm_row, renamed_keys
 from grpo_recipes.takeover.basis.draft import Draft, Given
 from grpo_recipes.takeover.basis.read import table_of
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS
-from grpo_recipes.takeover.formats.accelerate import answer
 
 NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"
 
@@ -41,7 +40,7 @@ def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
         if of_a_plugin is not None:
             file.refused(name, of_a_plugin)
         else:
-            answer(file, name, tables["answers"].get(name))
+            file.answer(name, tables["answers"].get(name))
     _defaults(flat, draft)
     return flat
 
@@ -84,16 +83,14 @@ def _hand_on(file: Given, flat: Given, name: str, today: str, spelled: str = "")
 
 def _trl_block(file: Given, flat: Given) -> None:
     tables = table_of("axolotl")
-    block = file.take("trl") if "trl" in file else {}
-    inside = Given(dict(block) if isinstance(block, Mapping) else {}, file.draft)
-    inside.names = {name: f"trl.{name}" for name in inside.values}
+    inside = file.inside("trl")
     if "reward_funcs" in inside and isinstance(inside.values["reward_funcs"], str):
         inside.values["reward_funcs"] = [inside.values["reward_funcs"]]
     for name in list(inside.values):
         if name in tables["trl"]:
             _hand_on(inside, flat, name, name, f"trl.{name}")
         else:
-            answer(inside, name, tables["in_trl"].get(name))
+            inside.answer(name, tables["in_trl"].get(name))
 
 
 def _precision(file: Given, flat: Given) -> None:
@@ -181,9 +178,7 @@ def _rows(file: Given, flat: Given) -> None:
 
 def _vllm(file: Given, flat: Given) -> None:
     """axolotl's `vllm` section: what `axolotl vllm-serve` reads, or the trainer, where it runs vLLM itself."""
-    block = file.take("vllm") if "vllm" in file else {}
-    inside = Given(dict(block) if isinstance(block, Mapping) else {}, file.draft)
-    inside.names = {name: f"vllm.{name}" for name in inside.values}
+    inside = file.inside("vllm")
     if flat.values.get("use_vllm") is True and inside.values and "vllm_mode" not in flat:
         flat.draft.put("generation.vllm_mode", "server", "the `vllm` section is that of axolotl's server")
         flat.taken["vllm_mode"] = "server"

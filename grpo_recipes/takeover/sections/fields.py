@@ -6,11 +6,11 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields
 from grpo_recipes.facts.released.shipped import Removed, removal
 from grpo_recipes.facts.source.field import Field
+from grpo_recipes.takeover.basis.draft import ANYWAY
 from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, table_of, whole_steps
 from grpo_recipes.takeover.basis.release import in_format_words
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
 
-ANYWAY = "what grpo-run does anyway"
 # Fields that take more than they say.
 ANNOTATIONS = {"scale_rewards": "bool | str"}
 
@@ -32,7 +32,10 @@ def take_field(situation: Situation, name: str) -> None:
     gone = None if has_home else removal("GRPOConfig", name)
     today = gone.renamed_to if gone is not None and gone.renamed_to else name
     field = classified_fields().get(today)
-    if _answered(situation, name):
+    tables = table_of("answers")
+    answer = (tables["open_r1"].get(name) if situation.dialect == "open_r1" else None) or tables["trl"].get(name)
+    if answer is not None:
+        given.answer(name, answer)
         return
     if field is None:
         given.refused(name, _unknown(name, gone))
@@ -79,31 +82,6 @@ def _annotation(situation: Situation, name: str, field: ClassifiedField) -> str:
 def _values(situation: Situation) -> dict[str, object]:
     names = ("use_vllm", "loss_type", "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size")
     return {name: situation.value(name) for name in names}
-
-
-def _answered(situation: Situation, name: str) -> bool:
-    """Whether the table of answers settles the key."""
-    tables = table_of("answers")
-    answer = (tables["open_r1"].get(name) if situation.dialect == "open_r1" else None) or tables["trl"].get(name)
-    if answer is None:
-        return False
-    value = situation.given.values[name]
-    if any(_says(value, one) for one in answer.get("unless", ())):
-        situation.given.mapped(name, None, because=ANYWAY)
-    elif value in answer.get("for", ()):
-        situation.given.emulated(name, None, None, answer["does"])
-    elif answer["fate"] == "emulated":
-        situation.given.emulated(name, None, None, answer["because"])
-    else:
-        situation.given.refused(name, answer["because"])
-    return True
-
-
-def _says(value: object, known: object) -> bool:
-    """Whether a value is the known one, or a mapping that has some of it and nothing else."""
-    if isinstance(value, dict) and isinstance(known, dict):
-        return value.items() <= known.items()
-    return value == known and isinstance(value, bool) == isinstance(known, bool)
 
 
 def _unknown(name: str, gone: Removed | None) -> str:
@@ -195,34 +173,25 @@ def _steps(home: str) -> Callable[[Situation, str], None]:
     return take
 
 
-def _grouped(situation: Situation, name: str) -> None:
-    value = situation.given.values[name]
-    if value is False:
-        situation.given.mapped(name, None, because=ANYWAY)
-    else:
-        situation.given.emulated(name, None, None, "GRPOTrainer samples its prompts itself and does not read it")
+def _where_true(home: str, written: object) -> Callable[[Situation, str], None]:
+    """A key that is another one's value where it is true."""
+
+    def take(situation: Situation, name: str) -> None:
+        if situation.given.values[name] is True:
+            situation.given.mapped(name, home, written)
+        else:
+            situation.given.mapped(name, None, because=ANYWAY)
+
+    return take
 
 
-def _adafactor(situation: Situation, name: str) -> None:
-    if situation.given.values[name] is True:
-        situation.given.mapped(name, "training.optim", "adafactor")
-    else:
-        situation.given.mapped(name, None, because=ANYWAY)
+def _renamed(home: str, because: str) -> Callable[[Situation, str], None]:
+    """A key that the format, or a newer release, calls otherwise."""
 
+    def take(situation: Situation, name: str) -> None:
+        situation.given.mapped(name, home, situation.given.values[name], because)
 
-def _activation_checkpointing(situation: Situation, name: str) -> None:
-    home = name.replace("activation", "training.gradient")
-    situation.given.mapped(name, home, situation.given.values[name], "its name in the format")
-
-
-def _liger(situation: Situation, name: str) -> None:
-    situation.given.mapped(name, "trl.use_liger_kernel", situation.given.values[name], "use_liger_kernel today")
-
-
-def _vllm_length(situation: Situation, name: str) -> None:
-    situation.given.mapped(
-        name, "generation.vllm_max_model_length", situation.given.values[name], "renamed in trl 0.18"
-    )
+    return take
 
 
 def _vllm_mode(situation: Situation, name: str) -> None:
@@ -234,13 +203,6 @@ def _vllm_mode(situation: Situation, name: str) -> None:
         given.emulated(name, "generation.vllm_mode", "server", words)
     else:
         given.mapped(name, "generation.vllm_mode", given.values[name])
-
-
-def _use_cpu(situation: Situation, name: str) -> None:
-    if situation.given.values[name] is True:
-        situation.given.mapped(name, "launch.gpus_per_node", 0)
-    else:
-        situation.given.mapped(name, None, because=ANYWAY)
 
 
 def _of_the_first_vllm(situation: Situation, name: str) -> None:
@@ -274,17 +236,15 @@ SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "save_strategy": _save_strategy,
     "save_steps": _steps("training.save_steps"),
     "logging_steps": _steps("logging.logging_steps"),
-    "group_by_length": _grouped,
-    "adafactor": _adafactor,
-    "activation_checkpointing": _activation_checkpointing,
-    "activation_checkpointing_kwargs": _activation_checkpointing,
-    "use_liger_loss": _liger,
-    "vllm_max_model_len": _vllm_length,
+    "adafactor": _where_true("training.optim", "adafactor"),
+    "activation_checkpointing": _renamed("training.gradient_checkpointing", "its name in the format"),
+    "activation_checkpointing_kwargs": _renamed("training.gradient_checkpointing_kwargs", "its name in the format"),
+    "use_liger_loss": _renamed("trl.use_liger_kernel", "use_liger_kernel today"),
+    "vllm_max_model_len": _renamed("generation.vllm_max_model_length", "renamed in trl 0.18"),
     "vllm_mode": _vllm_mode,
     "max_prompt_length": _max_prompt_length,
     "vllm_device": _of_the_first_vllm,
     "vllm_dtype": _of_the_first_vllm,
     "vllm_enable_prefix_caching": _of_the_first_vllm,
-    "use_cpu": _use_cpu,
-    "no_cuda": _use_cpu,
+    **dict.fromkeys(("use_cpu", "no_cuda"), _where_true("launch.gpus_per_node", 0)),
 }

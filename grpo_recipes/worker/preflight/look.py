@@ -12,10 +12,9 @@ from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
-from grpo_recipes.worker.preflight._shared.hosted import hosted
-from grpo_recipes.worker.preflight._shared.options import Options
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, CalledCompletion, RewardSeen
-from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Rows, Seen, content_of, is_conversational
+from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, content_of, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import (
     played_ids,
     rendered_text,
@@ -27,7 +26,7 @@ from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
 from grpo_recipes.worker.preflight.checks import rows_can_be_used, tokenizer_loads
 from grpo_recipes.worker.preflight.host import Request
-from grpo_recipes.worker.preflight.playing.played import has_tools, played
+from grpo_recipes.worker.preflight.play import has_tools, played
 from grpo_recipes.worker.preflight.shown import Trials, trials
 
 # Rows that are rendered, and seconds for counting the tokens of their prompts; more are looked at in part.
@@ -156,34 +155,16 @@ def _tried(request: Request, index: int, folder: Path, memory_limit: int | None)
     """Calls one reward and returns what was seen. folder: for the files of the exchange."""
     paths = [folder / f"reward-{index}.{kind}" for kind in ("request", "events", "trace")]
     told = hosted("preflight.host", request, paths, request.user, request.time_limit, memory_limit)
-    calls = [_call(event) for event in told.events if event["event"] == "called"]
+    calls = [of_event(Call, event) for event in told.events if event["event"] == "called"]
     steps = [event for event in told.events if event["event"] not in ("importing", "imported")]
-    last = steps[-1] if steps else {"event": "calling", "name": "load", "shape": "own", "entries": []}
+    last = steps[-1] if steps else {"event": "calling", "name": "load", "shape": "own"}
     if last["event"] == "loaded":
-        last = {"event": "calling", "name": "one row", "shape": "own", "entries": []}
+        last = {"event": "calling", "name": "one row", "shape": "own"}
     if last["event"] == "calling" and told.end:
-        calls.append(_call({**last, "kind": "killed", "by": told.end, "place": told.place}))
+        calls.append(of_event(Call, {**last, "kind": "killed", "by": told.end, "place": told.place}))
     parameters: list[str] = next((event["parameters"] for event in told.events if event["event"] == "loaded"), [])
     reward = request.reward
-    return RewardSeen(
-        index,
-        reward.name,
-        reward.kind,
-        reward.weight,
-        calls=tuple(call for call in calls if call.name != "load"),
-        parameters=tuple(parameters),
-        load_error=next((call for call in calls if call.name == "load"), None),
-    )
-
-
-def _call(event: dict[str, Any]) -> Call:
-    names = ("name", "shape", "kind", "seconds", "error", "place", "unexpected", "by")
-    return Call(
-        entries=tuple(CalledCompletion(row, case) for row, case in event["entries"]),
-        values=tuple(event.get("values", ())),
-        missing=tuple(event.get("missing", ())),
-        **{name: event[name] for name in names if name in event},
-    )
+    return RewardSeen(index, reward.name, reward.kind, reward.weight, tuple(calls), tuple(parameters))
 
 
 def spread(count: int, wanted: int, seed: int) -> list[int]:

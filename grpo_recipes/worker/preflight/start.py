@@ -7,7 +7,7 @@ from grpo_recipes.contract.files.part_files import write_answer
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
 from grpo_recipes.worker._shared.planned import read_plan
-from grpo_recipes.worker.preflight._shared.options import read_options
+from grpo_recipes.worker.preflight._shared.seen import read_options
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 

@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.worker.user_code.outcome import is_reward_file
@@ -29,6 +29,7 @@ GRACE_S = 1.0
 # Python starts and imports the worker before the first event, also on a busy machine.
 START_S = 60.0
 FREE_SHARE = 0.8
+T = TypeVar("T")
 FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
@@ -159,6 +160,12 @@ def _events(path: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError):
             found.append(json.loads(line))
     return found
+
+
+def of_event(kind: type[T], event: dict[str, Any]) -> T:
+    """What an event says, by the names of the fields of a dataclass."""
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in event.items() if name in known})
 
 
 def _end_of(code: int) -> str:

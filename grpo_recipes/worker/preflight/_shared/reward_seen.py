@@ -17,18 +17,11 @@ GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class CalledCompletion:
-    """One completion of a call: the place of its row in the sample, and what kind of completion it is."""
-
-    row: int
-    case: str
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """One call and what came of it.
 
-    name: "one row", "all", "again", or a case. shape: "own" or "other", messages against text. kind: "values",
+    name: "load", "one row", "all", "again", or a case. entries: of each completion the place of its row in the sample,
+    and what kind of completion it is. shape: "own" or "other", messages against text. kind: "values",
     "wrong" (no list of numbers), "raised", "killed" (the process ended or was ended within). values: by entry; None
     is no reward, as NaN is for TRL. error: the exception, or what was returned instead. place: the user's line.
     missing: parameters that were not given. by: for "killed", "time", "memory" or the exit code in words.
@@ -37,12 +30,12 @@ class Call:
     name: str
     shape: str
     kind: str
-    entries: tuple[CalledCompletion, ...] = ()
-    values: tuple[float | None, ...] = ()
+    entries: Sequence[tuple[int, str]] = ()
+    values: Sequence[float | None] = ()
     seconds: float = 0.0
     error: str = ""
     place: str = ""
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
     unexpected: str = ""
     by: str = ""
 
@@ -61,7 +54,6 @@ class RewardSeen:
     weight: float
     calls: tuple[Call, ...] = ()
     parameters: tuple[str, ...] = ()
-    load_error: Call | None = None
 
     def call(self, name: str, shape: str = "own") -> Call | None:
         """A call by its name, None where it was not made."""
@@ -70,8 +62,6 @@ class RewardSeen:
     @property
     def failed(self) -> Call | None:
         """The first call in its own shape that gave no values."""
-        if self.load_error is not None:
-            return self.load_error
         return next((call for call in self.calls if call.shape == "own" and call.kind != "values"), None)
 
     @property
@@ -89,8 +79,8 @@ class RewardSeen:
 def by_case(call: Call) -> dict[str, list[float | None]]:
     """The values of a call by the kind of completion."""
     found: dict[str, list[float | None]] = {}
-    for entry, value in zip(call.entries, call.values, strict=True):
-        found.setdefault(entry.case, []).append(value)
+    for (_, case), value in zip(call.entries, call.values, strict=True):
+        found.setdefault(case, []).append(value)
     return found
 
 

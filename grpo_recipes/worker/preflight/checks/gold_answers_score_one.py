@@ -26,9 +26,9 @@ def check(seen: Seen) -> Iterator[Finding]:
 def _of_reward(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     best: dict[int, float] = {}
     entries = () if reward.judged is None else zip(reward.judged.entries, reward.judged.values, strict=True)
-    for entry, value in entries:
-        if entry.case in GOLDS:
-            best[entry.row] = max(value or 0.0, best.get(entry.row, 0.0))
+    for (row, case), value in entries:
+        if case in GOLDS:
+            best[row] = max(value or 0.0, best.get(row, 0.0))
     rows = {} if seen.data is None else {place: seen.data.rows[seen.sample[place]] for place in best}
     low = [place for place, value in best.items() if value < 1.0 and rows[place]["answer"] is not None]
     if not low or seen.data is None:

@@ -29,15 +29,9 @@ def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
     call = reward.judged
     if call is None:
         return
-    empty_rows = {entry.row for entry in call.entries}
-    for entry, value in zip(call.entries, call.values, strict=True):
-        if value is not None:
-            empty_rows.discard(entry.row)
-    cases = {
-        entry.case
-        for entry, value in zip(call.entries, call.values, strict=True)
-        if value is None and entry.row not in empty_rows
-    }
+    given = list(zip(call.entries, call.values, strict=True))
+    rows = {row for (row, _), value in given if value is not None}
+    cases = {case for (row, case), value in given if value is None and row in rows}
     if cases:
         yield fault(
             "warning",
@@ -51,16 +45,13 @@ def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
 
 def _rows_without(seen: Seen) -> Iterator[Finding]:
     calls = [reward.judged for reward in seen.rewards]
-    if seen.data is None or not calls or any(call is None for call in calls):
+    if seen.data is None or not calls or None in calls:
         return
+    made = [call for call in calls if call is not None]
     given = {
-        entry.row
-        for call in calls
-        if call is not None
-        for entry, value in zip(call.entries, call.values, strict=True)
-        if value is not None
+        row for call in made for (row, _), value in zip(call.entries, call.values, strict=True) if value is not None
     }
-    tried = set.intersection(*({entry.row for entry in call.entries} for call in calls if call is not None))
+    tried = set.intersection(*({row for row, _ in call.entries} for call in made))
     without = sorted(tried - given)
     if without:
         rows = [seen.data.number(seen.sample[row]) for row in without]
