@@ -48,14 +48,15 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
         entries = "".join(f" {one.name}: ..." for one in parameters)
         sections = f", then a line `Args:` and one for each parameter:{entries}" if parameters else ""
         yield f"{name} has no docstring", DOCSTRING, f"a docstring that says what it does{sections}"
-    unhinted = [one.name for one in parameters if not one.has_hint]
+    unhinted = [one.name for one in parameters if one.hint is None]
     if unhinted:
         fix = f"{unhinted[0]}: str, or whatever it is"
         yield f"{name} has no type hint for {', '.join(unhinted)}", TYPE_HINT, fix
     for one in parameters:
-        if one.unsaid is not None:
+        unsaid = function.unsaid(one)
+        if unsaid is not None:
             fix = "int, float, str, bool, list[...], dict, Literal[...], an Enum class, or a union of them"
-            yield f"the type hint of {one.name} has no JSON schema: {one.unsaid}", TYPE_HINT, fix
+            yield f"the type hint of {one.name} has no JSON schema: {unsaid}", TYPE_HINT, fix
     if not function.text:
         return
     said = argument_texts(function.text)

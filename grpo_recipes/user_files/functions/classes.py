@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.documented import Documented, documented_function, hints_of
-from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.functions.documented import Documented, Hints, documented_function, hints_of
 from grpo_recipes.user_files.returned_values import own_nodes
 
 Bound = Literal["object", "class", "nothing"]

@@ -2,9 +2,9 @@
 
 import ast
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.local_files import is_never_entered, source_tree
 
@@ -189,34 +189,58 @@ def _targets(target: ast.expr) -> Iterator[str]:
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
-class Function(NamedTuple):
-    """A function as its source declares it. required: parameters without a default, less *args and **kwargs."""
+Kind = Literal["positional only", "plain", "*", "**"]
 
-    line: int
+
+class Parameter(NamedTuple):
+    """One parameter of a function. hint: its type hint, None without one."""
+
+    name: str
+    kind: Kind
+    hint: ast.expr | None
+    has_default: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a call without it raises TypeError."""
+        return self.kind in ("positional only", "plain") and not self.has_default
+
+
+def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
+    """In the order of the signature."""
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    with_default = by_place[len(by_place) - len(arguments.defaults) :]
+    with_default += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
+    kinds: list[tuple[ast.arg | None, Kind]] = [
+        *((one, "positional only") for one in arguments.posonlyargs),
+        *((one, "plain") for one in arguments.args),
+        (arguments.vararg, "*"),
+        *((one, "plain") for one in arguments.kwonlyargs),
+        (arguments.kwarg, "**"),
+    ]
+    return tuple(
+        Parameter(one.arg, kind, one.annotation, one in with_default) for one, kind in kinds if one is not None
+    )
+
+
+class Function(NamedTuple):
+    """A function as its source declares it. parameters: less *args and **kwargs; required: without a default."""
+
     parameters: tuple[str, ...]
     required: tuple[str, ...]
     takes_any_keyword: bool
-    positional_only: tuple[str, ...] = ()
+    positional_only: tuple[str, ...]
 
 
 def declared(node: FunctionNode | ast.Lambda) -> Function:
     """The parameters of a function."""
-    arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    keyword_required = [
-        a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
-    ]
+    named = [one for one in parameters_of(node.args) if one.kind not in ("*", "**")]
     return Function(
-        line=node.lineno,
-        parameters=tuple(a.arg for a in [*positional, *arguments.kwonlyargs]),
-        required=(*_required(positional, len(arguments.defaults)), *keyword_required),
-        takes_any_keyword=arguments.kwarg is not None,
-        positional_only=tuple(a.arg for a in arguments.posonlyargs),
+        parameters=tuple(one.name for one in named),
+        required=tuple(one.name for one in named if one.is_needed),
+        takes_any_keyword=node.args.kwarg is not None,
+        positional_only=tuple(one.name for one in named if one.kind == "positional only"),
     )
-
-
-def _required(arguments: Sequence[ast.arg], defaults: int) -> list[str]:
-    return [a.arg for a in arguments[: len(arguments) - defaults]]
 
 
 def makes_a_reward(node: ast.AST) -> bool:

@@ -1,37 +1,21 @@
 """The functions of a Python file with what they say of themselves, read from its source and never run."""
 
 import ast
+import builtins
 import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.functions.definitions import Definition, Parameter, definition, parameters_of
 from grpo_recipes.user_files.returned_values import own_nodes
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-Kind = Literal["positional only", "plain", "*", "**"]
-
-
-class Parameter(NamedTuple):
-    """One parameter. unsaid: why its type hint cannot be told to a model; None where it can, or may."""
-
-    name: str
-    kind: Kind
-    has_hint: bool
-    unsaid: str | None
-    has_default: bool
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether a call without it raises TypeError."""
-        return self.kind in ("positional only", "plain") and not self.has_default
 
 
 class Documented(NamedTuple):
-    """A function. text: its docstring as Python's inspect cleans it, None without one."""
+    """A function. text: its docstring as Python's inspect cleans it, None without one. hints: of its file."""
 
     name: str
     line: int
@@ -40,6 +24,14 @@ class Documented(NamedTuple):
     is_async: bool
     is_decorated: bool
     yields: bool
+    hints: "Hints"
+
+    def unsaid(self, parameter: Parameter) -> str | None:
+        """Why the type hint of a parameter cannot be told to a model; None where it can, or may."""
+        try:
+            return None if parameter.hint is None else self.hints.unsaid(parameter.hint)
+        except RecursionError:  # a union of a thousand types
+            return None
 
 
 def documented(path: str, name: str) -> Documented | None:
@@ -54,48 +46,23 @@ def documented(path: str, name: str) -> Documented | None:
 
 
 @lru_cache(maxsize=16)
-def hints_of(tree: ast.Module) -> Hints:
+def hints_of(tree: ast.Module) -> "Hints":
     """The names of a file that type hints may use; several rules ask of the same file."""
     return Hints(tree)
 
 
-def documented_function(node: _Function, hints: Hints) -> Documented:
+def documented_function(node: _Function, hints: "Hints") -> Documented:
     """What a function says, in a file with these names."""
     return Documented(
         name=node.name,
         line=node.lineno,
         text=ast.get_docstring(node),
-        parameters=tuple(_parameters(node.args, hints)),
+        parameters=parameters_of(node.args),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         is_decorated=bool(node.decorator_list),
         yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node.body)),
+        hints=hints,
     )
-
-
-def _unsaid(parameter: ast.arg, hints: Hints) -> str | None:
-    try:
-        return None if parameter.annotation is None else hints.unsaid(parameter.annotation)
-    except RecursionError:  # a union of a thousand types
-        return None
-
-
-def _parameters(arguments: ast.arguments, hints: Hints) -> list[Parameter]:
-    """In the order of the signature."""
-    by_place = [*arguments.posonlyargs, *arguments.args]
-    with_default = by_place[len(by_place) - len(arguments.defaults) :]
-    with_default += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
-    kinds: list[tuple[ast.arg | None, Kind]] = [
-        *((one, "positional only") for one in arguments.posonlyargs),
-        *((one, "plain") for one in arguments.args),
-        (arguments.vararg, "*"),
-        *((one, "plain") for one in arguments.kwonlyargs),
-        (arguments.kwarg, "**"),
-    ]
-    return [
-        Parameter(one.arg, kind, one.annotation is not None, _unsaid(one, hints), one in with_default)
-        for one, kind in kinds
-        if one is not None
-    ]
 
 
 # What a docstring says to a model: what parse_google_format_docstring of transformers 5.23 reads, line by line.
@@ -161,3 +128,96 @@ def unread_choices(said: str) -> str | None:
 def has_type_in_brackets(text: str, name: str) -> bool:
     """Whether an argument is written as `name (type): ...`, which is not read as one."""
     return any(line.lstrip().startswith((f"{name} (", f"{name}(")) for line in text.split("\n"))
+
+
+# Which type hints of a file cannot be told to a model, as far as its source says it for certain.
+
+
+TAKEN = frozenset({"int", "float", "str", "bool", "list", "tuple", "dict", "Any", "None"})
+"""Types that transformers writes as a JSON schema; Enum classes, Literal and unions are, too."""
+_GENERIC = {"List": "list", "Tuple": "tuple", "Dict": "dict"}
+_TYPING = frozenset({"typing", "typing_extensions"})
+_OF_TYPING = frozenset({"Any", "Optional", "Union", "Literal", "Annotated", *_GENERIC})
+_NEVER = frozenset({"Callable", "FrozenSet", "Iterable", "Iterator", "Mapping", "Sequence", "Set", "MutableMapping"})
+_CLASSES = {
+    "collections.abc": _NEVER,
+    "datetime": frozenset({"date", "datetime", "time", "timedelta"}),
+    "decimal": frozenset({"Decimal"}),
+    "fractions": frozenset({"Fraction"}),
+    "pathlib": frozenset({"Path"}),
+    "uuid": frozenset({"UUID"}),
+}
+"""Classes of Python's own library that no JSON schema is made of, by their modules."""
+_NO_ENUM = frozenset({"TypedDict", "NamedTuple", "Protocol", "BaseModel"})
+
+
+class Hints:
+    """The names of a file that type hints may use."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        # What each name stands for; "" where only running the file would tell.
+        self._meant: dict[str, str] = {}
+        self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                self._meant |= {alias.asname or alias.name: f"{module}{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                self._meant[node.id] = ""
+            elif isinstance(name := getattr(node, "name", None), str) and not isinstance(node, ast.alias):
+                self._meant[name] = ""
+        self._meant |= {name: name for name in self._classes}
+
+    def unsaid(self, hint: ast.expr) -> str | None:
+        """Why transformers raises TypeHintParsingException for a type hint; None where it does not, or may not."""
+        match hint:
+            case ast.Constant(value=str(text)):
+                try:
+                    return self.unsaid(ast.parse(text.strip(), mode="eval").body)
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    return None
+            case ast.BinOp(op=ast.BitOr()):
+                return self.unsaid(hint.left) or self.unsaid(hint.right)
+            case ast.Subscript():
+                return self._of_subscript(self._name(hint.value), hint)
+            case ast.Name() | ast.Attribute():
+                return self._of_name(self._name(hint), ast.unparse(hint))
+        return None
+
+    def _name(self, node: ast.expr) -> str:
+        """The whole name of a type: "list", "typing.Optional", "Color" of the file; "" where it is not known."""
+        if isinstance(node, ast.Attribute):
+            module = self._name(node.value)
+            return f"{module}.{node.attr}" if module else ""
+        return self._meant.get(node.id, node.id) if isinstance(node, ast.Name) and "*" not in self._meant else ""
+
+    def _of_name(self, name: str, shown: str) -> str | None:
+        if name in self._classes:
+            return _of_class(self._classes[name], shown)
+        module, _, last = name.rpartition(".")
+        never = _NEVER if module in _TYPING else _CLASSES.get(module, frozenset())
+        is_other = not module and last not in TAKEN and isinstance(getattr(builtins, last, None), type)
+        return f"{shown} is no type of JSON" if last in never or is_other else None
+
+    def _of_subscript(self, name: str, hint: ast.Subscript) -> str | None:
+        module, _, last = name.rpartition(".")
+        inside = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
+        if module in _TYPING and last in _OF_TYPING:
+            last = _GENERIC.get(last, last)
+        elif module or last not in ("list", "tuple", "dict"):
+            return self._of_name(name, ast.unparse(hint))
+        if last == "tuple" and any(isinstance(one, ast.Constant) and one.value is ... for one in inside):
+            return f"{ast.unparse(hint)} is a tuple of no fixed length, which list[...] says"
+        if last == "tuple" and len(inside) == 1:
+            return f"{ast.unparse(hint)} is a tuple of one"
+        if last == "Literal":
+            return None
+        looked_at = {"list": inside[:1], "Annotated": inside[:1], "dict": inside[1:]}.get(last, inside)
+        return next((why for one in looked_at if (why := self.unsaid(one)) is not None), None)
+
+
+def _of_class(node: ast.ClassDef, shown: str) -> str | None:
+    """A class of the file is told where it is an Enum; one with unknown bases may be."""
+    bases = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in node.bases]
+    is_none = not node.keywords and all(base in _NO_ENUM for base in bases)
+    return f"{shown} is a class of the file, and no Enum" if is_none else None
