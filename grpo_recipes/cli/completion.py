@@ -28,7 +28,7 @@ def rules_and_keys(ctx: "Context", param: "Parameter", incomplete: str) -> "list
 def shipped_names(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The shipped recipes that `init` writes."""
     from grpo_recipes.takeover.smollm2_recipe import NAME
-    from grpo_recipes.yaml.shipped import shipped_files
+    from grpo_recipes.yaml.parents import shipped_files
 
     return _beginning([*shipped_files(), NAME], incomplete)
 

@@ -9,8 +9,15 @@ from typing import Any
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.trust.user_code import user_files
-from grpo_recipes.user_files.data_card import WITH_CARDS, data_folder_content
-from grpo_recipes.user_files.digests import FileContent, FolderContent, file_content, folder_content, text_content
+from grpo_recipes.user_files.digests import (
+    WITH_CARDS,
+    FileContent,
+    FolderContent,
+    data_folder_content,
+    file_content,
+    folder_content,
+    text_content,
+)
 
 Read = Callable[[str], FileContent | FolderContent | None]
 USER_FILES = os.path.join("worker", "user")

@@ -12,7 +12,7 @@ from grpo_recipes.memory.layout import (
     trained_width,
     weight_bytes,
 )
-from grpo_recipes.memory.output_layer import output_held
+from grpo_recipes.memory.linear import output_held
 from grpo_recipes.memory.tape import Held, Tape
 from grpo_recipes.memory.update import Update
 from grpo_recipes.user_files.architecture import Architecture

@@ -16,7 +16,7 @@ from grpo_recipes.takeover.smollm2_recipe import ListedRecipe
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.reward_imports import names_module
 from grpo_recipes.yaml.compose import Source, compose
-from grpo_recipes.yaml.shipped import CATALOGUE, PREFIX, shipped_files
+from grpo_recipes.yaml.parents import CATALOGUE, PREFIX, shipped_files
 
 _FACTS = re.compile(r"# Task: (.+)\. Size: (\S+)\. Hardware: (\S+)\. State: (run here|not run)\.")
 _SCHEMA = re.compile(r"# yaml-language-server: \$schema=.*")

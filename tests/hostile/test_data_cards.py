@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.user_files.data_card import data_folder_content, front_matter
-from grpo_recipes.user_files.digests import folder_content
+from grpo_recipes.user_files.digests import data_folder_content, folder_content, front_matter
 
 pytestmark = pytest.mark.hostile
 ROW = '{"question": "1+1", "answer": "2"}\n'

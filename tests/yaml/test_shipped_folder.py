@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import grpo_recipes
-from grpo_recipes.yaml.shipped import shipped_files, shipped_folder
+from grpo_recipes.yaml.parents import shipped_files, shipped_folder
 
 NAME = "share/grpo-recipes/recipes/quickstart.yaml"
 

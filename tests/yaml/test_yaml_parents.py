@@ -8,7 +8,7 @@ import pytest
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.compose import Source, compose
-from grpo_recipes.yaml.shipped import shipped_files
+from grpo_recipes.yaml.parents import shipped_files
 
 ROOT = Path(__file__).parents[2]
 

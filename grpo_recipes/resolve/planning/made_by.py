@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from grpo_recipes.contract.files.digest import TRAVELS, files_sha256
-from grpo_recipes.user_files.data_card import WITH_CARDS
+from grpo_recipes.user_files.digests import WITH_CARDS
 
 PACKAGE = Path(__file__).parents[2]
 RULES = ("facts", "resolve", "rules", "schemas", "user_files")

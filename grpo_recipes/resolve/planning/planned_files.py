@@ -10,10 +10,10 @@ from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import are_episodes, makes_rows, tasks
-from grpo_recipes.user_files.data_card import data_folder_content
 from grpo_recipes.user_files.digests import (
     READ_FOR_A_PLAN_BYTES,
     FolderContent,
+    data_folder_content,
     file_content,
     folder_content,
     text_content,
