@@ -107,10 +107,10 @@ def _phases(
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
     around = {"libraries": LIBRARIES}
     if update.device == "cuda":
-        around = {"context": _CONTEXT, "communicators": communicator_bytes(layout.processes)}
+        around = {"context": _CONTEXT, "communicators": _COMMUNICATORS if layout.processes > 1 else 0}
     tensor = architecture.vocabulary * architecture.hidden * update.weight_width
     loading = {"largest tensor": tensor}
-    if layout.strategy == "ddp" and (sent := broadcast_bytes(held.weights + held.adapter)) > tensor:
+    if layout.strategy == "ddp" and (sent := min(held.weights + held.adapter, _BROADCAST)) > tensor:
         loading = {"broadcast": sent}
     needed = vllm_needs(architecture, update, layout)
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
@@ -132,8 +132,7 @@ def _phases(
 
 def _phase(name: str, stays: Mapping[str, int], computes: Mapping[str, int]) -> MemoryPhase:
     """A phase with the slack of the allocator for what it computes; terms of nothing are left out."""
-    pooled = {"vllm"}
-    slack = slack_bytes(sum(size for term, size in computes.items() if term not in pooled))
+    slack = round(_SLACK * sum(size for term, size in computes.items() if term != "vllm"))
     terms = {**stays, **computes, "slack": slack}
     return MemoryPhase(name, tuple(Term(term, size) for term, size in terms.items() if size))
 
@@ -209,33 +208,19 @@ Measured as what trainings of 0.4 and 135 million parameters held beside their t
 the estimate of the larger was 2 % above its peak, alone and in two processes, where freed blocks went back to the
 kernel; glibc's malloc by itself leaves holes beside it."""
 _BROADCAST = 2 * 250 * 2**20
+"""Copies in which DDP sends all weights from the first process to the others, at most two of 250 MiB at a time.
+
+Source: torch 2.13.0, nn/parallel/distributed.py: broadcast_bucket_size; csrc/distributed/c10d/comm.cpp:
+broadcast_coalesced."""
 _CONTEXT = 600 * 2**20
 """The context of CUDA, kernels of torch and cuBLAS's workspaces: 0.5 to 0.7 GiB on recent GPUs."""
 _COMMUNICATORS = 500 * 2**20
+"""Buffers of NCCL for one communicator over several GPUs."""
 _SLACK = 0.04
+"""What the caching allocator cannot use of what it holds, as a share of what comes and goes.
 
-
-def broadcast_bytes(weights: int) -> int:
-    """Copies in which DDP sends all weights from the first process to the others, at most two of 250 MiB at a time.
-
-    Source: torch 2.13.0, nn/parallel/distributed.py: broadcast_bucket_size; csrc/distributed/c10d/comm.cpp:
-    broadcast_coalesced.
-    """
-    return min(weights, _BROADCAST)
-
-
-def communicator_bytes(processes: int) -> int:
-    """Buffers of NCCL for one communicator over several GPUs; nothing for one process."""
-    return _COMMUNICATORS if processes > 1 else 0
-
-
-def slack_bytes(computed: int) -> int:
-    """What the caching allocator cannot use of what it holds, as a share of what comes and goes.
-
-    Source of what it does: torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp, which gives a freed block to a smaller
-    request and keeps the rest.
-    """
-    return round(_SLACK * computed)
+Source of what it does: torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp, which gives a freed block to a smaller
+request and keeps the rest."""
 
 
 class MemoryNeeds(NamedTuple):

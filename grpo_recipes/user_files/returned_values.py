@@ -67,17 +67,11 @@ def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.
     values: dict[str, list[ast.expr | None]] = {}
     told: set[ast.AST] = set()
     for node in inside:
-        targets: list[ast.expr] = (
-            node.targets
-            if isinstance(node, ast.Assign)
-            else [node.target]
-            if isinstance(node, ast.AugAssign | ast.AnnAssign)
-            else []
-        )
-        for target in targets:
-            if isinstance(target, ast.Name):
-                values.setdefault(target.id, []).append(node.value)  # type: ignore[attr-defined]
-                told.add(target)
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    values.setdefault(target.id, []).append(node.value)
+                    told.add(target)
     for node in inside:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node not in told:
             values.setdefault(node.id, []).append(None)
@@ -155,9 +149,10 @@ class _Reader:
     def _is_one_for_each(self, name: str) -> bool:
         """Whether a list is only appended to, once in each round of a loop over the completions."""
         loops = [node for node in self.nodes if isinstance(node, ast.For) and _is_of_completions(node)]
-        appended = [call for loop in loops for call in ast.walk(loop) if _is_append(call, name)]
-        used = [n for n in self.nodes if isinstance(n, ast.Attribute) and _is_name(n.value, name)]
-        return bool(appended) and len(used) == len(appended)
+        calls = [call for loop in loops for call in ast.walk(loop) if appended_to(call) == name]
+        lists = [c for c in calls if isinstance(c.args[0], ast.List | ast.ListComp)]  # type: ignore[attr-defined]
+        used = [n for n in self.nodes if isinstance(n, ast.Attribute) and getattr(n.value, "id", None) == name]
+        return bool(calls) and not lists and len(used) == len(calls)
 
 
 def _is_of_completions(loop: ast.For | ast.comprehension) -> bool:
@@ -172,12 +167,9 @@ def _is_completions(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in _COMPLETIONS
 
 
-def _is_name(value: ast.expr, name: str) -> bool:
-    return isinstance(value, ast.Name) and value.id == name
-
-
-def _is_append(node: ast.AST, name: str) -> bool:
+def appended_to(node: ast.AST) -> str | None:
+    """The name of the list that a call appends to; None for other nodes."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="append"), args=[one]):
-            return _is_name(node.func.value, name) and not isinstance(one, ast.List | ast.ListComp)  # type: ignore[attr-defined]
-    return False
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[_]):
+            return name
+    return None

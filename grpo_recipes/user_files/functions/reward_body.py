@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from grpo_recipes.user_files.functions.definitions import FunctionNode
-from grpo_recipes.user_files.returned_values import own_nodes
+from grpo_recipes.user_files.returned_values import appended_to, own_nodes
 
 BATCHES = ("completions", "prompts")
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -39,7 +39,7 @@ def line_of_first_return(function: ast.AST) -> int | None:
         inside = list(own_nodes(loop.body))
         goes_on = any(isinstance(node, ast.Continue | ast.Break) for node in inside)
         if not goes_on and _always_returns(loop.body) and _elements(loop.target, loop.iter, ("completions",)):
-            made = bound(loop) | {to for node in inside if (to := _appended_to(node))}
+            made = bound(loop) | {to for node in inside if (to := appended_to(node))}
             returns = [node for node in inside if isinstance(node, ast.Return)]
             if all(_is_of_one(node.value, made) for node in returns):
                 return min(node.lineno for node in returns)
@@ -84,13 +84,6 @@ def _always_returns(body: list[ast.stmt]) -> bool:
         case [ast.If(body=yes, orelse=[_, *_] as no)]:
             return _always_returns(yes) and _always_returns(no)
     return False
-
-
-def _appended_to(node: ast.AST) -> str | None:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
-            return name
-    return None
 
 
 def _is_of_one(value: ast.expr | None, made: set[str]) -> bool:
