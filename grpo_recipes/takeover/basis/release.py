@@ -116,20 +116,10 @@ def _newest_with(package: str, names: frozenset[str], trl: str | None = None) ->
     asked = names & _ever(package)
     if package == "trl":
         asked -= _ever("transformers")  # a release that does not declare a field of its base has it all the same
-    last = _windows_of(package, names)
-    return next(
-        (one for one in reversed(releases) if asked <= _names(package, one) and _is_up_to(one, last)), releases[-1]
-    )
-
-
-def _windows_of(package: str, names: frozenset[str]) -> list[str]:
-    """Windows of keys that are no GRPOConfig fields: ["<0.27"] for torch_dtype."""
-    rows = rows_of("last_releases").get(package, {})
-    return [str(rows[name]) for name in sorted(names & set(rows))]
-
-
-def _is_up_to(version: str, windows: list[str]) -> bool:
-    return all(is_within(version, window) for window in windows)
+    rows = rows_of("last_releases").get(package, {})  # of keys that are no GRPOConfig fields: "<0.27" for torch_dtype
+    last = [str(rows[name]) for name in names & set(rows)]
+    takes = (one for one in reversed(releases) if asked <= _names(package, one))
+    return next((one for one in takes if all(is_within(one, window) for window in last)), releases[-1])
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from grpo_recipes.takeover.basis.draft import Given
 from grpo_recipes.takeover.basis.read import table_of
 from grpo_recipes.takeover.basis.situation import Situation
-from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
+from grpo_recipes.takeover.formats.deepspeed import take_deepspeed, take_offload, take_stage
 
 STRATEGY = "distributed.strategy"
 PROCESSES = "launch.num_processes"
@@ -143,19 +143,9 @@ def _deepspeed_block(situation: Situation, file: Given, folder: str) -> None:
             take_deepspeed(situation, path)
         else:
             inside.refused("deepspeed_config_file", "it is not beside this file: give --deepspeed FILE", "distributed")
-    if "zero_stage" in inside:
-        stage = inside.values["zero_stage"]
-        if stage in (1, 2, 3):
-            inside.mapped("zero_stage", STRATEGY, f"zero{stage}")
-        elif stage == 0:
-            inside.emulated("zero_stage", STRATEGY, "ddp", "stage 0 shards nothing")
-        else:
-            inside.refused("zero_stage", "the stages are 1 to 3", STRATEGY)
-    for name in ("offload_optimizer_device", "offload_param_device"):
-        if inside.values.get(name) in ("cpu", "nvme"):
-            inside.mapped(name, f"distributed.{name}", inside.values[name])
-        elif name in inside:
-            inside.mapped(name, None)
+    take_stage(inside, "zero_stage")
+    for part in ("offload_optimizer", "offload_param"):
+        take_offload(inside, f"{part}_device", part)
     for name in list(inside.values):
         inside.answer(name, table_of("accelerate")["answers"].get(name), UNREAD)
 

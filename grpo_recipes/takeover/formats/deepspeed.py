@@ -24,17 +24,14 @@ TUNED = "zero_optimization"
 
 def take_deepspeed(situation: Situation, path: str) -> None:
     """All keys of a DeepSpeed file. Raises Refusal where it cannot be read."""
-    block = read_mapping(path, situation.draft, "deepspeed: ")
-    take_deepspeed_keys(situation, block)
-
-
-def take_deepspeed_keys(situation: Situation, block: Mapping[str, object]) -> None:
-    """All keys of a DeepSpeed configuration that was read."""
-    flat = dict(_flat(block))
+    flat = dict(_flat(read_mapping(path, situation.draft, "deepspeed: ")))
     given = Given(flat, situation.draft, {name: f"deepspeed: {name}" for name in flat})
-    _stage(given)
+    take_stage(given, f"{TUNED}.stage")
     for part in ("offload_optimizer", "offload_param"):
-        _offload(given, part)
+        take_offload(given, f"{TUNED}.{part}.device", part)
+        pinned = f"{TUNED}.{part}.pin_memory"
+        if pinned in given:
+            given.emulated(pinned, None, None, "memory is pinned where there is a GPU")
     for name in list(given.values):
         _key(situation, given, name)
 
@@ -48,26 +45,23 @@ def _flat(block: Mapping[str, object], above: str = "") -> list[tuple[str, objec
     return found
 
 
-def _stage(given: Given) -> None:
-    name = f"{TUNED}.stage"
-    stage = given.values.get(name, 0)
+def take_stage(given: Given, name: str) -> None:
+    """The stage of ZeRO, of which 0 shards nothing."""
+    stage = given.values.get(name)
     if stage in (1, 2, 3):
         given.mapped(name, STRATEGY, f"zero{stage}")
-    elif name in given:
+    elif stage == 0:
         given.emulated(name, STRATEGY, "ddp", "stage 0 shards nothing")
+    elif name in given:
+        given.refused(name, "the stages are 1 to 3", STRATEGY)
 
 
-def _offload(given: Given, part: str) -> None:
-    name = f"{TUNED}.{part}.device"
-    if name not in given:
-        return
-    if given.values[name] in ("cpu", "nvme"):
+def take_offload(given: Given, name: str, part: str) -> None:
+    """Where a part of the states lies that is not on the GPU."""
+    if given.values.get(name) in ("cpu", "nvme"):
         given.mapped(name, f"distributed.{part}_device", given.values[name])
-    else:
+    elif name in given:
         given.mapped(name, None)
-    pinned = f"{TUNED}.{part}.pin_memory"
-    if pinned in given:
-        given.emulated(pinned, None, None, "memory is pinned where there is a GPU")
 
 
 def _key(situation: Situation, given: Given, name: str) -> None:

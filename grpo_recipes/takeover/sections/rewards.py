@@ -88,9 +88,11 @@ def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, o
     if own is not None:
         given.told(key, "emulated", "rewards", f"{name}: a function in a file, beside the recipe")
         return [{"python": own, "weight": weight}]
-    if is_installed(name):
+    module, _, function = name.rpartition(".")
+    installed = installed_module(module) if module else None
+    if installed is not None and _has(installed.file, function):
         given.told(key, "mapped", "rewards", f"{name}: a function of an installed package")
-        return [{"python": ":".join(name.rsplit(".", 1)), "weight": weight}]
+        return [{"python": f"{module}:{function}", "weight": weight}]
     return [{"python": _stub(situation, name, f"{name}: no shipped reward does this"), "weight": weight}]
 
 
@@ -177,13 +179,6 @@ def own_function(situation: Situation, name: str) -> str | None:
     if _has(own, function):
         return f"{beside_the_recipe(own, situation.folder).removeprefix('./')}:{function}"
     return f"{own}:{function}" if _has(os.path.join(situation.folder, own), function) else None
-
-
-def is_installed(name: str) -> bool:
-    """Whether a dotted name is that of a function of an installed package."""
-    module, _, function = name.rpartition(".")
-    installed = installed_module(module) if module else None
-    return installed is not None and _has(installed.file, function)
 
 
 def stub_for(situation: Situation, name: str) -> str:
