@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
-from grpo_recipes.worker.answering.called_tools import CalledTools, called_tools
-from grpo_recipes.worker.answering.policy import Policy, as_trained
+from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_asked, as_trained, called_tools
 from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
 from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
 from grpo_recipes.worker.completions.generation import undisturbed
@@ -81,10 +80,7 @@ def _shaped(prompt: str, data: Data, processing: Any) -> Any:
     is_chat = data.prompt_format == "conversational"
     if data.prompt is None:
         is_chat = getattr(processing, "chat_template", None) is not None
-    if not is_chat:
-        return prompt
-    system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
-    return [*system, {"role": "user", "content": prompt}]
+    return as_asked(data, prompt) if is_chat else prompt
 
 
 def _spoken(

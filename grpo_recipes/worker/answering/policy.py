@@ -1,15 +1,30 @@
 """What stands where a trainer does in a run, for what generates and judges: nothing here is trained."""
 
-from types import SimpleNamespace
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 from accelerate import Accelerator
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, TrainerState
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, ProcessorMixin, TrainerState
+from trl import GRPOTrainer
+from trl import chat_template_utils as templates
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
+from grpo_recipes.worker.completions.tool_turns import LOOP, answer_held_out_rows_with
+from grpo_recipes.worker.ends.ends import tokenizer_of
+from grpo_recipes.worker.tools.environments import NO_TOOLS, OWN_REWARD
+from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trainer.model import set_aside
 
 PROMPTS_AT_ONCE = 16
+_SUFFIX = "_get_tool_suffix_ids"
+_MOST = "max_tool_calling_iterations"
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -68,3 +83,99 @@ def _reward_tokenizer(reward: Any, model: Any) -> Any:
         tokenizer.pad_token = tokenizer.eos_token
     model.config.pad_token_id = tokenizer.pad_token_id
     return tokenizer
+
+
+def as_asked(data: Data, text: str) -> list[dict[str, str]]:
+    """A text as the conversation that a template of the recipe makes of it, with its system prompt."""
+    system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
+    return [*system, {"role": "user", "content": text}]
+
+
+# What completions of a run are made with, for its trained model: TRL's own loop, with a policy for a trainer.
+
+
+class CalledTools:
+    """What a policy can call. functions: tools in the order of the plan, then methods of an environment.
+
+    own_reward: the name of the environment's, None without one.
+    """
+
+    def __init__(self, plan: Plan, turns: Turns) -> None:
+        self._plan, self._tally, self._environment = plan, turns.tally, turns.environment
+        self.functions: list[Any] = list(turns.arguments.get("tools", ()))
+        self.own_reward, self._reward = None, None
+        if self._environment is None:
+            return
+        looked_at = self._environment()
+        methods = dict(inspect.getmembers(type(looked_at), inspect.isfunction))
+        told = [name for name in methods if not name.startswith("_") and name not in NO_TOOLS]
+        self.functions += [getattr(looked_at, name) for name in told]
+        if OWN_REWARD in methods:
+            self.own_reward, self._reward = type(looked_at).__name__, _reward_of(methods[OWN_REWARD])
+
+    def given_to(self, policy: Policy) -> None:
+        """Lets a policy call them. Each has the same random numbers for its calls."""
+        answer_held_out_rows_with(policy, self._environment)
+        if self._reward is not None:
+            planned = len(self._plan.rewards)
+            policy.reward_funcs = [*policy.reward_funcs[:planned], self._reward]
+            policy.reward_processing_classes = [*policy.reward_processing_classes[:planned], None]
+        if not self.functions:
+            return
+        arguments, tokenizer = self._plan.arguments.GRPOConfig, tokenizer_of(policy)
+        self._tally.begin(f"answers {arguments['seed']}")
+        if not any(getattr(tokenizer, name, None) for name in ("response_template", "response_schema")):
+            templates.add_response_schema(policy.processing_class)
+        own: dict[str, Any] = {
+            name: MethodType(getattr(GRPOTrainer, name), policy)
+            for name in (LOOP, _SUFFIX)
+            if hasattr(GRPOTrainer, name)
+        }
+        has_own = templates.is_chat_template_prefix_preserving(policy.processing_class)
+        most = arguments.get(_MOST)
+        own |= {
+            "tools": self.functions,
+            "chat_template": None if has_own else templates.get_training_chat_template(policy.processing_class),
+            "chat_template_kwargs": policy.args.chat_template_kwargs or {},
+            "max_completion_length": policy.args.max_completion_length,
+            _MOST: most if isinstance(most, int) else 1 << 30,
+            "use_vllm": False,
+            "_is_vlm": isinstance(policy.processing_class, ProcessorMixin),
+            "_tokenizer": tokenizer,
+            "environment_factories": None,
+        }
+        if any(map(inspect.iscoroutinefunction, self.functions)):
+            own["async_loop"] = _loop()
+        vars(policy).update(own)
+
+
+@contextmanager
+def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledTools]:
+    """Loads the tools and the environment of a plan, and ends their process. Raises Refused.
+
+    user: the folder of their files. of_rows: whether rows are answered; an environment is reset with nothing less.
+    """
+    turns = load_turns(replace(plan, rollout=None, environment_class=plan.environment_class if of_rows else None), user)
+    try:
+        yield CalledTools(plan, turns)
+    finally:
+        turns.close()
+
+
+def _reward_of(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What an environment's own reward gives to completions. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+
+    async def awaited(environments: list[Any], **_: Any) -> list[Any]:
+        return [await one.get_reward() for one in environments]
+
+    def called(environments: list[Any], **_: Any) -> list[Any]:
+        return [one.get_reward() for one in environments]
+
+    return awaited if inspect.iscoroutinefunction(method) else called
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """A loop in a thread that ends with the process; TRL has one for asynchronous tools."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop

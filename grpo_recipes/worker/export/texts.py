@@ -16,10 +16,10 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from grpo_recipes.contract.files.folder_files import is_file, names, open_to_read, read_bytes, remove_tree
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.digests import sync
-from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.answering.policy import Policy, as_trained
+from grpo_recipes.worker.answering.policy import Policy, as_asked, as_trained
 from grpo_recipes.worker.answering.trained import FINAL
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
@@ -60,21 +60,17 @@ def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
         return None
     lines = read_bytes(folder, f"{_EVALUATION}/step-{newest}.jsonl", _LARGEST).splitlines()[:MOST_ROWS]
     rows = [json.loads(line) for line in lines]
-    prompts = tokens_of_prompts(policy, [_prompt(plan.evaluation.data, row["prompt"]) for row in rows])
+    data = plan.evaluation.data
+    # A recorded prompt has the shape that a template of the recipe gave it, else it is text.
+    is_text = data.prompt is None or data.prompt_format == "standard"
+    asked = [row["prompt"] if is_text else as_asked(data, row["prompt"]) for row in rows]
+    prompts = tokens_of_prompts(policy, asked)
     tokenizer = tokenizer_of(policy)
     texts = []
     for row, prompt in zip(rows, prompts, strict=True):
         completion = tokenizer(row["completion"], add_special_tokens=False)["input_ids"][:MOST_TOKENS]
         texts.append(_spoken(prompt, [*completion, tokenizer.eos_token_id]))
     return Texts(texts, f"{len(texts)} completions that the run recorded at step {newest}")
-
-
-def _prompt(data: Data, text: str) -> Any:
-    """A recorded prompt in its shape, which a template of the recipe gave it; else as text."""
-    if data.prompt is None or data.prompt_format == "standard":
-        return text
-    system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
-    return [*system, {"role": "user", "content": text}]
 
 
 def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
