@@ -31,7 +31,7 @@ def test_each_command_and_option_has_a_sentence(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "completion"])
 def test_each_command_has_an_example_that_it_takes(name: str, grpo_run: Callable) -> None:
     lines = [line.strip() for line in grpo_run(name, "--help").out.splitlines()]
-    examples = [line for line in lines if line.startswith(f"grpo-run {name} ")]
+    examples = [line for line in lines if line.split()[:2] == ["grpo-run", name]]
     assert examples
     command = group.get_command(click.Context(group), name)  # type: ignore[attr-defined]
     assert command is not None
