@@ -1,4 +1,4 @@
-"""Writes grpo_recipes/docs/examples.json from the cases of the rules: `make docs`."""
+"""Writes grpo_recipes/explain/examples.json from the cases of the rules: `make docs`."""
 
 import dataclasses
 import json
