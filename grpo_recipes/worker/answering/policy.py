@@ -13,7 +13,6 @@ from typing import Any
 from accelerate import Accelerator
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, ProcessorMixin, TrainerState
 from trl import GRPOTrainer
-from trl import chat_template_utils as templates
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
 from grpo_recipes.worker.completions.tool_turns import LOOP, answer_held_out_rows_with
@@ -122,6 +121,8 @@ class CalledTools:
             policy.reward_processing_classes = [*policy.reward_processing_classes[:planned], None]
         if not self.functions:
             return
+        from trl import chat_template_utils as templates  # releases that know no tools do not have it
+
         arguments, tokenizer = self._plan.arguments.GRPOConfig, tokenizer_of(policy)
         self._tally.begin(f"answers {arguments['seed']}")
         if not any(getattr(tokenizer, name, None) for name in ("response_template", "response_schema")):
