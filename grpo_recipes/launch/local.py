@@ -108,10 +108,12 @@ def taken(folder: str) -> Iterator[FolderLock]:
     with contextlib.ExitStack() as stack:
         try:
             lock = stack.enter_context(held(place, LAUNCHING))
-            refuse_strange_entries(folder)
+            refuse_foreign_entries(place)
             os.close(open_to_append(place, LOG_FILE))  # nothing is started where its output could not be written
         except Busy as busy:
             raise Refusal(*busy.findings) from None
+        except NotRegular as problem:  # of the lock, too
+            raise Refusal(strange_entry(problem)) from None
         except OSError as problem:
             raise Refusal.of(
                 f"{folder}: the run folder cannot be written",
