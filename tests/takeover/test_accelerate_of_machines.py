@@ -102,24 +102,37 @@ def test_fsdp_is_taken_over_from_releases_that_generate_with_it(
 
 
 @pytest.mark.parametrize(
-    ("written", "fate", "settings"),
+    ("version", "written", "fate", "settings"),
     [
-        ("fsdp_reshard_after_forward: false", "mapped", {"reshard_after_forward": False}),
-        ("fsdp_cpu_ram_efficient_loading: false", "mapped", {"cpu_ram_efficient_loading": False}),
-        ("fsdp_sharding_strategy: SHARD_GRAD_OP", "mapped", {"reshard_after_forward": False}),
-        ("fsdp_sharding_strategy: FULL_SHARD", "mapped", None),
-        ("fsdp_reshard_after_forward: true", "mapped", None),
-        ("fsdp_sharding_strategy: HYBRID_SHARD", "refused", None),
-        ("fsdp_offload_params: true", "refused", None),
+        (2, "fsdp_reshard_after_forward: false", "mapped", {"reshard_after_forward": False}),
+        (2, "fsdp_reshard_after_forward: 'no'", "mapped", {"reshard_after_forward": False}),
+        (2, "fsdp_reshard_after_forward: true", "mapped", None),
+        (2, "fsdp_reshard_after_forward: 2", "refused", None),
+        (2, "fsdp_cpu_ram_efficient_loading: false", "mapped", {"cpu_ram_efficient_loading": False}),
+        (2, "fsdp_sharding_strategy: SHARD_GRAD_OP", "emulated", None),
+        (2, "fsdp_offload_params: true", "refused", None),
+        (1, "fsdp_sharding_strategy: SHARD_GRAD_OP", "mapped", {"reshard_after_forward": False}),
+        (1, "fsdp_sharding_strategy: 2", "mapped", {"reshard_after_forward": False}),
+        (1, "fsdp_sharding_strategy: FULL_SHARD", "mapped", None),
+        (1, "fsdp_sharding_strategy: HYBRID_SHARD", "refused", None),
+        (1, "fsdp_reshard_after_forward: SHARD_GRAD_OP", "emulated", None),
     ],
 )
 def test_settings_of_fsdp_are_taken_over(
-    written: str, fate: str, settings: dict[str, bool] | None, tmp_path: Path
+    version: int, written: str, fate: str, settings: dict[str, bool] | None, tmp_path: Path
 ) -> None:
-    text = f"distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {{fsdp_version: 2, {written}}}\n"
+    text = f"distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {{fsdp_version: {version}, {written}}}\n"
     one = taken(tmp_path, BASE, accelerate=text)
     assert row(one, f"accelerate: fsdp_config.{written.partition(':')[0]}").fate == fate
     assert recipe_of(one)["distributed"].get("fsdp") == settings
+
+
+@pytest.mark.parametrize(("kind", "release"), [("MULTI_GPU", "trl==1.16.0"), ("FSDP", "trl==0.17.0")])
+def test_settings_of_fsdp_stay_away_from_other_strategies(kind: str, release: str, tmp_path: Path) -> None:
+    text = f"distributed_type: {kind}\nnum_processes: 8\nfsdp_config: {{fsdp_cpu_ram_efficient_loading: false}}\n"
+    one = taken(tmp_path, BASE, release, accelerate=text)
+    assert row(one, "accelerate: fsdp_config.fsdp_cpu_ram_efficient_loading").fate == "emulated"
+    assert "fsdp" not in recipe_of(one).get("distributed", {})
 
 
 @pytest.mark.parametrize("release", ["trl==0.16.0", "trl==0.19.1"])

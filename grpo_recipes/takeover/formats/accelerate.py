@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from grpo_recipes.takeover.basis.draft import Given
-from grpo_recipes.takeover.basis.read import table_of
+from grpo_recipes.takeover.basis.read import WORDS, table_of
 from grpo_recipes.takeover.basis.situation import Situation
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed, take_offload, take_stage
 
@@ -13,12 +13,14 @@ PROCESSES = "launch.num_processes"
 GPUS = "launch.gpus_per_node"
 TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
 UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
+# The version of FSDP with which alone accelerate reads a key: it ignores the other one.
+OF_VERSION = {"fsdp_sharding_strategy": 1, "fsdp_reshard_after_forward": 2}
 FSDP_KEYS = {
     "fsdp_sharding_strategy": "distributed.fsdp.reshard_after_forward",
     "fsdp_reshard_after_forward": "distributed.fsdp.reshard_after_forward",
     "fsdp_cpu_ram_efficient_loading": "distributed.fsdp.cpu_ram_efficient_loading",
 }
-FSDP_VALUES = {"true": True, "1": True, "full_shard": True, "false": False, "2": False, "shard_grad_op": False}
+SHARDING = {"full_shard": True, "1": True, "shard_grad_op": False, "2": False}
 WITHOUT_FSDP = {"trl": "<0.18"}
 NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 does"
 MACHINES = "launch.num_nodes"
@@ -104,14 +106,24 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
     if isinstance(file.values.get("deepspeed_config"), Mapping):
         _deepspeed_block(situation, file, folder)
     if isinstance(file.values.get("fsdp_config"), Mapping):
-        inside = file.inside("fsdp_config")
-        if not inside.values:
-            file.mapped("fsdp_config", None)
-        for name in list(inside.values):
-            value = FSDP_VALUES.get(str(inside.values[name]).lower())
-            if name in FSDP_KEYS and value is not None:
-                inside.mapped(name, None if value else FSDP_KEYS[name], value)
-                continue
+        _fsdp_block(situation, file)
+
+
+def _fsdp_block(situation: Situation, file: Given) -> None:
+    """What accelerate reads of it with the version of FSDP, and nothing where FSDP is not the strategy."""
+    version, is_used = _fsdp_version(file), situation.draft.values.get(STRATEGY) == "fsdp2"
+    inside = file.inside("fsdp_config")
+    if not inside.values:
+        file.mapped("fsdp_config", None)
+    for name in list(inside.values):
+        value = (SHARDING if name == "fsdp_sharding_strategy" else WORDS).get(str(inside.values[name]).lower())
+        if name in FSDP_KEYS and not is_used:
+            inside.emulated(name, None, None, "without FSDP nothing reads it")
+        elif OF_VERSION.get(name, version) != version:
+            inside.emulated(name, None, None, f"accelerate reads it with fsdp_version {OF_VERSION[name]} alone")
+        elif name in FSDP_KEYS and value is not None:
+            inside.mapped(name, None if value else FSDP_KEYS[name], value)
+        else:
             inside.answer(name, table_of("accelerate")["fsdp"].get(name), table_of("accelerate")["fsdp_anyway"])
 
 

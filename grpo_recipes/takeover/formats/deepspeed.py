@@ -1,6 +1,7 @@
 """A DeepSpeed file: stage and offload have homes, batch sizes and precision come from the recipe, the rest stays."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.takeover.basis.draft import Given
@@ -47,9 +48,9 @@ def _flat(block: Mapping[str, object], above: str = "") -> list[tuple[str, objec
 
 def take_stage(given: Given, name: str) -> None:
     """The stage of ZeRO, of which 0 shards nothing."""
-    stage = given.values.get(name)
+    stage: Any = given.values.get(name)
     if stage in (1, 2, 3):
-        given.mapped(name, STRATEGY, f"zero{stage}")
+        given.mapped(name, STRATEGY, f"zero{int(stage)}")
     elif stage == 0:
         given.emulated(name, STRATEGY, "ddp", "stage 0 shards nothing")
     elif name in given:
