@@ -203,7 +203,7 @@ def _batch(context: Context) -> _BatchCut:
         completions = prompts * context.whole("GRPOConfig.num_generations")
         accumulation = max(1, completions // context.whole("world.num_processes") // size)
         feeds = accumulation * context.whole("grpo.optimizer_steps_per_generation")
-    return _BatchCut(size, accumulation, feeds if isinstance(feeds, int) else accumulation)
+    return _BatchCut(size, accumulation, max(1, feeds) if isinstance(feeds, int) else accumulation)
 
 
 def _strategy(context: Context) -> Strategy:
