@@ -3,6 +3,7 @@
 import ast
 import builtins
 from collections.abc import Iterator
+from typing import Any
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
@@ -149,10 +150,10 @@ class _Reader:
     def _is_one_for_each(self, name: str) -> bool:
         """Whether a list is only appended to, once in each round of a loop over the completions."""
         loops = [node for node in self.nodes if isinstance(node, ast.For) and _is_of_completions(node)]
-        calls = [call for loop in loops for call in ast.walk(loop) if appended_to(call) == name]
-        lists = [c for c in calls if isinstance(c.args[0], ast.List | ast.ListComp)]  # type: ignore[attr-defined]
+        calls: list[Any] = [call for loop in loops for call in ast.walk(loop) if appended_to(call) == name]
+        others = [call for call in calls if len(call.args) != 1 or isinstance(call.args[0], ast.List | ast.ListComp)]
         used = [n for n in self.nodes if isinstance(n, ast.Attribute) and getattr(n.value, "id", None) == name]
-        return bool(calls) and not lists and len(used) == len(calls)
+        return bool(calls) and not others and len(used) == len(calls)
 
 
 def _is_of_completions(loop: ast.For | ast.comprehension) -> bool:
@@ -170,6 +171,6 @@ def _is_completions(value: ast.expr) -> bool:
 def appended_to(node: ast.AST) -> str | None:
     """The name of the list that a call appends to; None for other nodes."""
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[_]):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
             return name
     return None
