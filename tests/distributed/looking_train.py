@@ -7,7 +7,6 @@ forward pass.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback, trainer
 
 from grpo_recipes.worker.run import train
+from grpo_recipes.worker.survival.leaving import leave
 
 FOLDER = Path(__file__).resolve().parent.parent
 
@@ -59,4 +59,4 @@ def _shard(parameter: Any) -> int | None:
 
 if __name__ == "__main__":
     trainer.DEFAULT_CALLBACKS.append(Looking)
-    sys.exit(train(FOLDER, resume=False))
+    leave(train(FOLDER, resume=False))
