@@ -187,3 +187,10 @@ def test_an_asynchronous_reward_is_waited_for(stack: str, laboratory: Laboratory
     trained(laboratory, stack, run)
     metrics = json.loads((tmp_path / "it" / "run" / "run.json").read_text())["metrics"]
     assert 0 < metrics["rewards/letters/mean"] == metrics["reward"] <= 6
+
+
+@pytest.mark.parametrize("stack", OTHERS)
+def test_a_trained_adapter_is_merged_and_exported(stack: str, laboratory: Laboratory, tmp_path: Path) -> None:
+    run = made(stack, tmp_path / "it", inputs(tmp_path / "rows"), lora={"r": 4, "target_modules": "all-linear"})
+    outcome = laboratory.run(stack, "worker_experiments.exported", run_folder=str(run.folder))
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(outcome.result or ()), outcome.output[-4000:]

@@ -33,3 +33,18 @@ def rows_read(folder: Path, *, run_folder: str, resume: bool, shims: bool = True
         training.apply_before_trainer = training.apply_on_trainer = lambda *_: {}
     exit_code = train(Path(run_folder), resume=resume)
     return {"exit_code": exit_code, "prompts": prompts, "completions": completions}
+
+
+def exported(folder: Path, *, run_folder: str) -> list[str]:
+    """Trains and exports the merged model; gives the names of its files."""
+    from grpo_recipes.worker._shared.planned import read_plan
+    from grpo_recipes.worker.export import export
+    from grpo_recipes.worker.run import train
+
+    run, place, scratch = Path(run_folder), folder / "exported", folder / "scratch"
+    if train(run, resume=False):
+        return []
+    scratch.mkdir()
+    asked = export.ExportAsked(what="model", dtype=None, place=place)
+    export.exported(read_plan(run), run, asked, scratch, print)
+    return sorted(path.name for path in place.iterdir())

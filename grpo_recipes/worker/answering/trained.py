@@ -71,7 +71,8 @@ def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
 
 def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto", gguf_file: str | None = None) -> Any:
     """A whole model of a folder, as anybody loads it. gguf_file: of that folder, in the place of its other weights."""
-    return _loaded(str(place), plan, dtype=dtype, gguf_file=gguf_file)
+    name = next(iter(dtype_keyword(plan)), "dtype")  # torch_dtype before transformers 4.56
+    return _loaded(str(place), plan, gguf_file=gguf_file, **{name: dtype})
 
 
 def _loaded(place: str, plan: Plan, **keywords: Any) -> Any:

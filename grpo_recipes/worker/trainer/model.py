@@ -14,6 +14,7 @@ from peft import LoraConfig, PeftModel
 from torch.distributed import distributed_c10d
 from transformers import (
     AutoProcessor,
+    AutoTokenizer,
     BitsAndBytesConfig,
     GenerationConfig,
     PrinterCallback,
@@ -107,9 +108,12 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
 
 def processing_of(plan: Plan, path: str, **place: Any) -> Any:
     """The tokenizer that lies with a model, or its processor, padding where generation needs it."""
-    processing = AutoProcessor.from_pretrained(
-        path, truncation_side="left", padding_side="left", trust_remote_code=trust_remote_code(plan), **place
-    )
+    place |= {"truncation_side": "left", "padding_side": "left", "trust_remote_code": trust_remote_code(plan)}
+    try:
+        processing = AutoProcessor.from_pretrained(path, **place)
+    except (OSError, ValueError):
+        # Before transformers 5 it reads config.json, which a trained adapter's folder does not have.
+        processing = AutoTokenizer.from_pretrained(path, **place)
     tokenizer = getattr(processing, "tokenizer", processing)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
