@@ -26,6 +26,7 @@ VALUES = {
     "dataset.split": "train",
     "dataset.system_prompt": "Think.",
     "rewards": [{"name": "exact_match"}],
+    "training.gradient_checkpointing": True,
     "lora.lora_dropout": 0.1,
     "lora.target_modules": "all-linear",
     "lora.modules_to_save": ["lm_head"],
