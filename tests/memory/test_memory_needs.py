@@ -66,6 +66,13 @@ def test_parameters_that_are_not_gathered_to_generate_stay_in_shards() -> None:
     assert parts < whole / 3
 
 
+def test_fsdp2_keeps_layers_whole_where_the_recipe_says_so() -> None:
+    sharded = ("distributed.strategy=fsdp2", "distributed.fsdp.reshard_after_forward")
+    for written, keeps in (("true", False), ("false", True)):
+        found = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", sharded[0], f"{sharded[1]}={written}")
+        assert found.layout.keeps_gathered is keeps
+
+
 def test_an_adapter_is_cast_with_its_model() -> None:
     found = _known("qwen2_lora.yaml", f"{NEWEST}8xH100-80GB", "distributed.strategy=zero2", "launch.gpus_per_node=8")
     assert found.update.adapter is not None
