@@ -86,7 +86,7 @@ def mapping(event: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 
 def mappings(values: object) -> list[Mapping[str, object]]:
-    """The mappings of a list; what is none is left out."""
+    """The mappings in a list; other items are left out."""
     return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
 
 

@@ -230,8 +230,8 @@ class Plan:
     ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
     goes on with, from its last checkpoint; None for one that begins at step 0.
     environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
-    played by preflight alone. sandbox: what holds code that the model writes, or "none". fsdp: what the recipe sets of
-    FSDP2, None where it sets nothing.
+    played by preflight alone. sandbox: what holds code that the model writes, or "none". fsdp: the recipe's
+    settings for FSDP2, None without any.
     """
 
     plan: int

@@ -61,7 +61,7 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
 
 
 DEEPSPEED_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
-# What each run with FSDP2 had before a recipe could choose it, so that a plan without the section stays what it was.
+# The values of every run before a recipe could set them; a plan without the section keeps them.
 FSDP = {"reshard_after_forward": True, "cpu_ram_efficient_loading": True}
 
 

@@ -1,6 +1,6 @@
 """Settings under distributed.fsdp have an effect only with the strategy fsdp2.
 
-accelerate reads them with its FSDP plugin alone. With every other strategy it silently ignores them.
+accelerate reads them only for FSDP, and silently ignores them with every other strategy.
 """
 
 from collections.abc import Iterator

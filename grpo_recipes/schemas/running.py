@@ -11,15 +11,15 @@ Device = Literal["none", "cpu", "nvme"]
 
 
 class FsdpSection(Section):
-    """accelerate's settings of FSDP2, by the names that it has for them without `fsdp_`."""
+    """accelerate's settings for FSDP2, under accelerate's names without `fsdp_`."""
 
     reshard_after_forward: bool = True
-    """Whether a layer gives up the parts of other processes after its forward pass. false keeps whole weights until its
-    backward pass: more memory, as much as the whole model, and one exchange of weights less.
+    """Whether each layer frees its gathered weights after the forward pass. false keeps them for the backward
+    pass: fewer exchanges, and memory for the whole model.
     """
     cpu_ram_efficient_loading: bool = True
-    """Whether the first process of each machine alone reads the weights and sends the others theirs. false lets each
-    process read the whole model into its memory.
+    """Whether only the first process of each machine reads the weights. false: every process reads the whole model into
+    its memory.
     """
 
 
@@ -35,7 +35,7 @@ class DistributedSection(Section):
     deepspeed: dict[str, Any] = {}
     """Extra DeepSpeed keys, merged into the rendered file."""
     fsdp: FsdpSection | None = None
-    """Settings of FSDP2, with strategy fsdp2."""
+    """Settings for strategy fsdp2."""
 
 
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]

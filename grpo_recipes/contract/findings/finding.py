@@ -115,7 +115,7 @@ ABSENT = object()
 
 
 def value_at(values: Any, path: Path, default: object = None) -> Any:
-    """The value at a path through maps and lists, the default if there is none."""
+    """The value at a path through maps and lists, or the default."""
     for part in path:
         is_item = isinstance(values, list) and isinstance(part, int) and part < len(values)
         if not is_item and not (isinstance(values, Mapping) and part in values):

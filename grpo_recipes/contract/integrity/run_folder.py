@@ -125,7 +125,7 @@ def record_text(folder: Path, content: Mapping[str, Any]) -> str:
 
 
 def record_fault(folder: Path) -> str | None:
-    """Why run.json is not as grpo-run wrote it. None if it is, if there is none, or if that cannot be known."""
+    """Says how run.json differs from what grpo-run wrote. None for an unchanged or missing one, or without a digest."""
     try:
         if (folder / INTEGRITY_FILE).exists():
             opened_record(folder)
