@@ -84,7 +84,7 @@ KINDS = {
     ),
     "guards": (
         _units("worker/guards", "ID"),
-        _in_table("worker/callbacks/guard_callback.py", "made") | GUARDS_THAT_LOOK_ELSEWHERE,
+        _in_table("worker/callbacks/guard_callback.py", "builders") | GUARDS_THAT_LOOK_ELSEWHERE,
     ),
     "checks of a preflight": (
         _units("worker/preflight/checks", "ID"),

@@ -212,7 +212,7 @@ def test_a_regular_expression_without_end_is_ended_from_outside(run: Callable[..
     assert ended.exit_code == -9, ended.output
     assert (ended.record["status"], ended.record["exit_code"]) == ("stopped", 3)
     assert "no_progress: the guard stopped the run at step 8 [GRD006]" in ended.record["message"]
-    assert "a step lets no other thread of its process run for " in ended.record["message"]
+    assert "a step has let no other thread of its process run for " in ended.record["message"]
     assert ended.record["message"] in ended.output
     stacks = (ended.folder / "stalled" / "rank-0.txt").read_text()
     assert "mine.py" in stacks and "in mine" in stacks and 're/__init__.py", line' in stacks
@@ -226,8 +226,8 @@ def test_a_first_step_and_an_evaluation_that_hang_end_the_run(
     first = run(hangs.format(4), watched, arguments={**SMALL, "max_steps": 12})
     evaluation = run(hangs.format(11), watched, arguments={**SMALL, "max_steps": 12}, evaluation=held_out())
     assert (first.exit_code, evaluation.exit_code) == (3, 3), first.output + evaluation.output
-    assert "found    a step takes 24 s so far; it is at mine.py:11 in mine" in first.record["message"]
-    assert "a batch of an evaluation takes 24 s so far; it is at mine.py:11" in evaluation.record["message"]
+    assert "found    a step has taken 24 s so far; it is at mine.py:11 in mine" in first.record["message"]
+    assert "a batch of an evaluation has taken 24 s so far; it is at mine.py:11" in evaluation.record["message"]
 
 
 def test_a_run_that_was_suspended_goes_on(run: Callable[..., Trained]) -> None:

@@ -157,9 +157,9 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._losses.leave()
 
     def _of_lines(self) -> dict[ModuleType, Guard]:
-        """The guards that are on and look at the trainer's lines, by their modules; two more look elsewhere."""
+        """The guards that are on and read the trainer's logged lines, by module; two more watch other things."""
         guards, trainer, has_tools = self._plan.guards, self._trainer, calls_tools(self._plan)
-        made: dict[ModuleType, Callable[[], Guard] | None] = {
+        builders: dict[ModuleType, Callable[[], Guard] | None] = {
             zero_variance: lambda: zero_variance.ZeroVariance(guards, groups_per_step(trainer)),
             wasted_groups: lambda: wasted_groups.WastedGroups(guards),
             truncation: lambda: truncation.Truncation(guards, trainer.args.max_completion_length),
@@ -172,7 +172,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             failing_tools: failing_tools.FailingTools if has_tools else None,
             slow_tools: slow_tools.SlowTools if has_tools else None,
         }
-        return {module: make() for module, make in made.items() if make and self._action(module) != "off"}
+        return {module: build() for module, build in builders.items() if build and self._action(module) != "off"}
 
     def _have_moved(self) -> bool:
         now = fingerprints(self._trainer.model)

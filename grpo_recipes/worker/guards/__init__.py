@@ -1,1 +1,1 @@
-"""What is watched while the run trains: one file for each guard, its docstring is its page."""
+"""The guards that watch a training run: one file each, whose docstring is its page."""

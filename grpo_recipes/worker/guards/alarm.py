@@ -1,4 +1,4 @@
-"""What a guard says, and the line of figures that it looks at."""
+"""A guard's alarm, and the logged figures that guards read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class Line:
     """What the trainer logged after an optimizer step.
 
     step: the last optimizer step that it covers; steps: how many it covers. figures: finite numbers by the newest
-    release's names. zero_variance: share of groups of which all completions were worth the same; None where nothing
-    was generated.
+    release's names. zero_variance: share of groups whose completions all had the same reward; None if nothing was
+    generated.
     """
 
     step: int
@@ -25,41 +25,41 @@ class Line:
 
     @property
     def varied(self) -> bool | None:
-        """Whether some group had different rewards, None where nothing was generated."""
+        """Whether some group had different rewards, None if nothing was generated."""
         return None if self.zero_variance is None else self.zero_variance < 1
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """What a guard found. value: the figure that the threshold is for."""
+    """The alarm of a guard. value: the figure that is compared with the threshold."""
 
     value: float
     finding: Finding
 
     @classmethod
-    def of(cls, value: float, found: str, because: str, fix: str) -> Self:
-        """The alarm with what was found, the usual cause and the way out."""
-        return cls(value, mistake(found, because=because, fix=fix))
+    def of(cls, value: float, message: str, because: str, fix: str) -> Self:
+        """The alarm with its message, the usual cause and a fix."""
+        return cls(value, mistake(message, because=because, fix=fix))
 
 
 class Guard(Protocol):
-    """One guard of a training. seen: whether what it watches was there so far."""
+    """A guard of one training. seen: whether its figures have been logged so far."""
 
     seen: bool = False
 
     def look(self, line: Line) -> Alarm | None:
-        """What is wrong as of this line. All processes see the same line and come to the same."""
+        """The alarm of this line, None if all is well. All processes see the same line and reach the same answer."""
 
 
 class Window:
-    """The mean of a figure over so many optimizer steps, one stretch after the other."""
+    """Averages a figure over consecutive windows of so many optimizer steps."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._sum, self._covered = 0.0, 0
 
     def add(self, line: Line, value: float) -> float | None:
-        """The mean when the stretch is full, after which a new one begins; else None."""
+        """The mean when the window is full, after which a new one begins; else None."""
         self._sum += value * line.steps
         self._covered += line.steps
         if self._covered < self._steps:
@@ -70,15 +70,15 @@ class Window:
 
 
 def shown(value: float) -> str:
-    """A figure in few digits."""
+    """A figure rounded to few digits."""
     return f"{value:.{SHOWN_DIGITS}g}"
 
 
 def refusal(name: str, identity: str, step: int, alarm: Alarm) -> Finding:
-    """Why a run is stopped."""
+    """The finding of a guard that stops the run."""
     return alarm.finding._replace(
         rule=identity,
         message=f"{name}: the guard stopped the run at step {step}",
         seen=(f"found    {alarm.finding.message}",),
-        fix=f"{alarm.finding.fix}; or guards.{name}: warn, to go on all the same",
+        fix=f"{alarm.finding.fix}; or guards.{name}: warn, to continue anyway",
     )

@@ -1,16 +1,16 @@
-"""The entropy has fallen below a third of its start, and the reward is no better than it was then.
+"""The entropy has fallen below a third of its start, and the reward has not risen.
 
-With little entropy the completions of a group are alike, so their rewards are too, and nothing more is learned. Less
-entropy alone is no fault: a model that becomes sure of right answers has less. So this speaks only when nothing was
-gained for it.
+With little entropy the completions of a group are alike, so their rewards are too, and nothing more is learned. Low
+entropy is not a fault by itself: a model that becomes sure of right answers has less. So the guard alarms only if
+nothing was gained in return.
 
 Threshold: the mean of 10 optimizer steps is below 0.3 of the mean of the first 10, and the mean reward of the same
-steps is not above that of the first ten by a quarter of their standard deviation. The 0.3 is a rule of thumb that
-several practitioners give as a fall of 70 %; the reward was added since learning runs fall as far (a reward of 0.1
-that becomes 0.9 does so). Signal: entropy, which TRL logs from 0.20 on.
+steps is not above that of the first ten by a quarter of their standard deviation. The 0.3 is a rule of thumb: several
+practitioners warn of a fall of 70 %. The reward is compared too, because learning runs fall as far (one whose reward
+rises from 0.1 to 0.9 does). Signal: entropy, which TRL logs from 0.20 on.
 
 Action: warn.
-What to do: a higher temperature or epsilon_high, a smaller learning_rate, a reward that tells completions apart.
+What to do: a higher temperature or epsilon_high, a smaller learning_rate, or a reward that tells completions apart.
 """
 
 from grpo_recipes.contract.metric_names import ENTROPY, REWARD_STD
@@ -24,14 +24,14 @@ GAIN = 0.25
 
 
 class EntropyCollapse(Guard):
-    """The entropy and the reward against those of the first steps."""
+    """Compares entropy and reward with those of the first steps."""
 
     def __init__(self) -> None:
         self._windows = {name: Window(STEPS) for name in (ENTROPY, "reward", REWARD_STD)}
         self._first: dict[str, float] | None = None
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 10 steps."""
+        """Alarms at most once in 10 steps."""
         if not all(name in line.figures for name in self._windows):
             return None
         self.seen = True
@@ -48,8 +48,8 @@ class EntropyCollapse(Guard):
             return None
         return Alarm.of(
             now[ENTROPY],
-            f"the entropy is {shown(now[ENTROPY])} nats, {shown(start[ENTROPY])} in the first {STEPS} steps; the"
-            f" reward {shown(now['reward'])}, {shown(start['reward'])} then",
-            "completions become alike without becoming better",
+            f"since the first {STEPS} steps the entropy fell from {shown(start[ENTROPY])} to {shown(now[ENTROPY])}"
+            f" nats, and the reward went from {shown(start['reward'])} to {shown(now['reward'])}",
+            "completions become alike without getting better",
             "a higher generation.temperature or grpo.epsilon_high, or a smaller training.learning_rate",
         )

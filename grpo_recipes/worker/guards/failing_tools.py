@@ -1,15 +1,16 @@
 """Every call of a tool fails.
 
-The policy is told an error in place of a result, call after call: it learns to do without the tool, or to write its
-errors away. The usual causes are a tool that needs what is not there (a file, a service, a variable), a limit of time
-or memory that no call keeps, and names or arguments that the policy never gets right.
+The policy gets an error instead of a result, call after call: it learns to do without the tool, or to work around its
+errors. The usual causes are a tool that needs something missing (a file, a service, a variable), a time or memory limit
+that every call exceeds, and names or arguments that the policy never gets right.
 
-Threshold: all calls of 10 optimizer steps, at least 8 of them, without one result. Signal: tools/<name>/calls and
-tools/<name>/failures, over all processes; for all together tools/call_frequency and tools/failed_call_frequency, calls
-of a completion and failed ones, which count those of tools that do not exist too.
+Threshold: all calls of 10 optimizer steps, at least 8 of them, without a single result. Signal: tools/<name>/calls and
+tools/<name>/failures, over all processes. For all tools together: tools/call_frequency and tools/failed_call_frequency,
+the calls and failed calls of a completion, which also count calls of tools that do not exist.
 
 Action: warn. The log has the text of the first failure of each tool.
-What to do: call the tool yourself with the arguments of a kept completion; tools[].timeout, or less memory than 1 GiB.
+What to do: call the tool yourself with the arguments of a kept completion; change tools[].timeout, or let the tools use
+less memory: all of them share 1 GiB.
 """
 
 from grpo_recipes.contract.metric_names import TOOL_CALLS, TOOL_FAILED_CALLS, TOOL_FAILURES
@@ -30,7 +31,7 @@ class FailingTools(Guard):
         self._sums: dict[str, tuple[float, float]] = {}
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 10 steps."""
+        """Alarms at most once in 10 steps."""
         if TOOL_CALLS not in line.figures:
             return None
         self.seen = True
@@ -39,7 +40,7 @@ class FailingTools(Guard):
                 tool = name.removeprefix("tools/").removesuffix(_CALLS)
                 failures = line.figures.get(f"tools/{tool}{_FAILURES}", 0.0)
                 self._add(tool, calls * line.steps, failures * line.steps)
-        # A share of the failed is 0 of a generation without a call, and its mean over a line says too little.
+        # A generation without a call has a share of 0 failed, so the mean of shares over a line is too low.
         failed = line.figures.get(TOOL_FAILED_CALLS, line.figures[TOOL_CALLS] * line.figures.get(TOOL_FAILURES, 0.0))
         self._add("", line.figures[TOOL_CALLS] * line.steps, failed * line.steps)
         self._steps += line.steps
@@ -54,8 +55,8 @@ class FailingTools(Guard):
         return Alarm.of(
             1.0,
             f"every call of {which} in the last {steps} steps failed",
-            "the policy is told errors in place of results",
-            "the log has the first failure of each tool; mend the tool, or its limits in tools[].timeout",
+            "the policy gets errors instead of results",
+            "see each tool's first failure in the log; repair the tool, or change tools[].timeout",
         )
 
     def _add(self, tool: str, calls: float, failures: float) -> None:

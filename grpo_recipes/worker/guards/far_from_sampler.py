@@ -1,21 +1,22 @@
-"""The policy that is trained is far from the one that wrote the completions.
+"""The trained policy is far from the policy that wrote the completions.
 
-GRPO trains on completions as if the present policy had written them, and corrects by a ratio of probabilities. When
-many ratios are clipped, or the generation engine and the trainer disagree about probabilities, much of a batch is
-thrown away or has the wrong weight, and the training can collapse.
+GRPO trains on completions as if the current policy had written them, and corrects the difference with a ratio of
+probabilities. If many ratios are clipped, or the generation engine and the trainer disagree about probabilities, much
+of a batch is discarded or gets the wrong weight, and training can collapse.
 
-Threshold: any of three over 10 optimizer steps. clip_ratio/region_mean above 0.2: more than a fifth of the
-tokens are clipped; it is 0 where each batch is used once. sampling/sampling_logp_difference/mean above 0.1 nats, which
-vLLM alone can have: about 1e-3 is usual for one precision on both sides, NeMo-RL refuses a mean probability error
-above 1.05 to 1.1. The same mean above 0.02 and above 10 times that of the first 10 steps: the weights no longer reach
-vLLM, as they did in the proof of the first steps. Measured on vllm 0.31.0: 2e-7 to 4e-7 in float32 and 3e-4 to 1e-2
-with bfloat16, less the surer the policy is. TRL's importance_sampling_ratio is not used: it is logged after it was cut
-off. Not seen before trl 0.16, which uses each batch once.
+Threshold: any of three means over 10 optimizer steps. First, clip_ratio/region_mean above 0.2: more than a fifth of the
+tokens are clipped; it is 0 if each batch is used once. Second, sampling/sampling_logp_difference/mean above 0.1 nats;
+TRL logs it only with vLLM. About 1e-3 is usual for one precision on both sides, and NeMo-RL refuses a mean probability
+error above 1.05 to 1.1. Third, the same figure above 0.02 and above 10 times its mean in the first 10 steps: the
+weights no longer reach vLLM, although they did in the proof of the first steps. Measured on vllm 0.31.0: 2e-7 to 4e-7
+in float32 and 3e-4 to 1e-2 with bfloat16, less the surer the policy is. TRL's importance_sampling_ratio is not used,
+because TRL logs it after truncating it. Before trl 0.16, which uses each batch once, there is nothing to watch.
 
 Action: warn.
-What to do: for clipping fewer num_iterations or optimizer_steps_per_generation, or a smaller learning_rate. For the
-engine the same dtype on both sides, vllm_importance_sampling_correction, no quantized cache, and the same sampling
-settings. For one that grew apart, what broke between trainer and server at that step: its log, a restart of it alone.
+What to do: against clipping, fewer num_iterations or optimizer_steps_per_generation, or a smaller learning_rate.
+Against a difference, the same dtype on both sides, vllm_importance_sampling_correction, no quantized cache, and the
+same sampling settings. If the difference grew, find out what broke between trainer and server at that step: read the
+server's log, and check whether the server alone was restarted.
 """
 
 from grpo_recipes.contract.metric_names import CLIP_ALL, SAMPLER_DIFFERENCE
@@ -32,14 +33,14 @@ CLIPPED_AT_FIRST = "clip_ratio"  # its name in the first release that has it
 
 
 class FarFromSampler(Guard):
-    """The share of clipped tokens, and the difference of log-probabilities."""
+    """Watches the share of clipped tokens, and the difference of log-probabilities."""
 
     def __init__(self) -> None:
         self._clipped, self._difference = Window(STEPS), Window(STEPS)
         self._at_first: float | None = None
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 10 steps."""
+        """Alarms at most once in 10 steps."""
         share = line.figures.get(CLIP_ALL, line.figures.get(CLIPPED_AT_FIRST))
         difference = line.figures.get(SAMPLER_DIFFERENCE)
         self.seen |= share is not None or difference is not None
@@ -49,16 +50,16 @@ class FarFromSampler(Guard):
             return Alarm.of(
                 apart,
                 f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps",
-                "the generator samples from another distribution than the one that is trained",
+                "the generator samples from a different distribution than the trainer trains",
                 "the same dtype on both sides, trl.vllm_importance_sampling_correction: true",
             )
         if apart is not None and self._at_first is not None and apart > max(MOST_GROWN, TIMES * self._at_first):
             return Alarm.of(
                 apart,
                 f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps,"
-                f" in the first ones by {shown(self._at_first)}",
+                f" {shown(self._at_first)} in the first ones",
                 "the weights no longer reach vLLM",
-                "look at the server's log for what it did with the weights, and start it and the run again together",
+                "read in the server's log what it did with the weights, then restart it and the run together",
             )
         self._at_first = apart if self._at_first is None else self._at_first
         if clipped is not None and clipped > MOST_CLIPPED:

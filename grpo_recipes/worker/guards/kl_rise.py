@@ -1,14 +1,14 @@
-"""The KL divergence from the reference model is high and has multiplied.
+"""The KL divergence from the reference model is high, and many times what it was.
 
-beta holds the policy near the reference. When the divergence suddenly is many times what it was, the policy has jumped:
-an update that was too large, or a reward that pays for text which the reference would never write.
+beta keeps the policy near the reference. If the divergence is suddenly many times what it was, the policy has jumped:
+an update was too large, or the reward pays for text that the reference would never write.
 
-Threshold: the mean of 5 optimizer steps is above 1 nat per token and above 10 times the median of all such means so
-far, of which there must be 4. It begins at 0, so that ten times alone would speak of every run; the 1 nat is a
-choice, far above what a run with beta holds to. Signal: kl, which TRL logs with beta > 0.
+Threshold: the mean of 5 optimizer steps is above 1 nat per token, and above 10 times the median of all earlier means,
+of which there must be at least 4. The divergence begins at 0, so a factor of ten alone would alarm in every run; the 1
+nat is a choice, far above what a run with beta reaches. Signal: kl, which TRL logs with beta > 0.
 
 Action: warn.
-What to do: a smaller learning_rate or max_grad_norm, a larger beta; read completions of before and after.
+What to do: a smaller learning_rate or max_grad_norm, or a larger beta; compare completions from before and after.
 """
 
 from statistics import median
@@ -25,14 +25,14 @@ HIGH = 1.0
 
 
 class KlRise(Guard):
-    """The divergence against its median."""
+    """Compares the divergence with its median."""
 
     def __init__(self) -> None:
         self._window = Window(STEPS)
         self._means: list[float] = []
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 5 steps."""
+        """Alarms at most once in 5 steps."""
         if KL not in line.figures:
             return None
         self.seen = True
@@ -45,7 +45,7 @@ class KlRise(Guard):
             return None
         return Alarm.of(
             mean,
-            f"the KL divergence of the last {STEPS} steps is {shown(mean)}, its median so far {shown(median(before))}",
+            f"the KL divergence of the last {STEPS} steps is {shown(mean)}, the median before {shown(median(before))}",
             "the policy has jumped away from the reference",
             "a smaller training.learning_rate or max_grad_norm, or a larger grpo.beta",
         )

@@ -1,15 +1,15 @@
-"""The memory of a process grows from step to step though its completions grow no longer.
+"""The memory of a process keeps growing although its completions do not get longer.
 
-A reward that keeps every completion, a callback that keeps tensors, or a graph that hangs on a logged loss fills the
-memory until the process is killed, hours later, without a word.
+A reward that keeps every completion, a callback that keeps tensors, or a graph attached to a logged loss fills the
+memory until, hours later, the process is killed without an error message.
 
-Threshold: the least memory that was in use after the steps of a stretch (10 optimizer steps) rose in each of 4
-stretches, and by 0.25 GiB and 5 % in all, on any process, while no stretch had longer completions than the first of
-them. The least of a stretch is taken, since single steps with long completions need more. Looked at: resident memory,
-and what torch has allocated of a GPU. Not counted: the first 10 steps. Sources: /proc/self/statm,
-torch.cuda.memory_allocated. Silent on the shipped quickstart, and seen at 12 MB kept in each step.
+Threshold: the least memory in use after the steps of each window of 10 optimizer steps. The guard alarms if on any
+process this rose in each of 4 windows, and by 0.25 GiB and 5 % in all, while no window had longer completions than the
+first of them. It takes the least because single steps with long completions need more. It reads resident memory, and
+what torch has allocated on a GPU; the first 10 steps do not count. Sources: /proc/self/statm,
+torch.cuda.memory_allocated. It is silent on the shipped quickstart, and alarms if each step keeps 12 MB.
 
-Action: note, since caches that fill do the same for a while.
+Action: note, since caches that fill up look the same for a while.
 What to do: look for lists in the reward module that only grow, and for tensors kept without detach().
 """
 
@@ -23,7 +23,7 @@ from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 
 ID = "GRD010"
 NAME = "memory_growth"
-LOOKS_BACK = False  # what it watches is of this process
+LOOKS_BACK = False  # it watches this process
 STEPS = 10
 STRETCHES = 4
 LEAST_GIB = 0.25
@@ -41,9 +41,9 @@ def in_use() -> InUse:
 
 
 class MemoryGrowth(Guard):
-    """The least memory of each stretch.
+    """Compares the least memory of each window.
 
-    everyone: the values of all processes; called by all at once, when a stretch ends.
+    everyone: the values of all processes; called by all at once, when a window ends.
     """
 
     def __init__(self, everyone: Callable[[InUse], list[InUse]]) -> None:
@@ -54,7 +54,7 @@ class MemoryGrowth(Guard):
         self._is_warm = False
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 40 steps."""
+        """Alarms at most once in 40 steps."""
         now = in_use()
         self.seen |= any(now)
         self._least = now if self._least is None else (min(self._least[0], now[0]), min(self._least[1], now[1]))
@@ -69,10 +69,10 @@ class MemoryGrowth(Guard):
             self._is_warm = True
             return None
         self._stretches = [*self._stretches[-STRETCHES:], ended]
-        found = self._grown()
-        if found is not None:
+        alarm = self._grown()
+        if alarm is not None:
             self._stretches = []
-        return found
+        return alarm
 
     def _grown(self) -> Alarm | None:
         longest = [length for length, _ in self._stretches]
@@ -92,6 +92,6 @@ def _alarm(what: str, rank: int, before: float, after: float) -> Alarm:
     return Alarm.of(
         after - before,
         f"the {what} of process {rank} grew from {before:.2f} to {after:.2f} GiB in {STRETCHES * STEPS} steps",
-        "something keeps what each step makes; completions did not grow",
-        "lists in the reward module that only grow, tensors kept without detach()",
+        "something keeps data of each step; completions did not get longer",
+        "look for lists in the reward module that only grow, and for tensors kept without detach()",
     )

@@ -1,18 +1,18 @@
-"""The rewards vary within groups, and for many steps no trained tensor has changed.
+"""Rewards vary within groups, but no trained tensor has changed for many steps.
 
-The first steps prove that the trained tensors move (PRF005). Later they can stop: a patch or callback that sets an
-adapter back or switches it off, an optimizer whose steps are all skipped (fp16 whose scale finds no finite gradient),
-a learning rate of 0, updates below the spacing of bfloat16 weights, or mask_truncated_completions with every
-completion truncated. The loss says nothing of it: around 0 is normal for GRPO.
+The first steps prove that the trained tensors move (PRF005). They can stop later: a patch or callback resets an adapter
+or switches it off, the optimizer skips every step (fp16 whose scale finds no finite gradient), the learning rate is 0,
+updates are below the spacing of bfloat16 weights, or mask_truncated_completions is on and every completion is
+truncated. The loss does not show it: around 0 is normal for GRPO.
 
 Threshold: guards.no_movement_steps, 20 optimizer steps with varying rewards, after which the bits of all trained
-tensors are the same as before on every process. Steps without variance are not counted, since they have no gradient;
-nor are steps at the end of a schedule that has come down to 0. Signal: the tensors themselves, one sum over them in
-20 steps; groups_without_variance below 1.
+tensors are unchanged on every process. Steps without variance do not count, since they have no gradient; nor do steps
+at the end of a schedule that has fallen to 0. Signal: one sum over the trained tensors in 20 steps;
+groups_without_variance below 1.
 
-Action: stop. The model is the one of 20 steps ago; every further step costs and changes nothing.
-What to do: see training.learning_rate and its schedule; weights in float32, or a larger rate, for full training in
-bfloat16; callbacks and patches that touch the adapter.
+Action: stop. The model is the same as 20 steps ago; every further step costs time and changes nothing.
+What to do: check training.learning_rate and its schedule. For full training in bfloat16, use float32 weights or a
+larger rate. Look for callbacks and patches that touch the adapter.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, shown
 
 ID = "GRD005"
 NAME = "no_movement"
-LOOKS_BACK = False  # what it watches is of this process
+LOOKS_BACK = False  # it watches this process
 
 
 class NoMovement(Guard):
@@ -41,11 +41,11 @@ class NoMovement(Guard):
         return [self._steps, int(self._rate_was_positive)]
 
     def remember(self, memory: list[int]) -> None:
-        """Takes what memory() told."""
+        """Restores what memory() returned."""
         self._steps, self._rate_was_positive = memory[0], bool(memory[1])
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in so many steps."""
+        """Alarms at most once in so many steps."""
         rate = line.figures.get("learning_rate")
         self._rate_was_positive |= rate is not None and rate > 0
         if not line.varied or (rate == 0 and self._rate_was_positive):
@@ -62,12 +62,13 @@ class NoMovement(Guard):
         if rate == 0:
             because = "the learning rate is 0"
         elif norm == 0:
-            because = "the gradient is zero though rewards vary: an adapter that is off, or no token that is trained"
+            because = "the gradient is zero although rewards vary: the adapter is off, or no token is trained"
         elif norm is not None:
             because += f" (gradient norm {shown(norm)}, learning rate {'?' if rate is None else shown(rate)})"
         return Alarm.of(
             steps,
             f"no trained tensor changed in {steps} steps whose rewards varied",
             because,
-            "training.learning_rate; model.dtype: float32; what sets the adapter back or switches it off",
+            "a larger training.learning_rate or model.dtype: float32; look for code that resets the adapter or switches"
+            " it off",
         )

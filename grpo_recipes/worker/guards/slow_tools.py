@@ -1,15 +1,14 @@
-"""Steps wait longer for tools than for the completions themselves.
+"""Steps spend more time in tools than in generating completions.
 
-Calls are answered one after the other in each process, while its GPU has nothing to do. What the run costs is then the
-tools' time.
+Each process answers calls one after the other while its GPU is idle, so the run mostly pays for the tools' time.
 
-Threshold: more seconds in tools than in the generator, mean of 10 optimizer steps, and more than a second a step.
-Signal: tools/seconds and tools/generating_seconds, means of the processes; calls of asynchronous tools that run beside
-each other count each.
+Threshold: more seconds in tools than in the generator, mean of 10 optimizer steps, and more than one second a step.
+Signal: tools/seconds and tools/generating_seconds, means of the processes; asynchronous calls that run at the same time
+each count in full.
 
-Action: note. The result is the same, later.
+Action: note. The result is the same, only later.
 What to do: a smaller tools[].timeout, since a call that hangs takes all of it; `async def` for a tool that waits for
-something else, since TRL runs the calls of one turn beside each other; a cache in the tool.
+something else, since TRL runs the calls of one turn at the same time; a cache in the tool.
 """
 
 from grpo_recipes.contract.metric_names import GENERATING_SECONDS, TOOL_SECONDS
@@ -22,13 +21,13 @@ FEWEST_SECONDS = 1.0
 
 
 class SlowTools(Guard):
-    """The seconds of tools against those of the generator."""
+    """Compares the seconds in tools with those in the generator."""
 
     def __init__(self) -> None:
         self._windows = {name: Window(STEPS) for name in (TOOL_SECONDS, GENERATING_SECONDS)}
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 10 steps."""
+        """Alarms at most once in 10 steps."""
         if not all(name in line.figures for name in self._windows):
             return None
         self.seen = True
@@ -39,6 +38,6 @@ class SlowTools(Guard):
         return Alarm.of(
             tools,
             f"a generation waits {shown(tools)} seconds for tools and {shown(generating)} for the model",
-            "calls are answered one after the other in each process",
-            "a smaller tools[].timeout, an `async def` where a tool waits for something else, or a cache in it",
+            "each process answers calls one after the other",
+            "a smaller tools[].timeout, `async def` for a tool that waits, or a cache in it",
         )

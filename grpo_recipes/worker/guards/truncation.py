@@ -1,16 +1,16 @@
 """Nearly all completions are cut at max_completion_length, before they end.
 
-A reward that reads the end of an answer sees none, so it judges where the cut fell. The model is not taught to end
-either, since no end token is in what is trained. With mask_truncated_completions nothing is trained at all.
+A reward that reads the end of an answer finds none, so it judges where the cut fell. Nor does the model learn to end,
+since no end token is trained. With mask_truncated_completions nothing is trained at all.
 
-Threshold: guards.truncation_share, 0.95, mean of 10 optimizer steps. A share of 0.1 is called too much by verl's
-documentation; whoever wants that writes it. It is not the default: early in a run many completions are cut, and a
-model learns to be shorter when it pays. Signal: completions/clipped_ratio, which counts completions without an end;
-releases before 0.17 log the mean length alone, which is max_completion_length when all are cut.
+Threshold: guards.truncation_share, 0.95, mean of 10 optimizer steps. verl's documentation calls a share of 0.1 too
+much; to be warned at that share, set the key to 0.1. It is not the default: early in a run many completions are cut,
+and a model learns to be shorter if that pays. Signal: completions/clipped_ratio, which counts completions without an
+end; releases before 0.17 log only the mean length, which is max_completion_length if all are cut.
 
 Action: warn. Some rewards, such as one on the first tokens, do not need an end.
-What to do: a larger generation.max_completion_length; a chat template that ends a turn, or generation.stop, so that
-the model has an end to write; a prompt that asks for short answers.
+What to do: a larger generation.max_completion_length; a chat template that ends a turn, or generation.stop, so that the
+model has an end to write; a prompt that asks for short answers.
 """
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, MEAN_LENGTH
@@ -23,14 +23,14 @@ STEPS = 10
 
 
 class Truncation(Guard):
-    """The share of completions that were cut. limit: max_completion_length."""
+    """Watches the share of completions that were cut. limit: max_completion_length."""
 
     def __init__(self, guards: Guards, limit: int) -> None:
         self._share, self._limit = guards.truncation_share, limit
         self._window = Window(STEPS)
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 10 steps."""
+        """Alarms at most once in 10 steps."""
         cut = line.figures.get(CLIPPED_RATIO)
         length = line.figures.get(MEAN_LENGTH)
         if cut is None and length is not None:
@@ -44,6 +44,6 @@ class Truncation(Guard):
         return Alarm.of(
             share,
             f"{share:.0%} of the completions of the last {STEPS} steps were cut at {self._limit} tokens",
-            "rewards judge where the cut fell, and the model is not taught to end",
-            "a larger generation.max_completion_length, or generation.stop where the model writes no end token",
+            "rewards judge where the cut fell, and the model does not learn to end",
+            "a larger generation.max_completion_length, or generation.stop if the model writes no end token",
         )

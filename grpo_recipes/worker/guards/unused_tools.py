@@ -1,14 +1,14 @@
-"""For many steps the policy has called no tool, though the plan has some.
+"""The policy has called no tool for many steps, although the plan has some.
 
-What is trained then is a model that answers at once. Either it never learned to call (its template or its size is not
-of the kind that can), or the rewards pay for short answers and it forgot. Every prompt still describes the tools.
+The run then trains a model that answers at once. Either it never learned to call (its template or its size does not
+support it), or the rewards pay for short answers and it forgot. Every prompt still describes the tools.
 
-Threshold: guards.unused_tools_steps, 20 optimizer steps in a row without one call. Signal: tools/call_frequency, which
+Threshold: guards.unused_tools_steps, 20 optimizer steps in a row without a call. Signal: tools/call_frequency, which
 TRL logs over all processes, 0 in each of them; steps that share a generation count once they are logged with it.
 
-Action: warn. A task may be learned without its tools.
-What to do: grpo-run report shows what the completions say; a model that was taught to call tools, an example of a call
-in dataset.system_prompt, a reward for a call that helps, a larger generation.max_completion_length if calls are cut.
+Action: warn. A task can be learned without its tools.
+What to do: read the completions in grpo-run report. Use a model that was taught to call tools, an example of a call in
+dataset.system_prompt, a reward for a call that helps, or a larger generation.max_completion_length if calls are cut.
 """
 
 from grpo_recipes.contract.metric_names import TOOL_CALLS
@@ -27,7 +27,7 @@ class UnusedTools(Guard):
         self._steps = 0
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in so many steps."""
+        """Alarms at most once in so many steps."""
         calls = line.figures.get(TOOL_CALLS)
         if calls is None:
             return None
@@ -40,5 +40,5 @@ class UnusedTools(Guard):
             steps,
             f"no tool was called in the last {steps} steps",
             "the policy answers at once: it cannot write a call, or the rewards do not pay for one",
-            "look at completions.jsonl; a model that was taught to call tools, or a reward for a call that helps",
+            "read completions.jsonl; use a model that was taught to call tools, or a reward for a call that helps",
         )

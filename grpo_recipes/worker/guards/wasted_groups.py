@@ -1,15 +1,15 @@
-"""Most groups of completions have no variance any more: most of the work teaches nothing.
+"""Most groups of completions no longer vary: most of the work teaches nothing.
 
-A group whose completions all have the same reward has a gradient of zero, and its generation was for nothing. This is
-what success looks like too: the prompts that the model always answers rightly have no variance.
+A group whose completions all have the same reward has a gradient of zero, so its generation was wasted. Success looks
+the same: prompts that the model always answers correctly have no variance.
 
-Threshold: guards.wasted_groups_share, 0.9, mean of 20 optimizer steps. Lower values are common in healthy runs: in
-the shipped quickstart 0.4 to 0.9 of the groups of a step have no variance while the reward rises from 0.77 to 0.96.
-Advice to act at 0.5 would speak there. Signal: groups_without_variance, as for GRD001.
+Threshold: guards.wasted_groups_share, 0.9, mean of 20 optimizer steps. Lower values are common in healthy runs: in the
+shipped quickstart 0.4 to 0.9 of the groups of a step have no variance while the reward rises from 0.77 to 0.96. The
+common advice to act at 0.5 would alarm there. Signal: groups_without_variance, as for GRD001.
 
-Action: note, since a run that has learned its task ends so.
-What to do: with a high reward, end the run or take harder prompts; with a low one, easier prompts, a higher
-temperature, more generations per prompt. loss_type and learning rate do not help: there is no gradient.
+Action: note, since a run that has learned its task ends this way.
+What to do: with a high reward, end the run or use harder prompts; with a low one, use easier prompts, a higher
+temperature, or more generations per prompt. loss_type and learning rate do not help: there is no gradient.
 """
 
 from grpo_recipes.contract.plan_sections import Guards
@@ -28,7 +28,7 @@ class WastedGroups(Guard):
         self._window = Window(STEPS)
 
     def look(self, line: Line) -> Alarm | None:
-        """At most once in 20 steps."""
+        """Alarms at most once in 20 steps."""
         if line.zero_variance is None:
             return None
         self.seen = True
@@ -40,5 +40,5 @@ class WastedGroups(Guard):
             f"{share:.0%} of the groups of the last {STEPS} steps had no variance (mean reward"
             f" {shown(line.figures.get('reward', 0.0))})",
             "equal rewards in a group give no gradient",
-            "with a high reward end here or take harder prompts; with a low one take easier prompts",
+            "with a high reward, end the run or use harder prompts; with a low one, use easier prompts",
         )

@@ -1,22 +1,22 @@
-"""Since the beginning no group of completions had two different rewards: the advantages are zero, nothing is learned.
+"""No group of completions has had two different rewards since the start, so nothing is learned.
 
-GRPO compares the completions of one prompt with each other. Where all have the same reward, their advantages are zero
-and so is the gradient: the run looks alive, costs what a run costs, and the model at its end is the one at its start.
-The usual causes are a reward that is constant (a pattern that never matches, an answer column that is not what the
-reward expects), and prompts so hard that no completion is ever right.
+GRPO compares the completions of one prompt with each other. If all have the same reward, their advantages are zero and
+so is the gradient: the run looks healthy and costs as much as any other, but the model does not change. The usual
+causes are a constant reward (a pattern that never matches, an answer column that is not what the reward expects) and
+prompts so hard that no completion is ever right.
 
-Threshold: guards.zero_variance_groups groups from the first step on, 256, and 10 optimizer steps. It is counted in
-groups, since a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256 such
-groups in a row come once in 10^9 runs; with one in 1000 they still come once in 8 runs, and then nothing was learned
-in 2048 completions. A run in which any group has varied is never stopped: once a task is learned, all rewards are
-equal because all are right. Signal: groups_without_variance, which is 1: the weighted sums of a group are equal by
-exact arithmetic or in float32, on every release and with every scaling of rewards. TRL's own figure,
-frac_reward_zero_std, takes a rounded mean for variance, as with weights 1.0 and 0.2. A reward of 0 or 1 beside a
-constant 1e9 varies, and TRL's float32 has no place for it: nothing is learned from it.
+Threshold: guards.zero_variance_groups groups from the first step on, 256, and at least 10 optimizer steps. The guard
+counts groups because a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256
+such groups in a row happen once in 10^9 runs. With one in 1000 they happen once in 8 runs, and then nothing was learned
+from 2048 completions. A run in which any group has varied is never stopped: once a task is learned, all rewards are
+equal because all are right. Signal: groups_without_variance is 1, so the weighted sums of each group are equal by exact
+arithmetic or in float32, on every release and with every scaling of rewards. TRL's own figure, frac_reward_zero_std,
+mistakes a rounded mean for variance, for example with weights 1.0 and 0.2. A reward of 0 or 1 beside a constant 1e9
+varies, but float32 cannot hold both, so TRL learns nothing from it.
 
-Action: stop. The weights have not moved, nothing is lost.
-What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions. Then easier prompts, more
-generations per prompt, a higher temperature, or a reward that also gives credit for a part.
+Action: stop. The weights have not moved, so nothing is lost.
+What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions. Then use easier prompts, more
+generations per prompt, a higher temperature, or a reward that gives partial credit.
 """
 
 from grpo_recipes.contract.plan_sections import Guards
@@ -35,7 +35,7 @@ class ZeroVariance(Guard):
         self._steps: int | None = 0
 
     def look(self, line: Line) -> Alarm | None:
-        """Says so once."""
+        """Alarms once."""
         if line.varied is None or self._steps is None:
             return None
         self.seen = True
@@ -52,5 +52,5 @@ class ZeroVariance(Guard):
             f"none of {groups} groups so far had two different rewards (mean reward"
             f" {shown(line.figures.get('reward', 0.0))})",
             "advantages compare the completions of a group: equal rewards give a gradient of zero",
-            "look at the rewards with grpo-run preflight; easier prompts, or a reward that gives credit for a part",
+            "look at the rewards with grpo-run preflight; easier prompts, or a reward that gives partial credit",
         )
