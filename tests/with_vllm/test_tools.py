@@ -80,4 +80,4 @@ def test_turns_of_vllm_are_trained_with_the_probabilities_that_they_had(
     proofs = {proof["id"]: proof for proof in record["proofs"]}
     assert {proof["ok"] for proof in proofs.values()} == {True}, proofs
     assert {"PRF010", "PRF011", "PRF019", "PRF020", "PRF021"} <= set(proofs)
-    assert "replies of tools outside the loss" in proofs["PRF019"]["shown"]
+    assert "tool replies outside the loss" in proofs["PRF019"]["shown"]

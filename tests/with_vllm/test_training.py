@@ -127,7 +127,7 @@ def test_a_server_with_other_weights_or_another_tokenizer_is_refused(model: Path
         folder.mkdir()
         record, steps = _run(folder, model, {"vllm_mode": "server", "stop": ["ab"]}, there, code=3)
         assert "stop as vLLM spells it: plan 'ab', live 'ba'" in record["message"]
-        assert "a vLLM server with another tokenizer" in record["message"]
+        assert "the vLLM server has a different tokenizer" in record["message"]
         assert not steps
 
 

@@ -139,7 +139,7 @@ def test_a_shim_that_does_not_act_is_seen(plan: Callable[..., Changes], trained:
     run = trained(plan(CONSTANT, [1.0, 0.2], shims=SHIM), "advantages_that_come_back", user={"mine.py": CONSTANT})
     assert run.exit_code != 0
     assert "gradient: the proof failed in step 1 [PRF004]" in run.record["message"]
-    assert "in a group whose completions are all worth the same" in run.record["message"]
+    assert "in a group whose completions all have the same reward" in run.record["message"]
 
 
 @pytest.mark.usefixtures("warm")

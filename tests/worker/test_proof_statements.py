@@ -247,11 +247,11 @@ SAMPLED = [
     pytest.param("nf4", "float32", [sampled(0.4)], None, "no bound is known", id="a quantized policy"),
     pytest.param("lora", "float32", [Sampled(reason="no words")], None, "not compared: no words", id="not comparable"),
     pytest.param("lora", "float32", [Sampled()], None, "no generation was seen", id="nothing is trained"),
-    pytest.param("lora", "float32", [sampled(9e-3)], False, "another dtype", id="another dtype"),
+    pytest.param("lora", "float32", [sampled(9e-3)], False, "a different dtype", id="another dtype"),
     pytest.param("lora", "bfloat16", [sampled(0.3)], False, "vLLM has other weights", id="another model"),
     pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "other weights", id="on one process"),
     pytest.param(
-        "lora", "float32", [sampled(1e-7, cut=20)], False, "20 tokens the policy would", id="other truncation"
+        "lora", "float32", [sampled(1e-7, cut=20)], False, "would not have drawn 20 tokens", id="other truncation"
     ),
 ]
 
@@ -268,7 +268,7 @@ MOVED = [
     pytest.param(sampled(3e-7, moved=1e-4), True, "vLLM is 3.0e-07 off", id="handed over"),
     pytest.param(sampled(3e-7, moved=1e-6), None, "less than 10 times the noise", id="hardly moved"),
     pytest.param(sampled(1e-4, moved=1e-4), False, "did not reach vLLM", id="nothing is handed over"),
-    pytest.param(sampled(7e-5, moved=1e-4), False, "hands over a part", id="half is handed over"),
+    pytest.param(sampled(7e-5, moved=1e-4), False, "covers only a part", id="half is handed over"),
     pytest.param(sampled(0.5, moved=0.0), False, "did not reach vLLM", id="far off before it can be told how far"),
 ]
 
@@ -285,7 +285,9 @@ SCORED = [
     pytest.param([(sampled(1e-7), sampled(3e-7))], "float32", True, "max 6.0e-07 of 200 tokens", id="one policy"),
     pytest.param([(sampled(9e-3), sampled(9e-3))], "bfloat16", True, "max 1.8e-02", id="bfloat16 rounds"),
     pytest.param([(sampled(1e-7), Sampled())], "float32", True, "of 100 tokens", id="no reply"),
-    pytest.param([(Sampled(), Sampled())], "float32", True, "not compared: none was seen", id="nothing is trained"),
+    pytest.param(
+        [(Sampled(), Sampled())], "float32", True, "not compared: no scores were seen", id="nothing is trained"
+    ),
     pytest.param([(Sampled(reason="why"),) * 2], "float32", True, "not compared: why", id="not comparable"),
     pytest.param([(sampled(9e-3), sampled(1e-7))], "float32", False, "in first turns the loss", id="first turns"),
     pytest.param([(sampled(1e-7), sampled(9e-3))], "float32", False, "in later turns the loss", id="later turns"),

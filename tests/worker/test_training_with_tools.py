@@ -39,7 +39,7 @@ def test_a_training_with_a_tool_holds_its_proofs(with_add: Trained) -> None:
     assert with_add.exit_code == 0, with_add.output
     proofs = with_add.proofs()
     assert all(proof["ok"] for proof in proofs.values()), proofs
-    assert proofs["PRF019"]["shown"].endswith("replies of tools outside the loss, without a gradient")
+    assert proofs["PRF019"]["shown"].endswith("tool replies outside the loss, without a gradient")
     apart = re.search(
         r"\d+ turns trained as they were sampled, \|log-prob difference\| max (\S+) of (\d+) tokens",
         proofs["PRF020"]["shown"],
@@ -47,7 +47,7 @@ def test_a_training_with_a_tool_holds_its_proofs(with_add: Trained) -> None:
     assert apart is not None, proofs["PRF020"]
     assert float(apart[1]) < 1e-4
     assert int(apart[2]) > 40
-    assert proofs["PRF021"]["shown"].endswith("calls of tools a completion")
+    assert proofs["PRF021"]["shown"].endswith("tool calls per completion")
     assert "completions end at eos, nothing after" in proofs["PRF008"]["shown"]
 
 
@@ -127,7 +127,7 @@ def test_no_call_is_said_with_what_the_policy_wrote(
 
 def test_replies_that_do_not_fit_are_said(trained: Train, make_plan: Callable[..., Changes]) -> None:
     run = trained(make_plan(planned_tool(), arguments={"max_completion_length": 12}), user=FILE)
-    assert run.proofs()["PRF021"]["shown"] == "NO REPLY OF A TOOL FITS into the 12 tokens of a completion"
+    assert run.proofs()["PRF021"]["shown"] == "NO TOOL REPLY FITS into the 12 tokens of a completion"
 
 
 BROKEN = {
@@ -138,8 +138,11 @@ BROKEN = {
     "own_turns_left_out": ("PRF019", "tokens that the policy wrote are not in the loss"),
     "turns_tokenized_anew": ("PRF020", "is not made of what was sampled"),
     "prompts_of_another_template": ("PRF020", "is not made of what was sampled"),
-    "replies_that_the_loss_does_not_see": ("PRF020", "in later turns the loss scores what was sampled otherwise"),
-    "loss_at_another_temperature": ("PRF020", "in first turns the loss scores what was sampled otherwise"),
+    "replies_that_the_loss_does_not_see": (
+        "PRF020",
+        "in later turns the loss scores samples differently than the policy",
+    ),
+    "loss_at_another_temperature": ("PRF020", "in first turns the loss scores samples differently than the policy"),
 }
 
 

@@ -41,7 +41,7 @@ from grpo_recipes.worker.vllm.sampled import SamplerWitness
 
 MOVED_AFTER = 2
 GIB = 1 << 30
-# Of a training in which tools are called, in the order in which they are shown.
+# The proofs of a training that calls tools, in the order in which they are shown.
 OF_TURNS: tuple[Prove, ...] = (
     tools_are_called.prove,
     turns_are_trained_as_sampled.prove,

@@ -1,1 +1,1 @@
-"""What the worker proves while it trains its first step: each file one statement, what was seen against the plan."""
+"""What the worker proves in its first step: one statement per file, which compares the trainer with the plan."""

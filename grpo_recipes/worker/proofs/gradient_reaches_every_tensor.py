@@ -1,14 +1,14 @@
 """The loss is a finite number with a graph, and every trainable tensor that took part in it has a gradient.
 
-No advantage is other than zero in a group whose completions are all worth the same, unless `--accept SHM024` leaves
-them as TRL computes them.
+In a group whose completions all have the same reward every advantage is zero, unless `--accept SHM024` leaves them as
+TRL computes them.
 
 Catches: "element 0 of tensors does not require grad" before it is raised (reentrant checkpointing with a frozen
-embedding and nobody to enable input gradients: TRL 0.14 and 0.15 with LoRA), an adapter that is switched off or
-detached, gradients that are thrown away before the optimizer sees them, and a loss that is NaN from the start,
-which the Trainer's own filter hides. A gradient of zeros is no failure: groups without variance have one, and so
-has every LoRA A in the first step, since B is zero. A tensor whose module took no part in the loss (the vision
-tower under text) is counted apart. Under ZeRO, which keeps no gradients to look at, their arrival is watched.
+embedding, and nothing that enables input gradients: TRL 0.14 and 0.15 with LoRA), an adapter that is switched off or
+detached, gradients that are discarded before the optimizer sees them, and a loss that is NaN from the start, which the
+Trainer's own filter hides. A gradient of zeros is not a failure: groups without variance have one, and so has every
+LoRA A in the first step, since B is zero. A tensor whose module took no part in the loss (the vision tower under text)
+is counted separately. ZeRO keeps no gradients to look at, so the proof watches their arrival there.
 Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
 """
 
@@ -21,29 +21,29 @@ from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 ID = "PRF004"
 PROOF = Statement(ID, "gradient")
 SHOWN_NAMES = 3
-PLANNED = "a finite loss, and a gradient, of zeros at least, for every trainable tensor in it"
+PLANNED = "a finite loss, and a gradient for every trainable tensor in it (zeros are allowed)"
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The loss and the gradients of the first step; a tensor needs its gradient on one process."""
-    losses = [loss for one in seen for loss in one.losses]
+    losses = [loss for process in seen for loss in process.losses]
     strange = [loss for loss in losses if not math.isfinite(loss)]
     if strange:
         return PROOF.fails(
             f"loss {strange[0]}",
             found=f"a loss of {strange[0]}",
             planned=PLANNED,
-            because="such a loss makes every weight it reaches NaN; a model in too small a dtype is the usual cause",
+            because="such a loss makes every weight it reaches NaN; the usual cause is a dtype too small for the model",
             fix="model.dtype: float32, or bfloat16 instead of float16, or a smaller learning_rate",
         )
-    noise = max(one.noise for one in seen)
+    noise = max(process.noise for process in seen)
     if noise:
         return PROOF.fails(
             f"advantages up to {noise:.3g} in groups without variance",
-            found=f"an advantage of {noise:.3g} in a group whose completions are all worth the same",
-            planned="none: such a group trains nothing",
+            found=f"an advantage of {noise:.3g} in a group whose completions all have the same reward",
+            planned="an advantage of 0: such a group trains nothing",
             because="float32 rounds the mean of equal rewards, and the shim equal_rewards did not reach the advantages",
-            fix="what replaces them after TRL made them; or --accept SHM024, to train as TRL does",
+            fix="look for code that replaces advantages; or --accept SHM024, to train as TRL does",
         )
     tensors = merged(seen)
     due = [tensor for tensor in tensors if tensor.due or tensor.present]
@@ -58,26 +58,26 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
-    """The tensors with what any process saw of each."""
-    found: dict[str, Gradient] = {}
-    for one in seen:
-        for new in one.gradients:
-            old = found.get(new.name, new)
+    """The tensors, each with what any process saw of it."""
+    by_name: dict[str, Gradient] = {}
+    for process in seen:
+        for new in process.gradients:
+            old = by_name.get(new.name, new)
             due, present, nonzero = old.due or new.due, old.present or new.present, old.nonzero or new.nonzero
-            found[new.name] = Gradient(new.name, due, present, nonzero)
-    return list(found.values())
+            by_name[new.name] = Gradient(new.name, due, present, nonzero)
+    return list(by_name.values())
 
 
 def without_graph() -> Proof:
-    """The failure of a loss that no backward pass can start from."""
+    """The failed proof of a loss without a graph."""
     return PROOF.fails(
         "loss has no grad_fn",
-        found="a loss without grad_fn: nothing that is trained is part of it",
+        found="a loss without grad_fn: no trained tensor is part of it",
         planned=PLANNED,
         because="no trainable tensor took part in the loss, or gradient checkpointing cut the graph: reentrant"
         " checkpointing needs an input that requires a gradient, and a frozen embedding gives none",
-        fix="training.gradient_checkpointing_kwargs: {use_reentrant: false}; without checkpointing, look for what"
-        " switched the adapter or requires_grad off",
+        fix="training.gradient_checkpointing_kwargs: {use_reentrant: false}; without checkpointing, look for code"
+        " that switched the adapter or requires_grad off",
     )
 
 
@@ -88,7 +88,7 @@ def _missing(missing: list[str], due: list[Gradient], tensors: list[Gradient]) -
         found, because = "no trainable tensor at all", "every requires_grad was switched off after the model was built"
     elif not due:
         found = f"none of {len(tensors)} trainable tensors took part in the loss"
-        because = "the adapter is switched off, or another model computed the loss"
+        because = "the adapter is switched off, or a different model computed the loss"
     else:
         found = f"no gradient (None) on {len(missing)} of {len(due)} trainable tensors: {names}"
         because = "their modules took part in the loss, so something detached them or threw the gradients away"
@@ -97,6 +97,6 @@ def _missing(missing: list[str], due: list[Gradient], tensors: list[Gradient]) -
         found=found,
         planned=PLANNED,
         because=because,
-        fix="a callback, a patch or a remote-code class that changes the adapter, requires_grad or .grad;"
+        fix="look for a callback, a patch or a remote-code class that changes the adapter, requires_grad or .grad;"
         " with gradient checkpointing, gradient_checkpointing_kwargs: {use_reentrant: false}",
     )

@@ -1,11 +1,11 @@
-"""The model returns to the loss the logits of the completion and no others, or none at all.
+"""The model returns to the loss either no logits, or those of the completion and no others.
 
-TRL scores the completion with logits of C + 1 positions (the last one is dropped), or, since its fused head, with
+TRL scores the completion with logits of C + 1 positions (it drops the last one) or, since its fused head, with
 log-probabilities and no logits. Catches: a `forward` that does not know the keyword TRL passes (`logits_to_keep`,
-before transformers 4.49 `num_logits_to_keep`) and swallows it. Then logits of the whole sequence, (B, P+C, V), come
-back: memory grows with the prompt, and TRL 0.14 scores completion tokens with logits of prompt positions, silently
-wrong (0.28 off in a log-probability, trl 0.14.0 with transformers 4.52.4). Also a class that drops one position too
-many, (B, C, V).
+before transformers 4.49 `num_logits_to_keep`) and swallows it. It then returns logits of the whole sequence, (B, P+C,
+V): memory grows with the prompt, and TRL 0.14 silently scores completion tokens with logits of prompt positions (0.28
+off in a log-probability, trl 0.14.0 with transformers 4.52.4). Also catches a class that drops one position too many,
+(B, C, V).
 Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to 1.16.0.
 """
 
@@ -19,7 +19,7 @@ PROOF = Statement(ID, "logits")
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The shapes of what the model's forward returned for the loss."""
-    forwards = [forward for one in seen for forward in one.forwards]
+    forwards = [forward for process in seen for forward in process.forwards]
     wrong = [forward for forward in forwards if not _fits(forward)]
     if forwards and not wrong:
         built = next((forward.logits for forward in forwards if forward.logits), None)
@@ -27,9 +27,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     if not forwards:
         return PROOF.fails(
             "not seen",
-            found="the loss was computed without a call of the policy",
+            found="the loss was computed without calling the policy",
             planned="one forward pass of the policy for each micro-batch",
-            because="what is trained would not be the planned model",
+            because="a different model than the planned one would be trained",
             fix="look for code that replaces trainer.model, or the model's forward, after it was built",
         )
     return _wrong(wrong[0])
@@ -44,7 +44,7 @@ def _fits(forward: Forward) -> bool:
 
 def _wrong(forward: Forward) -> Proof:
     batch, prompt, completion = forward.batch, forward.prompt, forward.completion
-    planned = f"none built, or {_shape((batch, completion + 1, forward.vocabulary))}: completion {completion}, plus 1"
+    planned = f"no logits, or {_shape((batch, completion + 1, forward.vocabulary))}: completion {completion}, plus 1"
     if forward.logits is None:
         found, because = f"log-probabilities {_shape(forward.log_probs)}, no logits", "the completion is not covered"
     elif forward.logits[1:2] == (prompt + completion,):
@@ -53,7 +53,7 @@ def _wrong(forward: Forward) -> Proof:
     else:
         found = f"logits {_shape(forward.logits)}"
         because = "log-probabilities would be taken from other positions than the completion's"
-    fix = "versions of trl and transformers that agree on the keyword; grpo-run doctor names known defects"
+    fix = "versions of trl and transformers that use the same keyword; grpo-run doctor names known defects"
     return PROOF.fails(found, planned=planned, because=because, fix=fix)
 
 

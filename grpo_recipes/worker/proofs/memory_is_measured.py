@@ -1,8 +1,8 @@
-"""The peak of memory in the first step is shown; it never fails.
+"""The peak memory of the first step is shown; this proof never fails.
 
-The resident memory of the largest process, and the largest peak that torch took of a GPU, with what the plan expects
-of it at most. Longer completions and the optimizer's state, made in the first step, can still raise it: it is what was
-held so far. run.json has the peak of each phase of the whole run, each beside its estimate, and `--smoke` ends with it.
+It shows the resident memory of the largest process, and the largest peak that torch allocated on a GPU, beside the
+plan's upper estimate. Longer completions, and the optimizer's state, which the first step makes, can still raise both.
+run.json has the peak of each phase of the whole run, each beside its estimate, and `--smoke` prints them at the end.
 Source: getrusage(2), VmHWM of proc_pid_status(5), torch.cuda.max_memory_allocated.
 """
 
@@ -16,8 +16,8 @@ PROOF = Statement(ID, "memory")
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The largest peaks over all processes."""
-    shown = f"memory so far {max(one.memory_gib for one in seen):.1f} GiB"
-    gpus = [one.gpu_gib for one in seen if one.gpu_gib is not None]
+    shown = f"memory so far {max(process.memory_gib for process in seen):.1f} GiB"
+    gpus = [process.gpu_gib for process in seen if process.gpu_gib is not None]
     if not gpus:
         return PROOF.holds(shown)
     estimated = None if plan.memory is None else plan.memory.peak()

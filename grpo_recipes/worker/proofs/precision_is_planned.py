@@ -1,10 +1,10 @@
 """Weights, adapter and computation have the planned dtypes while the loss is computed.
 
-Catches: weights that were loaded in another dtype than the recipe's (the key is `torch_dtype` up to TRL 0.26 and
-`dtype` after; the wrong one is ignored in silence), an adapter cast to half precision, autocast that was asked for
-and is off or the reverse, and 4-bit layers that compute in another dtype than bnb_4bit_compute_dtype. DeepSpeed's
-own bf16 and fp16 give all tensors that dtype and keep float32 masters; it is only used for weights of that dtype.
-FSDP2 with autocast trains in float32 what was loaded in half precision, and gathers it in that.
+Catches: weights loaded in a different dtype than the recipe's (the key is `torch_dtype` up to TRL 0.26 and `dtype`
+after; the wrong one is silently ignored), an adapter cast to half precision, autocast that was requested but is off, or
+the reverse, and 4-bit layers that compute in a different dtype than bnb_4bit_compute_dtype. DeepSpeed's own bf16 and
+fp16 give all tensors that dtype and keep float32 masters; they are used only for weights of that dtype. FSDP2 with
+autocast casts weights that were loaded in half precision to float32, and gathers them in autocast's dtype.
 Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py, accelerate 1.10.1 to
 1.15.0 fsdp_utils.py: fsdp2_prepare_model.
 """
@@ -28,14 +28,14 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         shown,
         found=", ".join(f"{name} {found[name]}" for name in wrong),
         planned=", ".join(f"{name} {planned[name]}" for name in wrong),
-        because="the precision belongs to the experiment: rounding decides which updates survive",
-        fix="model.dtype, training.bf16 and quantization.bnb_4bit_compute_dtype say what is wanted; if they are right,"
-        " a package or a patch casts the model after it was loaded",
+        because="precision is part of the experiment: rounding decides which updates survive",
+        fix="model.dtype, training.bf16 and quantization.bnb_4bit_compute_dtype set the dtypes; if they are right,"
+        " a package or a patch casts the model after loading",
     )
 
 
 def planned_dtypes(plan: Plan) -> dict[str, str | None]:
-    """The planned dtype of weights, adapter, compute and 4-bit layers; None where any is right."""
+    """The planned dtype of weights, adapter, compute and 4-bit layers; None if any dtype is right."""
     arguments = plan.arguments.GRPOConfig
     half = "bfloat16" if arguments.get("bf16") else "float16" if arguments.get("fp16") else None
     weights, adapter = plan.expect.weights_dtype, plan.expect.adapter_dtype
@@ -51,7 +51,7 @@ def planned_dtypes(plan: Plan) -> dict[str, str | None]:
 
 
 def _upcast(plan: Plan) -> dict[str, str | None]:
-    """What accelerate makes float32 for FSDP2 since it is trained; an adapter is that already, or on 4-bit weights."""
+    """The weights that accelerate casts to float32 because FSDP2 trains them; adapters need no cast."""
     arguments = plan.arguments.GRPOConfig
     is_autocast = arguments.get("bf16") is True or arguments.get("fp16") is True
     is_upcast = plan.world.strategy == "fsdp2" and is_autocast and plan.expect.trainable == "full"
@@ -60,9 +60,9 @@ def _upcast(plan: Plan) -> dict[str, str | None]:
 
 def _found(seen: tuple[FirstStep, ...]) -> dict[str, str]:
     by_name: dict[str, set[str]] = {
-        "weights": {dtype for one in seen for dtype in one.precision.weights},
-        "adapter": {dtype for one in seen for dtype in one.precision.adapter},
-        "compute": {one.precision.compute for one in seen if one.precision.compute is not None},
-        "4-bit compute": {dtype for one in seen for dtype in one.precision.packed},
+        "weights": {dtype for process in seen for dtype in process.precision.weights},
+        "adapter": {dtype for process in seen for dtype in process.precision.adapter},
+        "compute": {process.precision.compute for process in seen if process.precision.compute is not None},
+        "4-bit compute": {dtype for process in seen for dtype in process.precision.packed},
     }
     return {name: " and ".join(sorted(dtypes)) for name, dtypes in by_name.items() if dtypes}

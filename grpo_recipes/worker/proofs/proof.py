@@ -1,4 +1,4 @@
-"""A proof: one statement about the running trainer, and how it is said."""
+"""A proof: one statement about the running trainer, and how it is printed."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -11,9 +11,9 @@ PROOFS_OF = "step 1 proofs"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was seen of one thing.
+    """The result of one proof.
 
-    ok: None when it could not be seen yet. shown: a few words for the block of proofs. finding: of one that failed.
+    ok: None if it could not be checked yet. shown: a few words for the block of proofs. finding: only if it failed.
     """
 
     id: str
@@ -34,11 +34,11 @@ class Statement(NamedTuple):
         return Proof(self.id, self.name, True, shown)
 
     def unseen(self, shown: str) -> Proof:
-        """The proof that could not be made, or not yet."""
+        """The proof that cannot be checked, or not yet."""
         return Proof(self.id, self.name, None, shown)
 
     def fails(self, shown: str, *, planned: str, because: str, fix: str, found: str | None = None) -> Proof:
-        """The proof that failed: what was found, what was planned, the usual cause and the way out."""
+        """The proof that failed: what was found, what was planned, the usual cause and a fix."""
         seen = (f"found    {found or shown}", f"planned  {planned}")
         message = f"{self.name}: the proof failed"
         finding = Finding(self.id, "error", message, because=(because,), fix=fix, seen=seen)
@@ -51,7 +51,7 @@ def as_records(proofs: list[Proof]) -> list[dict[str, Any]]:
 
 
 def block(proofs: list[Proof]) -> str:
-    """The proofs on a few lines, the first of which says what they are."""
+    """The proofs on a few lines, after a title."""
     head = f"{PROOFS_OF}  "
     lines = [head]
     for proof in proofs:

@@ -1,10 +1,10 @@
-"""There is a reference model where the plan needs one, in the planned dtype and never quantized.
+"""A reference model exists if the plan needs one, in the planned dtype and never quantized.
 
-With an adapter the reference is the same model with the adapter off; without beta there is none; a full run with
-beta above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that
-has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in another dtype
-than the policy, which makes the KL term measure rounding. One that is not needed is shown, and allowed where TRL does
-not do without: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 beside an adapter under ZeRO-3.
+With an adapter the reference is the same model with the adapter off; without beta there is none; a full run with beta
+above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that has been
+loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in a different dtype than
+the policy's, which makes the KL term measure rounding. An unneeded reference is shown, and allowed if TRL always makes
+one: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 beside an adapter under ZeRO-3.
 Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 """
 
@@ -23,10 +23,10 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     is_needed = beta != 0.0 and plan.expect.trainable == "full"
     may_be = plan.expect.trainable == "full" or plan.world.strategy == "zero3"
     dtype = planned_dtypes(plan)["weights"]
-    for one in seen:
-        found = _wrong(one.reference, dtype, is_needed=is_needed, may_be=may_be)
-        if found is not None:
-            return _failed(found, is_needed, dtype, beta)
+    for process in seen:
+        fault = _wrong(process.reference, dtype, is_needed=is_needed, may_be=may_be)
+        if fault is not None:
+            return _failed(fault, is_needed, dtype, beta)
     reference = seen[0].reference
     if reference is None:
         return PROOF.holds("no reference model")
@@ -54,6 +54,6 @@ def _failed(found: str, is_needed: bool, dtype: str | None, beta: float) -> Proo
     return PROOF.fails(
         found,
         planned=f"a reference model in {dtype or 'the dtype of the weights'}" if is_needed else "no reference model",
-        because=f"{reason}; a quantized copy is placed by bitsandbytes, not by the plan, and no KL is taken from it",
+        because=f"{reason}; bitsandbytes, not the plan, places a quantized copy, and no KL is taken from it",
         fix="plan again with the packages that are installed here; lora: {...} needs no reference copy",
     )

@@ -1,17 +1,17 @@
-"""The tokens that vLLM sampled have, in its own words, the probability that the policy gives them.
+"""vLLM and the policy give the same probability to the tokens that vLLM sampled.
 
-vLLM is a second copy of the model in another program. It returns the log-probability of each token it samples; a plain
-forward pass of the live policy over the same tokens, with the same temperature and truncation, gives the policy's.
-Catches: a server with another model, weights that an earlier run left there, a hand-over of weights that does nothing
-while the trainer starts from others than the base model, another dtype than planned, sampling settings that one side
-ignores. Training goes on without a word then, on completions of a stranger. Of completions with tools all turns are
-compared, without the replies.
+vLLM holds a second copy of the model in another program. It returns the log-probability of each token it samples; a
+plain forward pass of the live policy over the same tokens, with the same temperature and truncation, gives the
+policy's. Catches: a server with a different model, weights that an earlier run left there, a hand-over of weights that
+does nothing while the trainer starts from other weights than the base model's, a different dtype than planned, sampling
+settings that one side ignores. Training would silently continue on the completions of a different model. In completions
+with tools the proof compares all turns, without the replies.
 
 Bounds on the mean |difference|, by the lower precision of both sides. Measured with vllm 0.31.0 on a CPU, models of 0.1
 to 0.4 million parameters, also with temperature, top_k, top_p, min_p and repetition_penalty: float32 0 to 7e-7,
 bfloat16 3e-4 to 1.1e-2; other weights of the same shape 0.27 and more, an output layer that was not handed over 0.03.
-On real models in bfloat16 about 1e-2 is reported. A dtype that was not planned can hide below the bound: the checks
-before the first step compare it by name. A quantized policy has no bound.
+For real models in bfloat16 about 1e-2 is reported. An unplanned dtype can stay below the bound: the checks before the
+first step compare it by name. A quantized policy has no bound.
 """
 
 from grpo_recipes.contract.plan import Plan
@@ -21,7 +21,7 @@ from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 ID = "PRF010"
 PROOF = Statement(ID, "sampler")
 BOUNDS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 5e-2}
-# Up to here a difference is of the size that a lower precision makes, beyond it of other weights.
+# A lower precision can cause a difference up to this; a larger one means different weights.
 OF_PRECISION = 5e-2
 MOST_CUT = 0.05
 
@@ -42,7 +42,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def together(found: list[Sampled]) -> Sampled | None:
-    """What all processes found, None where one could not compare or there is none."""
+    """The comparison over all processes, None if there is none or one of them could not compare."""
     if not found or any(one.reason for one in found):
         return None
     return Sampled(
@@ -62,31 +62,31 @@ def mean(found: Sampled) -> float:
 
 
 def bound(plan: Plan, compute: str | None, dtype: str | None) -> float | None:
-    """How large the mean may be, None where nothing is known. compute, dtype: of the policy and of vLLM."""
+    """The largest mean that is allowed, None if no bound is known. compute, dtype: of the policy and of vLLM."""
     if plan.arguments.BitsAndBytesConfig is not None:
         return None
     of_vllm = dtype or (None if plan.vllm is None else plan.vllm.dtype)
-    # What computes in a dtype that is not known may do so in the coarsest.
+    # An unknown dtype may be the coarsest.
     return max(BOUNDS.get(one or "", BOUNDS["bfloat16"]) for one in (compute, of_vllm))
 
 
 def shown(found: Sampled) -> str:
     """A few words for the block of proofs."""
-    cut = f", {found.cut} more are cut off for the policy" if found.cut else ""
+    cut = f", {found.cut} more that the policy's sampling cuts off" if found.cut else ""
     figures = f"|log-prob difference| mean {mean(found):.1e}, max {found.most:.1e} of {found.tokens} tokens"
     return f"vLLM samples the policy: {figures}{cut}"
 
 
 def _failed(found: Sampled, most: float) -> Proof:
-    because = "vLLM computes in another dtype, or samples with other settings"
+    because = "vLLM computes in a different dtype, or samples with different settings"
     if mean(found) > OF_PRECISION:
-        because = "vLLM has other weights: another model on the server, or a hand-over that did not reach it"
+        because = "vLLM has other weights: the server has a different model, or the hand-over did not reach it"
     return PROOF.fails(
         f"|log-prob difference| mean {mean(found):.1e}",
         found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"
-        f" {found.most:.2g} at most, over {found.tokens} tokens; {found.cut} tokens the policy would not have drawn",
+        f" {found.most:.2g} at most, over {found.tokens} tokens; the policy would not have drawn {found.cut} tokens",
         planned=f"at most {most:g} on average",
         because=because,
-        fix="the recipe's model on the server (its /v1/models names it), the same dtype on both sides, versions of trl"
-        " and vllm that fit together: grpo-run doctor",
+        fix="the recipe's model on the server (its /v1/models names it), the same dtype on both sides,"
+        " compatible versions of trl and vllm: grpo-run doctor",
     )

@@ -1,11 +1,11 @@
-"""After two optimizer steps the trained tensors are other numbers than before, and no LoRA B is zero any more.
+"""After two optimizer steps the trained tensors have changed, and no LoRA B is still zero.
 
-Catches: an adapter that trains in appearance only (loss and reward are logged, and the final adapter is the initial
-one), tensors that the optimizer was never given, an optimizer step that does nothing, and a learning rate too small
-for weights in bfloat16. A tensor must move only if a step with a learning rate above 0 had a gradient for it that is
-not all zeros: a warm-up starts at 0, and groups without variance have no gradient. Until there was one, the proof is
-postponed, and says so. Of full weights some must move, since an update below the spacing of the dtype is lost; a
-LoRA B starts at 0, where nothing is lost.
+Catches: an adapter that only seems to train (loss and reward are logged, and the final adapter is the initial one),
+tensors that the optimizer was never given, an optimizer step that does nothing, and a learning rate too small for
+weights in bfloat16. A tensor has to move only after a step with a learning rate above 0 and a nonzero gradient for it:
+a warm-up starts at 0, and groups without variance have no gradient. Until then the proof is postponed, and prints that.
+Of full weights only some have to move, since an update below the spacing of the dtype is lost; a LoRA B starts at 0,
+where no update is lost.
 Source: trl issue 3150; PEFT 0.21.2 initialises lora_B with zeros.
 """
 
@@ -14,7 +14,7 @@ from grpo_recipes.worker.proofs.proof import Proof, Statement
 ID = "PRF005"
 PROOF = Statement(ID, "movement")
 SHOWN_NAMES = 3
-PLANNED = "every LoRA B other than zero, trained tensors changed, all of them in the optimizer"
+PLANNED = "every LoRA B nonzero, trained tensors changed, all of them in the optimizer"
 
 
 def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], kind: str, after: int) -> Proof:
@@ -29,27 +29,27 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
     still = zero & due
     if due & moved and not still and not left_out:
         lost = len(due - moved)
-        shown += f", all {len(matrices)} LoRA B other than zero" if matrices else ""
+        shown += f", all {len(matrices)} LoRA B nonzero" if matrices else ""
         shown += f" ({lost} updates below the spacing of the dtype)" if lost else ""
         return PROOF.holds(shown)
     if left_out:
         found = f"{len(left_out)} trainable tensors are not in the optimizer: {_names(left_out)}"
         because = "they became trainable, or were replaced, after the optimizer was made"
-        fix = "a callback or a patch that changes the model after the trainer was built"
+        fix = "look for a callback or patch that changes the model after the trainer was built"
     elif still:
         found = f"{len(still)} of {len(matrices)} LoRA B are zero after {after} steps: {_names(still)}"
         because = "they had a gradient, so the optimizer's step did not reach them"
-        fix = "a callback, patch or optimizer that skips these tensors or resets them"
+        fix = "look for a callback, patch or optimizer that skips or resets these tensors"
     else:
         found = f"none of {len(due)} tensors with a gradient changed in {after} steps"
         because = "the optimizer's step did nothing, or each update is below the spacing of the weights' dtype"
-        fix = "model.dtype: float32, or a larger learning_rate, or the optimizer that makes no step"
+        fix = "model.dtype: float32, a larger learning_rate, or an optimizer that does make steps"
     return PROOF.fails(shown, found=found, planned=PLANNED, because=because, fix=fix)
 
 
 def postponed(steps: int) -> Proof:
-    """The proof that cannot be made yet."""
-    reason = "no gradient other than zero so far (groups without variance, or a learning rate of 0)"
+    """The proof that cannot be checked yet."""
+    reason = "no nonzero gradient so far (groups without variance, or a learning rate of 0)"
     return PROOF.unseen(f"movement not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
 
 

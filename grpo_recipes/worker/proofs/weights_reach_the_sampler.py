@@ -1,11 +1,11 @@
-"""After the policy has moved, vLLM samples from the moved one.
+"""After the policy has moved, vLLM samples from the moved policy.
 
-Catches: a hand-over that does nothing, or hands over a part (an adapter that was not merged, names that vLLM does not
-know). The first generation cannot show it: base and policy are still one. How far the policy moved is measured on
-tokens of the first generation; until that is ten times the difference that both had there from the start, which is
-the noise of two programs, nothing can be told, and the proof is postponed to a later generation: the second, fourth,
-eighth and so on. A difference of half that way is a sampler that stayed behind, however small it is: with a small
-learning rate long before it has a size that any bound could know.
+Catches: a hand-over that does nothing or hands over only a part (an adapter that was not merged, names that vLLM does
+not know). The first generation cannot show it, because base and policy are still the same. The proof measures how far
+the policy moved on tokens of the first generation. Until that is ten times the difference that both had at first, which
+is the noise between two programs, nothing can be concluded, and the proof is postponed to a later generation: the
+second, fourth, eighth and so on. If vLLM then differs by half of that distance or more, it stayed behind, however small
+the difference is: with a small learning rate this shows long before any fixed bound would.
 """
 
 from grpo_recipes.contract.plan import Plan
@@ -21,7 +21,7 @@ STAYED = 0.5
 
 
 def prove(plan: Plan, compute: str | None, at_first: Sampled, now: Sampled, steps: int) -> Proof:
-    """The difference at a later generation. steps: optimizer steps before it; ok is None while nothing can be told."""
+    """The difference at a later generation. steps: optimizer steps before it; ok is None while it is too early."""
     moved = now.moved / now.moved_tokens if now.moved_tokens else 0.0
     most = first.bound(plan, compute, now.dtype)
     if most is not None and first.mean(now) > most:
@@ -37,7 +37,7 @@ def prove(plan: Plan, compute: str | None, at_first: Sampled, now: Sampled, step
 
 
 def not_seen(steps: int, reason: str) -> Proof:
-    """The proof that a run was too short for."""
+    """The proof for which a run was too short."""
     return PROOF.unseen(f"hand-over not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
 
 
@@ -47,7 +47,7 @@ def _stayed_behind(now: Sampled, moved: float, most: float, steps: int) -> Proof
         found=f"after {steps} steps the policy has moved by {moved:.2g} in log-probability, and vLLM's differ from it"
         f" by {first.mean(now):.2g} on average",
         planned=f"less than {most:.2g}: vLLM samples from the weights that are trained",
-        because="the weights did not reach vLLM: the hand-over does nothing, or hands over a part of them",
-        fix="versions of trl and vllm that fit together: grpo-run doctor; nothing that replaces TRL's sync_weights;"
+        because="the weights did not reach vLLM: the hand-over does nothing, or covers only a part of them",
+        fix="compatible versions of trl and vllm: grpo-run doctor; no code that replaces TRL's sync_weights;"
         " generation.use_vllm: false trains without vLLM",
     )

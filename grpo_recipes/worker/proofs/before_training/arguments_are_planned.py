@@ -1,8 +1,8 @@
-"""The arguments of the trainer are the planned ones, after GRPOConfig, Trainer and DeepSpeed have had their say.
+"""The trainer's arguments, as GRPOConfig, Trainer and DeepSpeed leave them, are the planned ones.
 
-Catches: a value that `__post_init__` computed anew, one that an environment variable or a launcher's configuration
-replaced, and a default that moved between the release that was planned for and the one that is installed.
-average_tokens_across_devices has no meaning in one process, where older releases of transformers switch it off.
+Catches: a value that `__post_init__` recomputed, one that an environment variable or a launcher's configuration
+replaced, and a default that differs between the planned release and the installed one. average_tokens_across_devices
+has no meaning in one process; older releases of transformers switch it off there.
 Source: trl 1.16.0 grpo_config.py, transformers 5.23.0 training_args.py.
 """
 

@@ -1,4 +1,4 @@
-"""Values of the plan beside those of the live trainer: how they are kept, shown and refused."""
+"""Compares values of the plan with those of the live trainer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from grpo_recipes.contract.findings.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One value of the plan and of the trainer. because, fix: said when they differ."""
+    """One value of the plan and of the trainer. because, fix: printed if they differ."""
 
     name: str
     plan: object
@@ -19,7 +19,7 @@ class Compared:
 
     @property
     def ok(self) -> bool:
-        """Whether both say the same."""
+        """Whether both are equal."""
         return self.plan == self.live
 
 
@@ -74,10 +74,10 @@ def line(comparisons: Sequence[Comparison]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VllmTokens:
-    """What vLLM knows of the tokens. vocabulary: rows of its model, None where it does not say.
+    """What vLLM knows about the tokens. vocabulary: rows of its model, None if it does not report them.
 
-    beyond: needed tokens that it has no row for, in words. stops: of each stop that it has to see as a text, the
-    text, the ids that the trainer's tokenizer makes of it and what they spell in vLLM's. spells: whether it says that.
+    beyond: needed tokens without a row, in words. stops: for each stop that it has to see as a text, the text, the ids
+    that the trainer's tokenizer makes of it, and what they spell in vLLM's. spells: whether it reports that.
     """
 
     vocabulary: int | None
@@ -88,11 +88,11 @@ class VllmTokens:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The trainer of one process. arguments: those that the plan names, after all have had their say.
+    """The trainer of one process. arguments: final values of those that the plan names.
 
     trained: names of the parameters with requires_grad; expected: those that the plan trains; numbers: how many numbers
-    the trained ones are, on all ranks together. weights: dtypes of the model's own weights, without adapters and packed
-    4-bit weights. vllm_dtype, vllm_tokens: None where there is no vLLM, or it cannot be seen from this process.
+    the trained ones have, over all ranks. weights: dtypes of the model's own weights, without adapters and packed
+    4-bit weights. vllm_dtype, vllm_tokens: None without vLLM, or if this process cannot see it.
     """
 
     rank: int

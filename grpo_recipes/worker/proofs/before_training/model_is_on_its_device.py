@@ -1,7 +1,7 @@
-"""Each process holds the whole model on its own device, where the plan places it there when it is loaded.
+"""Each process holds the whole model on its own device, if the plan loads it there.
 
-Catches: a quantized model that was loaded onto another GPU than its process has, or spread over several; it cannot be
-moved afterwards. Models that are moved by the trainer are seen in the first step (PRF002).
+Catches: a quantized model that was loaded onto a different GPU than its process has, or spread over several; it cannot
+be moved afterwards. A model that the trainer moves is checked in the first step (PRF002).
 Source: trl 1.16.0 grpo_trainer.py (device_map), transformers 5.23.0 quantizers.
 """
 

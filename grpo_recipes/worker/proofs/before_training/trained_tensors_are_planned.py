@@ -1,8 +1,8 @@
-"""What is trained is what the plan trains, by the names of the tensors and by how many numbers they are.
+"""The trained tensors are those of the plan, by their names and by their number of parameters.
 
-With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases; else all.
-Catches: target modules that match nothing or too much in this release's names, an adapter whose requires_grad was
-switched off, and a base model that was left trainable beside it.
+With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases; otherwise
+all. Catches: target modules that match nothing or too much among this release's names, an adapter whose requires_grad
+was switched off, and a base model that was left trainable beside it.
 Source: peft 0.21.2 tuners/lora, for the names of the tensors.
 """
 

@@ -1,7 +1,7 @@
-"""vLLM computes in the planned dtype, where that can be seen.
+"""vLLM computes in the planned dtype, if it reports one.
 
-Catches: a server that was started with another --dtype, or whose model's own one is another. Its log-probabilities
-would differ from the policy's by more than PRF010 allows.
+Catches: a server that was started with a different --dtype, or whose model has a different default. Its
+log-probabilities would differ from the policy's by more than PRF010 allows.
 Source: vllm 0.31.0 (model_config.dtype, /server_info of its development mode).
 """
 

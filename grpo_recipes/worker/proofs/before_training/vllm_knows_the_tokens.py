@@ -1,10 +1,10 @@
-"""A number means the same token for vLLM as for the trainer.
+"""A token id means the same token for vLLM as for the trainer.
 
-vLLM reads a tokenizer of its own, from the folder that it was started with. Completions travel as numbers, so a token
-that only one of both knows is no error by itself. Catches: an end, a stop or an added token that vLLM has no row for,
-and a stop text that it would never see, because it spells the tokens of that text in another way and is not told their
-number either. A server that does not say what it knows is not checked.
-Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop that is none, /detokenize).
+vLLM reads its own tokenizer, from the folder that it was started with. Completions travel as token ids, so a token that
+only one side knows is not an error by itself. Catches: an end, a stop or an added token for which vLLM has no row, and
+a stop text that it would never see, because it spells the tokens of that text differently and does not get their ids
+either. A server that does not report its tokens is not checked.
+Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop that is not in it, /detokenize).
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF018"
 NAME = "vLLM's tokens"
-OTHER = "a vLLM server with another tokenizer, or another model, than the trainer"
+OTHER = "the vLLM server has a different tokenizer or model than the trainer"
 SAME_MODEL = "start vLLM from the folder that the trainer loads, with its tokenizer and its added tokens"
 
 
 def compare(plan: Plan, seen: Loaded) -> Iterator[Compared]:
-    """The tokens that vLLM has to know, where one is in this process or was reached by it."""
+    """The tokens that vLLM has to know, if it runs in this process or this process reaches it."""
     tokens = seen.vllm_tokens
     if tokens is None:
         return

@@ -1,9 +1,9 @@
-"""The model's own weights are loaded in the planned dtype; adapters have their own, packed 4-bit weights none.
+"""The model's weights are loaded in the planned dtype; adapters and packed 4-bit weights do not count.
 
 With cast_lm_head_to_fp32 the output layer, and an embedding that is tied to it, is in float32 instead.
 
-Catches: weights in another dtype than the recipe's, before the minutes that a first step takes (PRF006 sees the same
-while the loss is computed, when a package or a patch may have cast them).
+Catches: weights in a different dtype than the recipe's, before the minutes that a first step takes (PRF006 checks the
+same while the loss is computed, when a package or a patch may have cast them).
 Source: trl 1.16.0 grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26, `dtype` after).
 """
 

@@ -1,7 +1,7 @@
 """The trainer shards with the planned ZeRO stage, before it shards anything in a step.
 
-Catches: a launcher configuration that DeepSpeed does not read, which leaves each process with the whole model, and
-another stage than the planned one, whose memory was not planned for. Without DeepSpeed the stage is 0.
+Catches: a launcher configuration that DeepSpeed does not read, which leaves each process with the whole model, and a
+different stage than the planned one, which needs a different amount of memory. Without DeepSpeed the stage is 0.
 Source: accelerate 1.15.0 state.py (deepspeed_plugin).
 """
 

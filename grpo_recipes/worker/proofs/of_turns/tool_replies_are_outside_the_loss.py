@@ -1,11 +1,11 @@
-"""No token of a tool's reply is in the loss, and every token that the policy wrote itself is.
+"""No token of a tool's reply is in the loss, and every token that the policy wrote is.
 
-A completion with tools is one row of tokens: a turn of the policy, the reply that the chat template makes of what the
-tool gave, the next turn. Trained on replies, the policy learns to write what tools say in place of calling them; with
-turns left out it learns less than was sampled. Catches: a trainer or a patch that builds the loss from the mask of the
-completion alone, a mask that is shifted against its tokens, a loss that does not use the mask. Replies are found by
-what the generator was given and gave in each turn, not by the mask; and the gradient of the loss is looked at, token by
-token: on a reply it is zero.
+A completion with tools is one row of tokens: a turn of the policy, the reply that the chat template makes of the tool's
+result, the next turn. Trained on replies, the policy learns to write what tools say instead of calling them; with turns
+left out it learns less than it sampled. Catches: a trainer or a patch that builds the loss from the mask of the
+completion alone, a mask that is shifted against its tokens, a loss that does not use the mask. The proof finds replies
+by what the generator received and returned in each turn, not by the mask. It also checks the gradient of the loss for
+each token: on a reply it is zero.
 Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop and tool_mask.
 """
 
@@ -15,21 +15,21 @@ from grpo_recipes.worker.proofs.seen import FirstStep, TurnedRow
 
 ID = "PRF019"
 PROOF = Statement(ID, "tool replies")
-PLANNED = "a loss over what the policy wrote, in all of its turns, and over nothing that it was told"
+PLANNED = "a loss over what the policy wrote, in all of its turns, and not over replies"
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The masks and gradients of all completions of the first step."""
-    rows = [row for one in seen if one.turns is not None for row in one.turns.rows]
-    for one in seen:
-        for place, row in enumerate(one.turns.rows if one.turns is not None else ()):
-            if (found := _wrong(row)) is not None:
-                return _failed(f"completion {place + 1} of rank {one.rank}: {found}")
-    told = [row for row in rows if row.told]
-    if not told:
-        return PROOF.unseen("replies of tools not seen: no completion of the first loss has one")
-    words = f"{sum(row.replies for row in told)} replies of tools outside the loss"
-    has_gradients = any(row.told_moved is not None for row in told)
+    rows = [row for process in seen if process.turns is not None for row in process.turns.rows]
+    for process in seen:
+        for index, row in enumerate(process.turns.rows if process.turns is not None else ()):
+            if (fault := _wrong(row)) is not None:
+                return _failed(f"completion {index + 1} of rank {process.rank}: {fault}")
+    with_replies = [row for row in rows if row.told]
+    if not with_replies:
+        return PROOF.unseen("tool replies not seen: no completion of the first loss has one")
+    words = f"{sum(row.replies for row in with_replies)} tool replies outside the loss"
+    has_gradients = any(row.told_moved is not None for row in with_replies)
     return PROOF.holds(words + (", without a gradient" if has_gradients else ""))
 
 
@@ -47,6 +47,6 @@ def _failed(found: str) -> Proof:
     return PROOF.fails(
         found,
         planned=PLANNED,
-        because="the policy would be trained to write what tools say, or not on all that it wrote",
-        fix="look for code that replaces the trainer's masks, its loss or its tool loop; a release of trl from 1.16.0",
+        because="the policy would learn to write what tools say, or would not learn from all that it wrote",
+        fix="look for code that replaces the trainer's masks, its loss or its tool loop; or use trl 1.16.0 or newer",
     )

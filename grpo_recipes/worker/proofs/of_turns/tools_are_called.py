@@ -1,8 +1,8 @@
-"""The policy called a tool in the first step. Where it did not, a word with what it wrote instead; the run goes on.
+"""The policy called a tool in the first step. If not, the proof prints what it wrote instead, and the run continues.
 
-A model that was not taught the format of its template writes something near it, which no parser takes for a call, and
-the run trains single turns without a word. The same where every reply is dropped: TRL leaves a reply out, and ends the
-completion, where it would make it longer than max_completion_length.
+A model that was not taught the format of its template writes something similar, which no parser takes for a call, and
+the run silently trains single turns. The same happens if every reply is dropped: if a reply would make the completion
+longer than max_completion_length, TRL leaves it out and ends the completion.
 Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop; the metric tools/call_frequency.
 """
 
@@ -15,16 +15,16 @@ PROOF = Statement(ID, "calls of tools")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """How often tools were called, and whether a reply was told."""
-    turns = [one.turns for one in seen if one.turns is not None]
-    calls = next((one.calls for one in turns if one.calls is not None), None)
+    """How often tools were called, and whether a reply fitted."""
+    all_turns = [process.turns for process in seen if process.turns is not None]
+    calls = next((turns.calls for turns in all_turns if turns.calls is not None), None)
     if calls is None:
-        return PROOF.unseen("calls of tools not seen: nothing was logged of them")
+        return PROOF.unseen("tool calls not seen: TRL did not log them")
     if not calls:
-        written = next((text for one in turns for text in one.written), "")
+        written = next((text for turns in all_turns for text in turns.written), "")
         begins = f"; the first completion begins {written!r}" if written else ""
         return PROOF.unseen(f"NO TOOL WAS CALLED{begins}")
-    if not any(row.replies for one in turns for row in one.rows):
+    if not any(row.replies for turns in all_turns for row in turns.rows):
         limit = plan.arguments.GRPOConfig.get("max_completion_length")
-        return PROOF.unseen(f"NO REPLY OF A TOOL FITS into the {limit} tokens of a completion")
-    return PROOF.holds(f"{calls:.2g} calls of tools a completion")
+        return PROOF.unseen(f"NO TOOL REPLY FITS into the {limit} tokens of a completion")
+    return PROOF.holds(f"{calls:.2g} tool calls per completion")
