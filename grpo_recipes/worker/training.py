@@ -38,7 +38,7 @@ from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, co
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
 from grpo_recipes.worker.resume.resuming import agreed, experiment
-from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, ScheduleOfTheNewLength, told_until
+from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, ScheduleOfTheNewLength, recorded_at
 from grpo_recipes.worker.serving.health import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.interruption import Interruption
@@ -164,7 +164,7 @@ class _Training:
         self.step = None if checkpoint is None else step_of(checkpoint)
         if checkpoint is not None:
             keeps_best = self.plan.evaluation is not None and self.plan.evaluation.keep_best
-            told = agreed(told_until(checkpoint, self.folder, keeps_best=keeps_best))
+            told = agreed(recorded_at(checkpoint, self.folder, keeps_best=keeps_best))
             self.known = told["evaluation"]
             self.record.update(step=self.step, checkpoint=str(checkpoint) if self.is_own else None, **told)
         step = self.step if self.is_own else None

@@ -45,7 +45,7 @@ def test_two_steps_and_two_more_are_the_run_of_four_steps_bit_for_bit(longer: Ru
         assert longer.figures(name) == whole.figures(name)[2:]
     record = json.loads((longer.folder / "run.json").read_text())
     assert (record["status"], record["step"], record["max_steps"]) == ("completed", 4, 4)
-    assert record["resumed"] == ["makes first longer, from checkpoint-2"]
+    assert record["resumed"] == ["extends first from checkpoint-2"]
 
 
 def test_a_longer_run_says_what_it_came_from(longer: Run, first: Run, command: Command, place: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_checkpoint_that_changed_since_stops_the_longer_run(longer: Run, comma
     finally:
         shutil.copy(place / "kept/optimizer.pt", optimizer)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "of first is not whole, and the run goes on from there" in done.stdout + done.stderr
+    assert "of first is incomplete, and the run continues from it" in done.stdout + done.stderr
 
 
 def test_a_run_that_ended_early_is_made_longer_and_seeks_its_best_anew(

@@ -164,7 +164,7 @@ def test_without_a_checkpoint_it_begins_anew_and_says_so(run: Callable[..., Path
     folder = run()
     assert checkpoint_to_resume(folder, read_plan(folder)) == (
         None,
-        ["no checkpoint was written yet: the training begins anew"],
+        ["no checkpoint was written yet: training starts over"],
     )
 
 
@@ -173,13 +173,13 @@ def test_checkpoints_none_of_which_is_whole_are_not_trained_over(run: Callable[.
     (folder / "checkpoints" / "checkpoint-6").mkdir(parents=True)
     with pytest.raises(Refused, match=f"checkpoint-6: no {MANIFEST} in it") as refused:
         checkpoint_to_resume(folder, read_plan(folder))
-    assert "= fix: bring one back, or remove" in str(refused.value)
+    assert "= fix: restore one, or remove" in str(refused.value)
 
 
 def test_another_number_of_processes_is_refused(run: Callable[..., Path]) -> None:
     folder = run()
     checkpoint(folder / "checkpoints", 6, world=2, values=experiment(folder))
-    with pytest.raises(Refused, match="checkpoint-6 was written by 2 processes, the plan has 1 process\n"):
+    with pytest.raises(Refused, match="checkpoint-6 was written by 2 processes, but the plan has 1 process\n"):
         checkpoint_to_resume(folder, read_plan(folder))
 
 
@@ -247,7 +247,9 @@ def test_another_stack_is_told(run: Callable[..., Path]) -> None:
     folder = run()
     retold(checkpoint(folder / "checkpoints", 6, values=experiment(folder)), stack={"trl": "0.1.0"})
     said = checkpoint_to_resume(folder, read_plan(folder))[1]
-    assert said[0].startswith("another stack than that of checkpoint-6, so not bit for bit the same run: trl 0.1.0 -> ")
+    assert said[0].startswith(
+        "the stack differs from that of checkpoint-6, so the run is not bit-for-bit the same: trl 0.1.0 -> "
+    )
 
 
 def of_an_older_grpo_run(folder: Path) -> None:
@@ -270,7 +272,7 @@ def test_a_checkpoint_of_an_older_grpo_run_is_gone_on_with_and_told(
     assert checkpoint_to_resume(folder, read_plan(folder)) == (
         old,
         [
-            "checkpoint-6 carries no content hashes, of an older grpo-run: only the sizes of its files were compared",
+            "checkpoint-6 has no content hashes (older grpo-run): only the sizes of its files were compared",
             "resumed from checkpoint-6",
         ],
     )

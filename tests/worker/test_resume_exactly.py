@@ -152,7 +152,7 @@ def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train
     again = killed_after(whole.folder, 0, tmp_path / "again")
     done = trained(plan, folder=again, resume=True)
     assert done.exit_code == 0, done.output
-    assert "no checkpoint was written yet: the training begins anew\n" in done.output
+    assert "no checkpoint was written yet: training starts over\n" in done.output
     assert trained_lines(again) == trained_lines(whole.folder)
     assert weights(again) == weights(whole.folder)
 
@@ -204,5 +204,5 @@ def test_a_plan_that_was_edited_is_not_gone_on_with(make_plan: Make, make_run: C
     exit_code, output = train(folder, "--resume")
 
     assert exit_code == 3, output
-    assert "plan.json is not what it was when checkpoint-4 was written" in output
+    assert "plan.json has changed since checkpoint-4 was written" in output
     assert "GRPOConfig.temperature 1.0 -> 0.5" in record(folder)["message"]

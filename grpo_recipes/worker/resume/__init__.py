@@ -1,1 +1,1 @@
-"""A run that goes on from a checkpoint: what is kept of it, and whether it is the same run."""
+"""Resuming a run from a checkpoint: what the checkpoint adds, and whether it is of the same run."""

@@ -1,8 +1,8 @@
-"""What a run remembers and transformers puts into no checkpoint: saved beside it, and given back.
+"""State of a run that transformers does not save: written into each checkpoint, and restored from it.
 
 Between two lines of figures: the summed loss, the step of the last line, and what TRL has collected for the next one.
-Of the guards: those that spoke, and what no_movement compares with. With sync_ref_model: the reference's weights, which
-follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
+Of the guards: those that alarmed, and what no_movement compares with. With sync_ref_model: the reference's weights,
+which follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
 """
 
 import json
@@ -23,9 +23,9 @@ from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
 
 class RunState(TrainerCallback):  # type: ignore[misc]
-    """Adds its files to each checkpoint on every rank, and takes them from the one that is resumed.
+    """Adds its files to each checkpoint on every rank, and restores them on resume.
 
-    It comes after the guards, which stand before the trainer's own step.
+    It runs after the guards, which run before the trainer's own step.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         trainer._maybe_log_save_evaluate = noted
 
     def save(self, folder: Path) -> None:
-        """Adds to a checkpoint, before it counts."""
+        """Adds the state to a checkpoint, before the checkpoint counts."""
         trainer = self._trainer
-        found = {
+        content = {
             "loss": float(self._loss),
             "logged_step": trainer._globalstep_last_logged,
             "tokens": getattr(trainer, "_total_train_tokens", None),
@@ -54,24 +54,24 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         }
         if self._metrics_log is not None:
             self._metrics_log.sync()
-            found["spoken"], found["evaluation"] = self._record.guards(), self._record.evaluation()
-        _file(folder, trainer).write_text(json.dumps(found), encoding="utf-8")
+            content["spoken"], content["evaluation"] = self._record.guards(), self._record.evaluation()
+        _file(folder, trainer).write_text(json.dumps(content), encoding="utf-8")
         if getattr(trainer.args, "sync_ref_model", False):
             _save_reference(trainer, folder)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Gives it back. Raises Trained where the training had come to its end."""
+        """Restores the state. Raises Trained if the training had already ended."""
         if self._checkpoint is None:
             return
         trainer, file = self._trainer, _file(self._checkpoint, self._trainer)
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            trainer._globalstep_last_logged = found["logged_step"]
-            _figures(trainer).update(found["figures"])
-            if found["tokens"] is not None:
-                trainer._total_train_tokens = found["tokens"]
-            self._guards.remember(found["guards"])
-            _add_to_next_loss(trainer, float(found["loss"]))
+            content = json.loads(file.read_text(encoding="utf-8"))
+            trainer._globalstep_last_logged = content["logged_step"]
+            _figures(trainer).update(content["figures"])
+            if content["tokens"] is not None:
+                trainer._total_train_tokens = content["tokens"]
+            self._guards.remember(content["guards"])
+            _add_to_next_loss(trainer, float(content["loss"]))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
             raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
         if getattr(args, "sync_ref_model", False):
@@ -80,16 +80,16 @@ class RunState(TrainerCallback):  # type: ignore[misc]
             raise Trained
 
 
-def told_until(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, Any]:
-    """What run.json said of guards and evaluations when a checkpoint was written, for a run in `folder`.
+def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, Any]:
+    """The guards and evaluations in run.json when a checkpoint was written, for a run in `folder`.
 
-    The best evaluation is forgotten where it is that of a run which is made longer here, and where its checkpoint is
-    kept and was removed or damaged, which is said.
+    The best evaluation is dropped if it belongs to the run that this one extends. It is also dropped, with a line in
+    the log, if its checkpoint should have been kept but was removed or damaged.
     """
     file = checkpoint / "grpo_run_0.json"
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        guards, evaluation = list(found["spoken"]), dict(found["evaluation"])
+        content = json.loads(file.read_text(encoding="utf-8"))
+        guards, evaluation = list(content["spoken"]), dict(content["evaluation"])
         step = evaluation.get(BEST, {}).get("step")
     except (OSError, ValueError, TypeError, KeyError) as problem:
         raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
@@ -97,17 +97,20 @@ def told_until(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str,
     is_lost = keeps_best and step is not None and not is_whole(best)
     if is_lost or not is_own:
         if is_own:
-            print(f"{best.name} had the best evaluation and is not whole: the best from here on is sought", flush=True)
+            print(
+                f"{best.name} had the best evaluation and is incomplete: only later evaluations count",
+                flush=True,
+            )
         evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE)}
     return {"guards": guards, "evaluation": evaluation}
 
 
 def _not_ours(file: Path, because: str) -> Refused:
-    """For a file of a checkpoint without digests that holds something else than is written there."""
+    """The refusal of a file without a digest whose content grpo-run did not write."""
     return Refused.of(
         f"{file.parent.name}: {file.name} is not as grpo-run writes it",
         because=because,
-        fix=f"remove {file.parent} to go on from the checkpoint before it",
+        fix=f"remove {file.parent} to resume from the checkpoint before it",
     )
 
 
@@ -116,9 +119,9 @@ def _file(folder: Path, trainer: Any) -> Path:
 
 
 def _figures(trainer: Any) -> Any:
-    """What TRL collects for the next line; older releases keep one mapping for training and evaluation."""
-    kept = trainer._metrics
-    return kept.get("train", kept)
+    """The figures that TRL collects for the next line; older releases have one mapping for training and evaluation."""
+    metrics = trainer._metrics
+    return metrics.get("train", metrics)
 
 
 def _number(value: Any) -> Any:
@@ -126,7 +129,7 @@ def _number(value: Any) -> Any:
 
 
 def _add_to_next_loss(trainer: Any, loss: float) -> None:
-    """Adds the loss of the steps since the last line to that of the next batch: in the order of an unbroken run."""
+    """Adds the loss since the last line to that of the next batch, in the order of an uninterrupted run."""
     standing, step = ExitStack(), trainer.training_step
 
     def first(*given: Any, **named: Any) -> Any:
@@ -137,7 +140,7 @@ def _add_to_next_loss(trainer: Any, loss: float) -> None:
 
 
 def _save_reference(trainer: Any, folder: Path) -> None:
-    """Writes the reference's weights: the first rank all of them, or each its part where FSDP shards them."""
+    """Writes the reference's weights: all of them on the first rank, or each rank's part if FSDP shards them."""
     parameters = dict(trainer.ref_model.named_parameters())
     with _gathered(trainer, parameters, writes=False):
         tensors = {name: local(parameter.detach()).cpu() for name, parameter in parameters.items()}
@@ -150,19 +153,19 @@ def _load_reference(trainer: Any, folder: Path) -> None:
     file = _reference_file(trainer, folder, parameters)
     try:
         tensors = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as problem:  # of many kinds, by what is wrong with the file
+    except Exception as problem:  # its type depends on what is wrong with the file
         raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
     with _gathered(trainer, parameters, writes=True), torch.no_grad():
         wrong = [name for name, parameter in parameters.items() if not _fits(parameter, tensors, name)]
         if wrong:
-            raise _not_ours(file, f"{wrong[0]} of the model is not in it, or has another shape")
+            raise _not_ours(file, f"{wrong[0]} of the model is missing or has a different shape")
         for name, parameter in parameters.items():
             local(parameter.detach()).copy_(tensors[name])
 
 
 def _fits(parameter: Any, tensors: Any, name: str) -> bool:
-    found = tensors.get(name) if isinstance(tensors, dict) else None
-    return isinstance(found, torch.Tensor) and found.shape == local(parameter.detach()).shape
+    tensor = tensors.get(name) if isinstance(tensors, dict) else None
+    return isinstance(tensor, torch.Tensor) and tensor.shape == local(parameter.detach()).shape
 
 
 def _reference_file(trainer: Any, folder: Path, parameters: dict[str, Any]) -> Path:
@@ -183,40 +186,40 @@ def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
     return deepspeed.zero.GatheredParameters(list(parameters.values()), modifier_rank=0 if writes else None)
 
 
-# A run that is made longer has the learning rate of its new length from its first step on.
+# An extended run has the learning rate of its new length from its first step on.
 #
 # A checkpoint has the learning rate of the step after it, under the schedule of the old length: a linear one ends at 0,
-# and the first step of the longer run would train nothing. Only the steps after that ask the new schedule.
+# and the first step of the longer run would train nothing. Only later steps use the new schedule.
 # Seen: transformers 5.23.0, torch 2.13.0, whose schedulers compute nothing when their state is loaded.
 
 
 class ScheduleOfTheNewLength(TrainerCallback):  # type: ignore[misc]
-    """Sets the learning rate to that of the new schedule, when optimizer and schedule were loaded."""
+    """Sets the learning rate to that of the new schedule, after optimizer and schedule were loaded."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The state is that of the checkpoint by now."""
+        """The state is already that of the checkpoint."""
         scheduler = getattr(self._trainer.lr_scheduler, "scheduler", self._trainer.lr_scheduler)
         factors = getattr(scheduler, "lr_lambdas", None)
         if factors is None:
-            return  # one that follows what it measures, and no length
+            return  # this schedule follows a measured value, not a length
         rates = [base * factor(scheduler.last_epoch) for base, factor in zip(scheduler.base_lrs, factors, strict=True)]
         for group, rate in zip(scheduler.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         scheduler._last_lr = rates
 
 
-# A resumed run reads on where it was, also beyond its first epoch.
+# A resumed run continues with the next row, also beyond its first epoch.
 #
-# TRL's sampler draws the order of each epoch from a generator of its own, which no checkpoint holds: a run that is
+# TRL's sampler draws the order of each epoch from its own generator, which no checkpoint holds: a run that is
 # resumed in its second epoch reads the rows in the order of the first one, some twice and some never.
 # Seen: trl 0.15.2 to 1.16.0 with transformers 4.48.3 to 5.23.0.
 
 
 class ResumedEpochs(TrainerCallback):  # type: ignore[misc]
-    """Draws the orders of the epochs that lie behind a resumed run, before it reads its first row."""
+    """Draws the orders of the epochs before the checkpoint, before the resumed run reads its first row."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -225,7 +228,7 @@ class ResumedEpochs(TrainerCallback):  # type: ignore[misc]
         trainer._get_train_sampler = self._remembered
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The state is that of the checkpoint by now, and the sampler is made."""
+        """The state is already that of the checkpoint, and the sampler exists."""
         for _ in range(int(state.epoch or 0)):
             next(iter(self._sampler))
 
