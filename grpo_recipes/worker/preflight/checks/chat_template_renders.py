@@ -1,9 +1,9 @@
-"""The chat template exists, takes the prompts as they are, and leaves nothing of them out.
+"""The chat template exists, accepts the prompts, and leaves nothing of them out.
 
-What: every message of the sample must stand in the text that the model gets. A tokenizer without a chat template, a
-template that refuses a role, one that leaves the system message out, variables that it does not know.
-Why: without a template TRL raises ValueError at the first step. What a template leaves out is missed by nobody: the
-instruction is in the recipe, and the model never sees it.
+What: every message of the sample must appear in the text that the model gets. Catches a tokenizer without a chat
+template, a template that refuses a role or leaves the system message out, and unknown variables.
+Why: without a template TRL raises ValueError at the first step. If a template leaves something out, nobody notices: the
+instruction is in the recipe, but the model never sees it.
 Fix: tokenizer.chat_template_path, or dataset.prompt_format: standard for a model that has no template.
 Example: the chat template leaves the system message out of the prompt
 Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).

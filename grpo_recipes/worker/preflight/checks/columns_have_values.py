@@ -1,8 +1,8 @@
 """Columns that rewards read have a value in every row.
 
 What: nulls in columns that a reward names as a parameter.
-Why: many functions fail with a null at the step that draws its row, others call every completion of it wrong.
-Fix: leave rows without a value out of the data, or let a template under dataset.columns say what stands for it.
+Why: many functions fail on a null, at the step that draws its row; others call every completion for it wrong.
+Fix: leave rows without a value out of the data, or set a default in a template under dataset.columns.
 Example: 5 of 100 rows have no value in column solution, which reward accuracy reads
 """
 

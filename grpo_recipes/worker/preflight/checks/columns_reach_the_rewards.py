@@ -1,9 +1,9 @@
 """Columns reach the rewards under their own names.
 
-What: columns whose name TRL keeps to itself (completion, completion_ids) or passes something of its own under
-(trainer_state, log_extra, log_metric).
+What: columns whose names TRL does not pass on (completion, completion_ids) or uses for its own values (trainer_state,
+log_extra, log_metric).
 Why: a reward that asks for such a column fails or reads something else.
-Fix: another name under dataset.columns, e.g. {reference: "{{ completion }}"}.
+Fix: rename it under dataset.columns, e.g. {reference: "{{ completion }}"}.
 Example: column trainer_state does not reach the rewards, because trl passes its own trainer_state instead
 Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 """

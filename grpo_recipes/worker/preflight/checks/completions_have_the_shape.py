@@ -1,10 +1,10 @@
 """Each reward reads completions in the shape that they have.
 
-What: with prompts that are messages a completion is [{"role": "assistant", "content": text}], with plain prompts it is
-text. A function that fails, or gives the same to all, is called once more with the other shape; when that works, the
-shape is what is wrong.
-Why: completion[0]["content"] is a TypeError on text, and re.search one on a list. len(completion) is 1 for every list
-of messages: the reward is constant, and nothing says so.
+What: if the prompts are messages, a completion is [{"role": "assistant", "content": text}]; if they are plain, it is a
+text. A function that fails, or gives all the same, is called once more with the other shape; if that works, the shape
+is the mistake.
+Why: completion[0]["content"] raises TypeError on a text, and re.search on a list. len(completion) is 1 for every list
+of messages: the reward is silently constant.
 Fix: text = completion if isinstance(completion, str) else completion[-1]["content"]
 Example: reward length reads completions as text, and they are messages
 Source: trl 1.16.0 grpo_trainer.py (_generate).

@@ -4,7 +4,7 @@ What: TRL draws prompts in generations of prompts_per_step (times grpo.optimizer
 is left at the end of an epoch. With fewer rows than one generation nothing is left: with max_steps the run ends
 "completed" after 0 steps with exit 0, without it transformers raises "args.max_steps must be set to a positive value".
 Without shuffle_dataset the same last rows are dropped in every epoch.
-Why: the model that such a run saves is the one it started from, and nothing says so.
+Why: such a run saves the model it started from, and reports nothing.
 Fix: fewer prompts_per_step, or more rows.
 Example: 10 rows are fewer than the 16 prompts of one generation: the run would end after 0 steps
 Sources: trl 1.16.0 trainer/utils.py (RepeatSampler), transformers 5.23.0 trainer.py (set_initial_training_values,

@@ -1,10 +1,10 @@
-"""The environment can be reset for every row, and judges what was played.
+"""The environment can be reset for every row, and judges the turns.
 
-What: one object is reset with each row of the sample, as TRL does it: `reset(**row)`, all columns and the prompt by
-their names. What it returns is a text, which stands behind the prompt's last message, or None. Then the turns are
-played on the first row, and get_reward is asked once, where there is one.
+What: preflight resets one object with each row of the sample, as TRL does: `reset(**row)`, all columns and the prompt
+by name. It returns None, or a text that is added to the prompt's last message. Then the turns are played on the first
+row, and get_reward is called once, if it exists.
 Why: an exception in either ends the training at the step that draws the row.
-Fix: a row without what the environment needs is left out of the data; reset(self, **row) takes columns that it does not
+Fix: leave rows without what the environment needs out of the data; reset(self, **row) accepts columns that it does not
 know.
 Example: environment Game cannot be reset for row 17: KeyError: 'board' (game.py:9: self.board = row["board"])
 Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).

@@ -1,6 +1,6 @@
 """No prompt of the evaluation is also trained on.
 
-What: prompts of the evaluation that are, letter for letter, prompts of the training data.
+What: prompts of the evaluation that equal prompts of the training data, character for character.
 Why: the evaluation then measures what was memorised.
 Fix: another split, or data without these rows.
 Example: 100 of 100 prompts of the evaluation are trained on too

@@ -1,9 +1,9 @@
-"""The tokenizer pads with a token of its own.
+"""The tokenizer has its own padding token.
 
-What: a tokenizer without a padding token, or with the end token as one.
-Why: TRL takes the end token then and masks by position, so training is right. It matters for what comes after: a script
-that masks every padding token from the labels also masks the end, and the model unlearns to end.
-Fix: none is needed for this run.
+What: a tokenizer without a padding token, or with the end token as padding.
+Why: TRL then uses the end token and masks by position, so training is right. It matters later: a script that masks
+every padding token in the labels also masks the end, and the model unlearns to end.
+Fix: not needed for this run.
 Example: the tokenizer has no padding token; trl takes its end token
 Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of transformers 5.23.0.
 """

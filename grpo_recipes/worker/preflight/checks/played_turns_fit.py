@@ -1,9 +1,9 @@
-"""What tools answer fits into a completion.
+"""The answers of tools fit into a completion.
 
-What: the tokens of the played completion, calls, answers of tools and last words, against max_completion_length. A note
-where preflight made the calls, whose arguments are not those of a model.
-Why: what a tool returns beyond that is left out, and the completion ends with the call: the model never reads what it
-asked for, and no reward sees an answer.
+What: the tokens of the played completion, calls, answers of tools and last words, compared with max_completion_length.
+A note if preflight made the calls, since their arguments are not a model's.
+Why: an answer that does not fit is left out, and the completion ends with the call: the model never reads what the tool
+answered, and no reward sees what the model would answer.
 Fix: a larger generation.max_completion_length, or tools that return less.
 Example: the played completion has 812 tokens, and completions have at most 256
 Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).

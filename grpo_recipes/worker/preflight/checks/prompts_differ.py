@@ -1,9 +1,9 @@
 """Prompts differ from each other, and equal ones have equal references.
 
-What: how many prompts are copies of an earlier one; all of them equal is often a template that forgot its braces. Equal
-prompts whose reference (the column that right answers are made from) differs.
-Why: copies only weigh more. But one prompt with two right answers teaches each for half of the time, and a prompt that
-is the same in every row teaches nothing about the rows.
+What: how many prompts are copies of an earlier one; if all are equal, a template often lacks its braces. Also equal
+prompts whose references (the column that right answers are made from) differ.
+Why: copies only get more weight. But a prompt with two right answers teaches each of them half of the time, and a
+prompt that is the same in every row teaches nothing about the rows.
 Fix: remove copies from the data; write "{{ question }}" with braces.
 Example: all 500 prompts are equal
 """

@@ -1,9 +1,9 @@
 """The last message of a prompt is not the assistant's.
 
 What: conversations that end with a message of the role assistant, e.g. data that still has its answers in it.
-Why: TRL begins another message of the assistant after it, so the model answers an answered question. TRL before 0.26
+Why: TRL starts another message of the assistant after it, so the model answers an answered question. TRL before 0.26
 continues the message instead.
-Fix: end prompts with the user's message; the answer belongs into a column for the rewards.
+Fix: end prompts with the user's message, and put the answer into a column for the rewards.
 Example: 100 of 100 prompts end with a message of the assistant
 Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=True).
 """

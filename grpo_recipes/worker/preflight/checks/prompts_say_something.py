@@ -1,12 +1,12 @@
 """No prompt is empty, and each is a text or messages as TRL reads them.
 
-What: prompts that are null, an empty list, or blank; of a conversation also a last message without text. Messages with
+What: prompts that are null, an empty list, or blank; in a conversation also a last message without text. Messages with
 `from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages. A warning: a
-list of messages that is written as text, and messages of the role human or gpt.
-Why: TRL looks at the first message of the first prompt of a batch, so an empty list is an IndexError at some step, and
-null or messages without `role` are an error in the tokenizer, after the model was loaded. A blank prompt trains: the
-model learns to answer nothing in particular. With an environment whose reset says the prompt it may be blank.
-Fix: leave such rows out of the data, or mend the template; of ShareGPT "{{ prompt[0].value }}" takes the question.
+list of messages that is written as text, and messages with the role human or gpt.
+Why: TRL looks at the first message of the first prompt of a batch, so an empty list raises IndexError at some step, and
+null or messages without `role` raise in the tokenizer, after loading the model. A blank prompt trains: the model learns
+to answer nothing in particular. It may be blank if an environment's reset supplies the prompt.
+Fix: leave such rows out of the data, or correct the template; for ShareGPT "{{ prompt[0].value }}" takes the question.
 Example: 3 of 100 prompts are blank, the first is of row 17
 Source: trl 1.16.0 data_utils.py (is_conversational).
 """

@@ -1,7 +1,7 @@
-"""What preflight does not look at: reward models.
+"""Preflight does not check reward models.
 
-What: a reward that is a model is not loaded; preflight needs no GPU and loads no model.
-Why: said, so that its silence is not taken for a pass.
+What: preflight needs no GPU and loads no model, so it does not load a reward model either.
+Why: it says so, because silence would look like a pass.
 Fix: --smoke runs it for two steps.
 Example: reward my-reward-model is a model, and was not tried
 """

@@ -1,9 +1,10 @@
 """Rewards do not make the training wait.
 
-What: the time of one call, by completion, times the completions of one optimizer step; a note from 10 seconds, a
-warning from a minute per step. It is a guess: a function that judges its batch in parallel does better with more.
+What: the time of one call per completion, times the completions of one optimizer step; a note from 10 seconds per step,
+a warning from a minute. It is an estimate: a function that judges its batch in parallel needs less time per completion
+in a larger batch.
 Why: all GPUs wait for the rewards.
-Fix: an async def function is awaited beside the others; judge in parallel; compile patterns once.
+Fix: write an async def function, which TRL awaits together with the others; judge in parallel; compile patterns once.
 Example: reward judge takes 0.8 s for a completion, about 102 s of each optimizer step
 """
 

@@ -1,10 +1,10 @@
 """Every completion gets a reward from at least one function.
 
 What: None or NaN for some kinds of completions, and rows for which no function gives a number.
-Why: TRL leaves None out of the weighted sum, and a completion to which all give None out of its group: its advantage is
-0, and TRL only logs a warning. None is right for "this reward does not apply to this row", and wrong for "this
-completion is bad": its sum is then that of the other rewards alone.
-Fix: 0.0 for a bad completion; None only by the row.
+Why: TRL leaves None out of the weighted sum. A completion to which all functions give None leaves its group: its
+advantage is 0, and TRL only logs a warning. None is right for "this reward does not apply to this row", and wrong for
+"this completion is bad": its sum then has only the other rewards.
+Fix: 0.0 for a bad completion; None only for a whole row.
 Example: reward accuracy gives no reward to completions of the kind: empty
 Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mask).
 """

@@ -1,9 +1,9 @@
 """Each reward function returns one finite number for each completion.
 
-What: a single number or a text instead of a list, another number of values than completions, values that are no
-numbers, infinite ones. None and NaN are allowed, they mean "no reward".
-Why: TRL raises at the first step, after the first generation, for all but infinity. That makes the advantages of its
-whole group NaN, which TRL replaces by 0: the run goes on, and learns nothing from any group that has one.
+What: a single number or a text instead of a list, a number of values that is not that of the completions, values that
+are not numbers, infinite values. None and NaN are allowed; they mean "no reward".
+Why: TRL raises at the first step, after the first generation, for all but infinity. Infinity makes the advantages of
+its whole group NaN, which TRL replaces with 0: the run continues, and learns nothing from such a group.
 Fix: return [score(completion) for completion in completions].
 Example: reward length returned a single float, not one number for each completion
 Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards; torch.tensor(..., dtype=torch.float32)).

@@ -1,11 +1,12 @@
 """No reward ends its process, hangs, or takes all memory.
 
-What: a call that takes longer than --time-limit, a process that ends by os._exit, a crash of native code or a signal,
-and one that holds more memory than --memory-limit (four fifths of what is free). The line is the innermost one of your
-file that Python's faulthandler saw, where it saw one.
-Why: a hanging reward stops the training of all processes without a word until a timeout of the network, half an hour
-later; a crash ends it without a traceback.
-Fix: a timeout around what may take long (requests, code of the model, a parser); run code of the model in a process.
+What: a call that takes longer than --time-limit, a process that ends by os._exit, a native crash or a signal, and one
+that uses more memory than --memory-limit (four fifths of the free memory). The line is the innermost one of your file
+that Python's faulthandler saw, if any.
+Why: a hanging reward silently stops the training of all processes until a network timeout, half an hour later; a crash
+ends it without a traceback.
+Fix: a timeout for anything that may take long (requests, code of the model, a parser); run code of the model in a
+separate process.
 Example: reward judge did not return within 60 s (rewards.py:12 in judge)
 """
 

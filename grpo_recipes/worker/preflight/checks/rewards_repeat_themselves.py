@@ -1,10 +1,10 @@
 """A reward gives the same completion the same value.
 
 What: two calls with the same completions in one process.
-Why: noise in the reward is taken for a difference between completions: GRPO divides by the standard deviation of the
-group, so a group of equal completions with a little noise teaches as much as a group of right and wrong ones. A run
-cannot be repeated either.
-Fix: no random numbers, no sets or hashes of texts whose order changes; a judge model at temperature 0.
+Why: GRPO takes noise in the reward for a difference between completions: it divides by the standard deviation of the
+group, so a group of equal completions with a little noise teaches as much as a group of right and wrong ones. Such a
+run cannot be repeated either.
+Fix: no random numbers, no sets or hashes of texts with a changing order; a judge model at temperature 0.
 Example: reward judge gave another value to 12 of 192 completions when it was called again
 """
 

@@ -1,12 +1,12 @@
 """Each reward function can be loaded and called, with every kind of completion.
 
-What: each function is called as TRL calls it: by keywords, with one list per column, completions in the groups of their
-prompt. They are right answers (where the data has a reference), empty ones, words, noise, and the right answer of
-another row. It runs in a process of its own. An exception is told with the line of your file that raised it; columns
-that the function asks for and the data does not have are named; so is a function without **kwargs.
+What: preflight calls each function as TRL does: by keywords, with one list per column and completions in the groups of
+their prompt. They are right answers (if the data has a reference), empty ones, words, noise, and the right answer of
+another row. The function runs in a separate process. Preflight names the line of your file that raised an exception,
+columns that the function asks for and the data lacks, and a function without **kwargs.
 Why: models write empty and malformed completions in the first steps, and an exception in a reward ends the training.
 sys.exit in a reward ends it too.
-Fix: what the exception says; give 0.0 to a completion that cannot be judged.
+Fix: follow the exception; give 0.0 to a completion that cannot be judged.
 Example: reward length fails with empty completions: ZeroDivisionError: division by zero (rewards.py:7: return 1 / n)
 Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 """

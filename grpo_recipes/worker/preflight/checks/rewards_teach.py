@@ -1,14 +1,14 @@
 """Right answers get more than wrong ones.
 
-What: each reward is tried on right answers, where the data has a column for them (solution, or else answer,
-ground_truth, reference, target, label, expected, gold), on empty completions and on garbage. The right answer is the
-reference as it is, and the same in tags when a format reward or every prompt names tags; whichever gets more counts. A
-reward that gives all of them the same, or None to all, but for 0 where there is no right answer to try (a row of
-countdown, tests or instructions says what is asked); weights that are all zero; a weighted sum that is not greater for
-right answers than for garbage.
-Why: GRPO learns from differences within a group. What is equal for all completions teaches nothing, and a reward that
-is larger for garbage teaches garbage. Whether your right answers look like the ones that preflight makes, it cannot
-know: so most of this is a warning.
+What: each reward is tried on right answers, if the data has a column for them (solution, or else answer, ground_truth,
+reference, target, label, expected, gold), on empty completions and on garbage. The right answer is the reference
+unchanged, and also in tags if a format reward or every prompt names tags; the higher reward counts. Reported: a reward
+that gives all of them the same, or None to all, except 0 if there is no right answer to try (a row of countdown, tests
+or instructions says what is asked); weights that are all zero; a weighted sum that is not greater for right answers
+than for garbage.
+Why: GRPO learns from differences within a group. A reward that is equal for all completions teaches nothing, and one
+that is larger for garbage teaches garbage. Preflight cannot know whether your right answers look like the ones it
+makes, so most of these findings are warnings.
 Fix: look at one completion and its reward in the table that preflight prints.
 Example: reward accuracy gives 0 to every completion, right, empty or garbage
 """

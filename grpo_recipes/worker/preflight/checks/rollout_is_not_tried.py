@@ -1,7 +1,7 @@
-"""What preflight does not look at: a rollout.
+"""Preflight does not try a rollout.
 
-What: a rollout is not called; it gets the trainer and its model, and preflight loads no model.
-Why: said, so that its silence is not taken for a pass.
+What: a rollout needs the trainer and its model, and preflight loads no model, so it does not call the rollout.
+Why: it says so, because silence would look like a pass.
 Fix: --smoke runs it for two steps.
 Example: rollout play makes the completions, and was not tried
 """

@@ -1,9 +1,9 @@
 """The rows can be loaded, and each fills the templates of the recipe.
 
-What: the data is loaded as a run loads it, and every row is rendered, or 100,000 spread evenly over more. Files that
-changed, missing columns, a null in a template, and a column that TRL uses itself are all found here.
-Why: a run meets the first such row minutes later, after the model was loaded.
-Fix: a template such as "{{ answer or '' }}" says what a missing value stands for; or leave such rows out of the file.
+What: preflight loads the data as a run does, and renders every row, or 100,000 spread evenly over more. This finds
+changed files, missing columns, a null in a template, and a column that TRL uses itself.
+Why: a run meets the first such row minutes later, after loading the model.
+Fix: give missing values a default, as in "{{ answer or '' }}"; or leave such rows out of the file.
 Example: dataset.prompt: row 3 cannot fill the template, because an expression of it is null in this row
 """
 

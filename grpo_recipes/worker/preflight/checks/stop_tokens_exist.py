@@ -2,7 +2,7 @@
 
 What: ids at or above the size of the vocabulary, and ids that only pad the model's embeddings.
 Why: no such token is ever generated, so no completion ends there.
-Fix: the id of the token that is meant, as tokenizer.convert_tokens_to_ids gives it.
+Fix: use the id that tokenizer.convert_tokens_to_ids gives for the token.
 Example: stop_token_ids has 151999, and the tokenizer has 151669 tokens
 """
 

@@ -1,11 +1,11 @@
 """The model can write each stop text, and the rewards can see it.
 
-What: stop texts against the vocabulary. One with a character that no token has cannot be written. One that is a special
-token ends the completion, but special tokens are left out of the text that rewards get. Also a stop text in the middle
-of the right answer, which would cut it off.
-Why: a stop that never comes is a run with truncated completions; a format reward that looks for one it cannot see gives
-the same to all.
-Fix: another stop text; tokenizer.add_tokens makes ordinary tokens of new marks.
+What: stop texts that the vocabulary cannot spell, because no token has one of their characters. Stop texts that are
+special tokens: they end the completion, but are left out of the text that rewards get. Stop texts in the middle of the
+right answer, which would cut it off.
+Why: if a stop never comes, completions are truncated; a format reward that looks for a stop that it cannot see gives
+all completions the same.
+Fix: a different stop text; tokenizer.add_tokens adds new marks as ordinary tokens.
 Example: stop '</answer>' cannot be written, since the tokenizer has no token for part of it
 Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 """

@@ -1,8 +1,9 @@
 """The tokenizer of the model can be loaded.
 
-What: the tokenizer is loaded as a run does it, from the model's folder, the hub's cache or the hub, without the model.
-Why: a run fails with the same message; everything that preflight says about prompts needs it.
-Fix: what the library says; for a private model HF_TOKEN, for a folder the files of its tokenizer.
+What: preflight loads the tokenizer as a run does, from the model's folder, the hub's cache or the hub, without the
+model.
+Why: a run fails with the same message, and preflight cannot check prompts without it.
+Fix: follow the library's message; set HF_TOKEN for a private model, or add the tokenizer's files to the folder.
 Example: the tokenizer of ./model cannot be loaded, because there is no tokenizer.json in it
 """
 

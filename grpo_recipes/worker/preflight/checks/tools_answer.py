@@ -1,11 +1,11 @@
 """Tools answer the calls that are tried.
 
-What: the calls of preflight.turns, or where the recipe says none up to three of each tool, with arguments of the types
-that the model is told of. Those that raise are named with the exception and the line, once for each tool.
-Why: an exception is told to the model as {'error': ...} and ends nothing, so a tool that never works trains a model
-that does without it. Made arguments may be wrong for a tool that asks more of them than their types: then it is a note,
-and preflight.turns says better ones.
-Fix: what the exception says; preflight: {turns: [{tool: NAME, arguments: {...}}]} with a call that should work.
+What: the calls of preflight.turns or, if the recipe has none, up to three of each tool, with arguments of the types in
+its description. Calls that raise are named with the exception and the line, once for each tool.
+Why: the model gets an exception as {'error': ...} and the run continues, so a tool that never works trains a model that
+does without it. Preflight's own arguments may be wrong for a tool that needs more than the right types: then it is a
+note, and better ones belong in preflight.turns.
+Fix: follow the exception; or preflight: {turns: [{tool: NAME, arguments: {...}}]} with a call that should work.
 Example: tool search fails: ConnectionError: refused (tools.py:9: return get(query))
 Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
 """

@@ -1,9 +1,10 @@
-"""Tools and environment can be loaded, and the model can be told of each tool.
+"""Tools and environment can be loaded, and each tool can be described to the model.
 
-What: their files are loaded as a run loads them: tools in the process that has their limits, the environment's object
-with the recipe's config. Then the JSON schema of each function or method is made, which is all that the model is told.
-Why: a run ends with the same message after the model was loaded.
-Fix: what the exception says; nothing that takes long or much memory at the beginning of the file.
+What: preflight loads their files as a run does: tools in the process that has their limits, the environment's object
+with the recipe's config. Then it makes the JSON schema of each function or method, which is all that the model learns
+about it.
+Why: a run ends with the same message after loading the model.
+Fix: follow the exception; do nothing at the top of the file that takes long or much memory.
 Example: tools cannot be loaded: tool search: tools.py cannot be loaded: KeyError: 'SEARCH_URL'
 Sources: transformers 5.23.0 utils/chat_template_utils.py (get_json_schema), trl 1.16.0 grpo_trainer.py (__init__).
 """

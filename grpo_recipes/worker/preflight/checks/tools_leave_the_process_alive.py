@@ -1,12 +1,12 @@
-"""No call of a tool takes longer than it may, ends its process, or takes all memory.
+"""No tool call takes longer than it may, ends its process, or takes all memory.
 
 What: a call that takes longer than tools[].timeout, a method of an environment that takes longer than
-environment.timeout, one that ends its process by os._exit, a crash or more than the memory of tools. What does not come
-back from a library is ended 5 s after its timeout, or after --time-limit where that is longer.
-Why: such a call is ended, and the model is told an error; all GPUs wait for it, and for another process where a tool
-lost its own. A method of an environment runs in the process that trains: where it crashes or is stuck in a library, the
-training ends or hangs.
-Fix: a timeout around what may take long (requests, code of the model), within tools[].timeout or environment.timeout.
+environment.timeout, one that ends its process by os._exit or a crash, or exceeds the memory of tools. A call that hangs
+in a library is ended 5 s after its timeout, or after --time-limit if that is longer.
+Why: such a call is ended, and the model gets an error. All GPUs wait for it, and for a new process if the tool lost its
+own. A method of an environment runs in the training process: if it crashes or hangs in a library, so does the training.
+Fix: a timeout for anything that may take long (requests, code of the model), within tools[].timeout or
+environment.timeout.
 Example: tool search took longer than 10 seconds and was ended
 """
 

@@ -1,10 +1,10 @@
-"""What a tool answers says something, and depends on what it is asked.
+"""A tool's answer says something, and depends on the question.
 
-What: answers that are the name of an object in memory (its class has no text of its own), that are empty or None, that
-are longer than the 64 KiB that can be told, and a tool that answers all different calls alike. With made arguments all
+What: answers that are the name of an object in memory (its class defines no text), that are empty or None, that exceed
+the 64 KiB that the model can get, and a tool that answers all different calls alike. With preflight's own arguments all
 but the first may be right, and are notes.
-Why: TRL tells the model str() of what a tool returns. A model that gets the same text whatever it asks learns to call
-without reading; an address in memory is another text in every run.
+Why: TRL gives the model str() of a tool's result. A model that gets the same text for every question learns to call
+without reading; an address in memory is a different text in every run.
 Fix: return the text that the model should read.
 Example: tool search answers 3 different calls alike: 'no results'
 Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
