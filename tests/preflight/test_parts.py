@@ -286,7 +286,7 @@ def test_messages_without_a_chat_template_are_an_error() -> None:
     data = Rows("dataset", 1, rows, [[{"role": "user", "content": "a"}]], [0])
     (fault,) = chat_template_renders.check(_seen(data=data, sample=[0], tokenizer=SimpleNamespace(chat_template=None)))
     assert fault.severity == "error"
-    assert fault.because == ("./model has none of its own",)
+    assert fault.because == ("./model has none",)
 
 
 @pytest.mark.parametrize("text", ['[{"role": "user", "content": "a"}]', "[{'content': 'a', 'role': 'user'}]"])

@@ -63,12 +63,12 @@ def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: 
     said = answer.said()
     expected = {
         "constant": ("PFL024", "gives 0.5 to every completion, right, empty or garbage"),
-        "divides": ("PFL020", "fails with completions of the kind: empty: ZeroDivisionError: division by zero"),
+        "divides": ("PFL020", "fails with these completions: empty: ZeroDivisionError: division by zero"),
         "one_number": ("PFL022", "returned a single float, not one number for each completion"),
         "too_few": ("PFL022", "returned 7 values for 8 completions, not one number for each completion"),
         "words": ("PFL022", "returned a list of str, not one number for each completion"),
-        "missing_for_empty": ("PFL025", "gives no reward to completions of the kind: empty"),
-        "dice": ("PFL026", "gave another value to 32 of 32 completions when it was called again"),
+        "missing_for_empty": ("PFL025", "gives no reward for these completions: empty"),
+        "dice": ("PFL026", "gave 32 of 32 completions a different value when it was called again"),
         "hangs": ("PFL021", "did not return within 10 s"),
         "exits": ("PFL020", "fails: SystemExit: no more"),
         "vanishes": ("PFL021", "ended its process with exit code 3"),
@@ -76,7 +76,7 @@ def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: 
         "devours": ("PFL021", "took more memory than it may"),
         "reads_text": ("PFL023", "reads completions as text, and they are messages"),
         "counts_messages": ("PFL023", "reads completions as text, and they are messages"),
-        "infinite": ("PFL022", "is infinite for completions of the kind: empty"),
+        "infinite": ("PFL022", "is infinite for these completions: empty"),
         "wants_tests": ("PFL020", "asks for tests, which the data does not have"),
     }
     wanted = {(rule, places[name]): [f"reward {name} {words}"] for name, (rule, words) in expected.items()}
@@ -124,10 +124,10 @@ def test_each_fault_of_the_first_broken_data_is_named(preflight: Preflight, tmp_
             "12 rows are fewer than the 16 prompts of one generation: the run would end as completed after 0 steps"
         ],
         ("PFL003", "dataset.prompt"): ["dataset: 2 of 12 prompts are missing", "dataset: 1 of 12 prompts are blank"],
-        ("PFL004", "dataset.columns.solution"): ["1 prompts come again with another solution"],
+        ("PFL004", "dataset.columns.solution"): ["1 prompts are repeated with a different solution"],
         ("PFL005", "dataset.prompt"): ["dataset: 1 of 12 prompts end with a message of the assistant"],
         ("PFL006", "generation.max_prompt_length"): ["1 of 10 prompts lose their beginning"],
-        ("PFL007", "evaluation"): ["2 of 2 prompts of the evaluation are trained on too"],
+        ("PFL007", "evaluation"): ["2 of 2 prompts of the evaluation are also trained on"],
         ("PFL008", "dataset.columns.completion"): ["column completion does not reach the rewards"],
         ("PFL009", "dataset.columns.solution"): [
             "1 of 12 rows have no value in column solution, which reward exact_match reads"
@@ -138,7 +138,7 @@ def test_each_fault_of_the_first_broken_data_is_named(preflight: Preflight, tmp_
         ],
         ("PFL014", "generation.stop_token_ids[0]"): ["stop_token_ids has 999, and the tokenizer has 59 tokens"],
         ("PFL015", "tokenizer.add_tokens[0]"): [
-            "add_tokens has '<|im_end|>', which is a special token of the tokenizer already"
+            "add_tokens has '<|im_end|>', which is already a special token of the tokenizer"
         ],
         ("PFL025", "rewards"): ["1 of 12 rows get no reward from any function"],
     }

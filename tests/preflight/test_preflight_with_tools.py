@@ -211,7 +211,7 @@ def test_prompts_are_counted_with_what_tells_of_the_tools(preflight: Preflight, 
     assert answer.code == 0, answer.out + answer.err
     found = {finding["rule"]: finding for finding in answer.findings}
     assert found["PFL006"]["message"] == "40 of 40 prompts lose their beginning"
-    assert "what tells the model of its tools is at the beginning" in found["PFL006"]["because"]
+    assert "the tools are described at the beginning" in found["PFL006"]["because"]
 
 
 def test_nothing_runs_before_the_turns_of_a_recipe_are_allowed(

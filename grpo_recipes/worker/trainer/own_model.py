@@ -224,7 +224,7 @@ def go_on_with(trainer: Any, ancestor: Ancestor) -> None:
     if hasattr(trainer, "_last_loaded_step"):
         trainer._last_loaded_step = -1  # trl 0.14 takes vLLM for up to date at step 0
     if trainer.is_world_process_zero():
-        print(f"goes on with the adapter of {ancestor.name}, {len(tensors)} tensors as it left them", flush=True)
+        print(f"continues with the adapter of {ancestor.name}, {len(tensors)} tensors as it left them", flush=True)
 
 
 def adapter_tensors(ancestor: Ancestor) -> dict[str, Any]:

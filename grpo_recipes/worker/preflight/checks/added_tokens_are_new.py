@@ -4,7 +4,7 @@ What: tokens that the vocabulary already has, as ordinary or as special ones.
 Why: an ordinary one stays as it is, and there is nothing to learn. A special one stays special: it is left out of the
 text that rewards get, even if the recipe wanted an ordinary token.
 Fix: remove it from the list, or choose a different spelling for a mark that rewards must see.
-Example: add_tokens has '<|im_end|>', which is a special token of the tokenizer already
+Example: add_tokens has '<|im_end|>', which is already a special token of the tokenizer
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         special = seen.was_known[token] in special_tokens(seen.tokenizer)
         yield fault(
             "warning" if special else "note",
-            f"add_tokens has {token!r}, which is a {'special ' if special else ''}token of the tokenizer already",
+            f"add_tokens has {token!r}, which is already a {'special ' if special else ''}token of the tokenizer",
             ("tokenizer", "add_tokens", tokens.index(token)),
             because=(("it stays special, and rewards do not see it",) if special else ("adding it changes nothing",)),
             fix=f"add_tokens: [{', '.join(map(repr, new))}]",

@@ -29,7 +29,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             "error",
             "the prompts are messages, and the tokenizer has no chat template",
             ("tokenizer", "chat_template_path"),
-            because=(f"{seen.plan.model.path} has none of its own",),
+            because=(f"{seen.plan.model.path} has none",),
             fix="chat_template_path: chat.jinja; or prompt_format: standard under dataset",
         )
     elif seen.template_problem:
@@ -56,7 +56,7 @@ def _left_out(seen: Seen, data: Rows) -> Iterator[Finding]:
             "warning",
             f"the chat template leaves the {role} message out of the prompt, or changes it",
             ("dataset", "system_prompt") if role == "system" else ("tokenizer", "chat_template_path"),
-            because=(f"its text is not in what the model gets of row {row}",),
+            because=(f"row {row}: its text is not in the model's prompt",),
             fix="put the instruction into dataset.prompt" if role == "system" else None,
         )
 
@@ -68,8 +68,8 @@ def _unknown_variables(seen: Seen) -> Iterator[Finding]:
         if name not in OF_THE_CALL and not any(name in text for text in texts):
             yield fault(
                 "warning",
-                f"the chat template knows no variable {name}",
+                f"the chat template has no variable {name}",
                 ("generation", "chat_template_kwargs", name),
-                because=("the name is nowhere in it, so the value changes nothing",),
+                because=("the value therefore changes nothing",),
                 fix=f"remove {name}",
             )

@@ -29,6 +29,6 @@ def check(seen: Seen) -> Iterator[Finding]:
             "warning" if name in own or any(name in reward.parameters for reward in seen.rewards) else "note",
             f"column {name} does not reach the rewards",
             ("dataset", "columns", name),
-            because=("trl keeps it to itself" if name in kept else f"trl passes its own {name} instead",),
+            because=("trl does not pass it on" if name in kept else f"trl passes its own {name} instead",),
             fix=f'columns: {{reference: "{{{{ {name} }}}}"}} under dataset',
         )

@@ -42,7 +42,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             continue
         failed = reward.failed
         what, are = ("text", "messages") if are_messages else ("messages", "text")
-        consequence = "it gives the same to every completion" if failed is None else failed.error
+        consequence = "it gives every completion the same" if failed is None else failed.error
         yield fault(
             "error" if failed is not None else "warning",
             f"reward {reward.name} reads completions as {what}, and they are {are}",

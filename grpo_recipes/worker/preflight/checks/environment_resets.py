@@ -42,7 +42,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             "error",
             f"get_reward of environment {environment.name} fails: {cut(seen.tools.reward_problem, 300)}",
             ("environment",),
-            because=("it was asked once, after the turns that were played",),
+            because=("it was called once, after the played turns",),
         )
 
 

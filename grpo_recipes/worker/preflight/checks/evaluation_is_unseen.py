@@ -3,7 +3,7 @@
 What: prompts of the evaluation that equal prompts of the training data, character for character.
 Why: the evaluation then measures what was memorised.
 Fix: another split, or data without these rows.
-Example: 100 of 100 prompts of the evaluation are trained on too
+Example: 100 of 100 prompts of the evaluation are also trained on
 """
 
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def check(seen: Seen) -> Iterator[Finding]:
     if both:
         yield fault(
             "warning",
-            f"{len(both)} of {len(held_out.prompts)} prompts of the evaluation are trained on too",
+            f"{len(both)} of {len(held_out.prompts)} prompts of the evaluation are also trained on",
             ("evaluation",),
             because=(f"of rows {listed([held_out.number(place) for place in both], 5)} of the evaluation",),
-            fix="another split or file, without the rows of the training",
+            fix="a different split or file, without the training rows",
         )

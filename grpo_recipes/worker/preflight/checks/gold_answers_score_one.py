@@ -1,9 +1,10 @@
 """The right answers of reasoning-gym's tasks score 1.0.
 
-What: the answer that comes with a row gets less than 1.0 by the task's own scorer, as it is and in the tags that
-`answer_in` asks for. Rows without an answer, of tasks that have several right ones, are left out.
-Why: a model that answers right is not paid for it. Some scorers want another form than their task's own answer has.
-Fix: look at the row; another task, or another config of it.
+What: the task's own scorer gives the answer that comes with a row less than 1.0, both unchanged and in the tags that
+`answer_in` asks for. Rows without an answer, of tasks with several right ones, are left out.
+Why: a model that answers correctly is not rewarded. Some scorers expect a different form than their task's own answer
+has.
+Fix: look at the row; use a different task, or a different config of it.
 Example: the right answers of 3 of 32 rows score less than 1.0 by reasoning_gym
 """
 
@@ -40,5 +41,5 @@ def _of_reward(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
         f"the right answers of {len(low)} of {len(best)} rows score less than 1.0 by {reward.name}",
         reward.key,
         because=(f"rows {listed(numbers, 5)}, such as {shown}",),
-        fix="look at these rows; another task, or another config of it",
+        fix="look at these rows; use a different task or config",
     )

@@ -4,7 +4,7 @@ What: a tokenizer without a padding token, or with the end token as padding.
 Why: TRL then uses the end token and masks by position, so training is right. It matters later: a script that masks
 every padding token in the labels also masks the end, and the model unlearns to end.
 Fix: not needed for this run.
-Example: the tokenizer has no padding token; trl takes its end token
+Example: the tokenizer has no padding token; trl uses its end token instead
 Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of transformers 5.23.0.
 """
 
@@ -26,10 +26,10 @@ def check(seen: Seen) -> Iterator[Finding]:
             "error",
             "the tokenizer has no end token",
             key,
-            because=("no completion could end, and trl pads with it",),
+            because=("no completion could end, and trl uses it for padding",),
             fix="eos_token in tokenizer_config.json of the model",
         )
     elif seen.tokenizer.pad_token_id is None:
-        yield fault("note", "the tokenizer has no padding token; trl takes its end token", key)
+        yield fault("note", "the tokenizer has no padding token; trl uses its end token instead", key)
     elif seen.tokenizer.pad_token_id == seen.tokenizer.eos_token_id:
         yield fault("note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)

@@ -42,14 +42,14 @@ def _copies(texts: list[str]) -> Iterator[Finding]:
             f"all {len(texts)} prompts are equal",
             ("dataset", "prompt"),
             because=(f"each is {cut(texts[0])!r}",),
-            fix="a template names columns in braces: {{ question }}",
+            fix="write a column's name in braces: {{ question }}",
         )
     elif copies / len(texts) >= MANY:
         yield fault(
             "note",
             f"{copies} of {len(texts)} prompts are copies of an earlier one",
             ("dataset", "path"),
-            because=("a prompt that comes more than once weighs more than the others",),
+            because=("repeated prompts get more weight than the others",),
         )
 
 
@@ -67,7 +67,7 @@ def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[F
     if found:
         yield fault(
             "warning",
-            f"{len(found)} prompts come again with another {seen.reference}",
+            f"{len(found)} prompts are repeated with a different {seen.reference}",
             ("dataset", "columns", seen.reference),
             because=(f"rows {listed(found)}",),
             fix="remove the wrong rows",

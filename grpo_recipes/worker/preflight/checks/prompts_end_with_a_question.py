@@ -36,7 +36,7 @@ def _of(rows: Rows) -> Iterator[Finding]:
             (rows.where, "prompt"),
             because=(
                 f"of rows {listed([rows.number(place) for place in answered], 5)}",
-                "trl begins another message of the assistant after it",
+                "trl starts another message of the assistant after it",
             ),
             fix="end prompts with a message of the user",
         )

@@ -74,7 +74,7 @@ def _cut(seen: Seen, kept: int) -> Iterator[Finding]:
             ("generation", "max_prompt_length"),
             because=(
                 f"the longest has {max(seen.lengths)} tokens, the last {kept} are kept",
-                *(("what tells the model of its tools is at the beginning",) if _tells_of_tools(seen) else ()),
+                *(("the tools are described at the beginning",) if _tells_of_tools(seen) else ()),
                 _rows(seen, longer),
             ),
             fix=f"max_prompt_length: {max(seen.lengths)}",

@@ -5,7 +5,7 @@ Why: TRL leaves None out of the weighted sum. A completion to which all function
 advantage is 0, and TRL only logs a warning. None is right for "this reward does not apply to this row", and wrong for
 "this completion is bad": its sum then has only the other rewards.
 Fix: 0.0 for a bad completion; None only for a whole row.
-Example: reward accuracy gives no reward to completions of the kind: empty
+Example: reward accuracy gives no reward for these completions: empty
 Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mask).
 """
 
@@ -35,11 +35,11 @@ def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
     if cases:
         yield fault(
             "warning",
-            f"reward {reward.name} gives no reward to completions of the kind: "
+            f"reward {reward.name} gives no reward for these completions: "
             f"{listed([case for case in by_case(call) if case in cases], 5)}",
             reward.key,
-            because=("trl leaves None and NaN out of the sum, which is then that of the other rewards alone",),
-            fix="0.0 for a completion that is bad",
+            because=("trl leaves None and NaN out of the sum, which then has only the other rewards",),
+            fix="return 0.0 for a bad completion",
         )
 
 
@@ -63,5 +63,5 @@ def _rows_without(seen: Seen) -> Iterator[Finding]:
                 f"rows {listed(rows, 5)}",
                 "trl leaves their completions out, and nothing is learned from them",
             ),
-            fix="leave these rows out, or mend the column that the rewards read",
+            fix="leave these rows out, or correct the column that the rewards read",
         )

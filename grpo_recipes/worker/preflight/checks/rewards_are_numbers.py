@@ -43,10 +43,10 @@ def _infinite(reward: RewardSeen) -> Iterator[Finding]:
     if cases:
         yield fault(
             "error",
-            f"reward {reward.name} is infinite for completions of the kind: {listed(cases)}",
+            f"reward {reward.name} is infinite for these completions: {listed(cases)}",
             reward.key,
             because=(
-                "the advantages of its whole group become NaN, which trl replaces by 0: the group teaches nothing",
+                "the advantages of its whole group become NaN, which trl replaces with 0: the group teaches nothing",
             ),
-            fix="a large finite number, or 0.0",
+            fix="return a large finite number, or 0.0",
         )

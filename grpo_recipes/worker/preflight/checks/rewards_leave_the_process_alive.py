@@ -30,13 +30,13 @@ def check(seen: Seen) -> Iterator[Finding]:
 def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     when = "it was being loaded" if failed.name == "load" else f"it was called with {len(failed.entries)} completions"
     fixes = {
-        "time": "a timeout around what may take long, or --time-limit with more seconds",
-        "memory": "hold less at a time, or --memory-limit with more GiB",
+        "time": "add a timeout to slow calls, or raise --time-limit",
+        "memory": "use less memory, or raise --memory-limit",
     }
     return fault(
         "error",
         f"reward {reward.name} {end_words(failed.by, seen.options.time_limit)}",
         reward.key,
         because=(failed.place, when) if failed.place else (when,),
-        fix=fixes.get(failed.by, "run what may crash in a process of its own"),
+        fix=fixes.get(failed.by, "run code that may crash in a separate process"),
     )

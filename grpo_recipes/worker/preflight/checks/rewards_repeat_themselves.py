@@ -5,7 +5,7 @@ Why: GRPO takes noise in the reward for a difference between completions: it div
 group, so a group of equal completions with a little noise teaches as much as a group of right and wrong ones. Such a
 run cannot be repeated either.
 Fix: no random numbers, no sets or hashes of texts with a changing order; a judge model at temperature 0.
-Example: reward judge gave another value to 12 of 192 completions when it was called again
+Example: reward judge gave 12 of 192 completions a different value when it was called again
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         if pairs:
             yield fault(
                 "warning",
-                f"reward {reward.name} gave another value to {len(pairs)} of {len(first.values)} completions when it "
+                f"reward {reward.name} gave {len(pairs)} of {len(first.values)} completions a different value when it "
                 "was called again",
                 reward.key,
                 because=(f"the first of them {record(pairs[0][0])} and then {record(pairs[0][1])}",),

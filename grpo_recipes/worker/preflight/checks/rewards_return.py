@@ -42,7 +42,7 @@ def _not_tried(reward: RewardSeen) -> Finding:
         "not-checked",
         f"reward {reward.name} asks for {ENVIRONMENTS}, and was not tried",
         reward.key,
-        because=("a training passes the object of each completion; preflight has one, in a process of its own",),
+        because=("a run passes each completion's object; preflight has only one, in a separate process",),
         fix="--smoke runs it for two steps",
     )
 
@@ -64,7 +64,7 @@ def _unexpected(reward: RewardSeen, failed: Call) -> Finding:
         "error",
         f"reward {reward.name} does not take {failed.unexpected}",
         reward.key,
-        because=("trl passes every column, and what its newest releases add, by keyword",),
+        because=("trl passes every column, and newer releases pass more, by keyword",),
         fix="add **kwargs to its parameters",
     )
 
@@ -80,7 +80,7 @@ def _raised(reward: RewardSeen, failed: Call) -> Finding:
         )
     cases = [call for call in reward.calls if call.name not in ("one row", "all", "again") and call.shape == "own"]
     raising = [call.name for call in cases if call.kind != "values"]
-    with_ = f" with completions of the kind: {listed(raising)}" if raising and len(raising) < len(cases) else ""
+    with_ = f" with these completions: {listed(raising)}" if raising and len(raising) < len(cases) else ""
     return fault(
         "error",
         f"reward {reward.name} fails{with_}: {failed.error}",
