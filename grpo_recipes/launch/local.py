@@ -89,7 +89,7 @@ def launch(
 
 
 def refuse_strange_entries(folder: str) -> None:
-    """Raises Refusal for a link, a pipe or a device in place of a run's own file or folder."""
+    """Raises Refusal for a link, a pipe or a device instead of a run's own file or folder."""
     try:
         refuse_foreign_entries(Path(folder))
     except NotRegular as problem:
@@ -236,7 +236,7 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
             mistake(
                 f"{folder}: {message}",
                 because=f"{RECORD_FILE} cannot be written, and says as before that it runs: {problem.strerror}",
-                fix="when the folder can be written again, --resume goes on with the run",
+                fix="when the folder can be written again, --resume continues the run",
             ),
             exit_code=exit_code,
         ) from None

@@ -117,7 +117,7 @@ def refused_text(a: Side, b: Side) -> str:
 
 
 def refused_json(a: Side, b: Side) -> str:
-    """The findings of both sides, where one cannot be run and nothing can be said about the experiment."""
+    """The findings of both sides, where one cannot run and the experiments cannot be compared."""
     findings = {"a": [finding_value(finding, a.name) for finding in a.findings]}
     findings |= {"b": [finding_value(finding, b.name) for finding in b.findings]}
     return _document({"a": a.name, "b": b.name, "same_experiment": None, "findings": findings})
@@ -179,8 +179,8 @@ def diff_markdown(a: Side, b: Side, found: Differences) -> str:
 
 
 def refused_markdown(a: Side, b: Side) -> str:
-    """The errors of both sides, where one cannot be run and nothing can be said about the experiment."""
-    lines = ["### Nothing can be said about the experiment", "", *_names(a, b)]
+    """The errors of both sides, where one cannot run and the experiments cannot be compared."""
+    lines = ["### The experiments cannot be compared", "", *_names(a, b)]
     for letter, side in (("a", a), ("b", b)):
         errors = [finding for finding in side.findings if finding.severity == "error"]
         if errors:
@@ -213,7 +213,7 @@ def _count(number: int) -> str:
 
 
 def _code(text: str) -> str:
-    """The text as it is, on one line and in one cell: nothing in it is Markdown, HTML or a mention."""
+    """The text unchanged, on one line and in one cell, without effect as Markdown, HTML or a mention."""
     if text in ("", "-"):
         return text
     line = one_line(text).replace("|", "\\|")

@@ -29,7 +29,7 @@ class Fitted:
     unit: str = "GPU"
 
     def verdict(self) -> str:
-        """The word that the answer begins with."""
+        """The first word of the answer."""
         return "cannot run" if self.refused else self.estimate.verdict()
 
 

@@ -58,7 +58,7 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
 
 
 def _tools(plan: Plan) -> list[str]:
-    """What completions are made with beside the model; tools in the order in which it is told of them."""
+    """What completions need besides the model; tools in the order of their description to it."""
     rows = [
         (
             tool.name,
@@ -110,19 +110,19 @@ def _short(value: object) -> str:
     return shortened(text, 48)
 
 
-# What a run came from, a line for each run.
+# The runs that a run came from, a line for each.
 
 
 _MADE_OF_IT = {
     "weights": "starts from",
     "merge": "merged from",
-    "continue": "goes on with",
+    "continue": "continues",
     "extend": "extends",
 }
 
 
 def lineage_lines(runs: Sequence[Forebear]) -> list[str]:
-    """The runs, the nearest first: "goes on with second, step 200, plan 7c2a3e5fdaf9, weights bbfc5402b8de"."""
+    """The runs, the nearest first: "continues second, step 200, plan 7c2a3e5fdaf9, weights bbfc5402b8de"."""
     return [_line(run) for run in runs]
 
 

@@ -33,7 +33,7 @@ def _example(example: Mapping[str, Any]) -> str:
 
 
 def _tool(tool: Mapping[str, Any]) -> str:
-    """A tool as the model is told of it; nothing for one that it cannot be told of."""
+    """A tool as it is described to the model; nothing if it cannot be described."""
     if tool["schema"] is None:
         return ""
     text = json.dumps(tool["schema"], indent=1, ensure_ascii=False)

@@ -40,7 +40,7 @@ def _row(row: Mapping[str, Any], who: list[str], *, has_number: bool) -> str:
 
 
 def _turn(turn: Mapping[str, Any]) -> str:
-    """One turn of the model with what it calls, or a reply, on lines of its own."""
+    """One turn of the model with its calls, or a reply, on separate lines."""
     if "reply" in turn:
         return f"[reply] {turn['reply']}"
     calls = [f"[call] {call['tool']}({_named(call['arguments'])})" for call in turn["calls"]]

@@ -25,7 +25,7 @@ OWNERS = ("GRPOConfig", "LoraConfig", "BitsAndBytesConfig")
 
 
 def value_findings(settings: Settings, facts: Facts, source: Source, *, left_over: bool = False) -> list[Finding]:
-    """One finding for each value that the target's class takes without a word and chokes on later.
+    """One finding for each value that the target's class silently accepts and fails on later.
 
     left_over: judges each written auto that no rule decided, and nothing else.
     """

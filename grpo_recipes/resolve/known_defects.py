@@ -1,7 +1,7 @@
 """What is known to be wrong with the releases of a stack, what grpo-run does about it, and which releases are without.
 
 Nothing is written twice: a rule that is for certain releases alone says so in APPLIES_TO, a combination that fails for
-some recipes stands in broken_pairs.json, and known_defects.json holds what neither of them does.
+some recipes is in broken_pairs.json, and known_defects.json holds what neither of them does.
 """
 
 import re

@@ -76,8 +76,8 @@ def not_expressed(
     findings = []
     for name, said in expressed.items():
         field, setting = classified_fields()[name], settings[f"GRPOConfig.{name}"]
-        speaks = setting.given or field.kind == "experiment"
-        if isinstance(said, NotExpressed) and speaks and not setting.refused:
+        matters = setting.given or field.kind == "experiment"
+        if isinstance(said, NotExpressed) and matters and not setting.refused:
             findings.append(_finding(field, setting, said, settings, facts, source))
     return findings
 

@@ -3,7 +3,7 @@
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
 
-# What the table's conditions speak of beside fields: their names there, and the settings.
+# What the table's conditions name besides fields: their names there, and the settings.
 OTHER_VALUES = {
     "processes": "world.num_processes",
     "optimizer_steps_per_generation": "grpo.optimizer_steps_per_generation",

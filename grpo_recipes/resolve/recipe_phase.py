@@ -12,7 +12,7 @@ from grpo_recipes.schemas.accepted import SectionValues, accepted
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 A_REWARD = {"name": "exact_match"}
-# What stands in for a required value that is missing, so that the rest can still be looked at.
+# Stands in for a missing required value, so that the rest can still be checked.
 STAND_INS: dict[Path, object] = {
     ("recipe",): 1,
     ("name",): "unnamed",
@@ -40,7 +40,7 @@ class Checked(NamedTuple):
 
 
 def check_recipe(source: Source, facts: Facts) -> Checked:
-    """Validates the merged values; what is wrong is reported, set aside, and the rest is looked at all the same."""
+    """Validates the merged values; reports wrong ones, sets them aside, and checks the rest."""
     newer = newer_format(source)
     if newer is not None:
         return Checked(None, frozenset({("recipe",)}), [newer])
@@ -61,7 +61,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
 
 
 def _without_moved(findings: list[Finding], places: set[Path]) -> list[Finding]:
-    """The findings but for those of a missing key that another one of them brings to its place."""
+    """The findings, except those of a missing key that a different finding moves to its place."""
     there = {dotted(place[:depth]) for place in places for depth in range(1, len(place) + 1)}
     return [finding for finding in findings if finding.rule != MISSING_KEY or finding.key not in there]
 

@@ -86,7 +86,7 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
 
 
 def _is_below(key: str, above: tuple[str, ...]) -> bool:
-    """Whether a key is one of those above, or stands in its section or list."""
+    """Whether a key is one of those above, or is in its section or list."""
     return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in above)
 
 
@@ -161,7 +161,7 @@ def from_the_newest(source: Source) -> Source:
 
 
 def _distance(source: Source, file: str) -> int:
-    """How many files stand between the recipe and one of them; what is no file is nearest."""
+    """How many files are between the recipe and one of them; anything but a file is nearest."""
     return source.files.index(file) if file in source.files else -1
 
 

@@ -86,7 +86,7 @@ def newer_format(source: Source) -> Finding | None:
 
 
 def _path(error: Mapping[str, Any], source: Source) -> Path:
-    """The recipe's path of an error; pydantic's loc goes on with the branches of a union."""
+    """The recipe's path of an error; pydantic's loc continues with the branches of a union."""
     path: list[str | int] = []
     node: object = source.values
     for part in error["loc"]:

@@ -101,7 +101,7 @@ def _broken(pair: BrokenPair, stack: Stack) -> Finding:
 
 DECLARED_CONFLICT = "STK012"
 WITH_VLLM = (("GRPOConfig.use_vllm", "==", True),)
-TESTED = "an environment of its own with grpo-recipes[train], whose releases were tested together"
+TESTED = "a separate environment with grpo-recipes[train], whose releases were tested together"
 
 
 def conflict_findings(stack: Stack) -> list[Finding]:

@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
         if name == "prompt" and name in added:
             yield _prompt(context, str(added[name]))
         elif name in added:
-            yield _finding(context, name, "never reaches a reward", "TRL uses that name for an argument of its own")
+            yield _finding(context, name, "never reaches a reward", "TRL uses that name for its own argument")
     for name in PICTURES:
         if (name in added or name in own) and reads_text_alone(context):
             why = "TRL treats rows with such a column as pictures, and this is a text model"

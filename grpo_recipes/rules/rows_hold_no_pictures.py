@@ -3,7 +3,7 @@
 TRL trains on the pictures of a column `image` or `images`, and of parts of messages. Evaluation, preflight and the
 reports of a run do not see them, so a held-out score would silently belong to a different task than the training. So
 rows with pictures are refused for every model. A vision-language model trains on text like any other: its vision part
-does not change, which TRL supports from 0.20 on (MDL003). Its processor is loaded all the same, and needs Pillow, for
+does not change, which TRL supports from 0.20 on (MDL003). Its processor is still loaded, and needs Pillow, for
 some families torchvision (STK010).
 """
 

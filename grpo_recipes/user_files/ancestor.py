@@ -235,7 +235,7 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
     plan = _parsed(text)
     if text is None or plan.get("plan") != _PLAN_FORMAT:
         because = (f"{run} is not a run folder of this format",)
-        return NoStart(f"{named}: its {PLAN_FILE} cannot be read", because, "bring it back from a copy")
+        return NoStart(f"{named}: its {PLAN_FILE} cannot be read", because, "restore it from a copy")
     record = _parsed(_text(os.path.join(run, RECORD_FILE)))
     if not os.path.isdir(weights):
         return _untrained(named, run, plan, record)

@@ -215,7 +215,7 @@ def test_markdown_of_a_refused_recipe_shows_the_errors_in_a_fence(tmp_path: Path
     a, b = written(tmp_path / "a"), written(tmp_path / "b", {"seed": "```"})
     answer = grpo_run("diff", a, b, "--target", NEWEST, "--format", "markdown")
     assert answer.code == 2
-    assert answer.out.splitlines()[0] == "### Nothing can be said about the experiment"
+    assert answer.out.splitlines()[0] == "### The experiments cannot be compared"
     assert answer.out.count("\n``````\n") == 2
     assert "[SCH002]" in answer.out
 

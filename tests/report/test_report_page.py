@@ -72,7 +72,7 @@ WRONG = [
         ["fell from 0.5 to 0.25"],
         id="worse",
     ),
-    pytest.param({"status": "interrupted"}, {}, ["interrupted, and can go on", "--resume"], id="interrupted"),
+    pytest.param({"status": "interrupted"}, {}, ["interrupted; can be resumed", "--resume"], id="interrupted"),
     pytest.param(
         {"status": "failed", "message": "no room\nat all"}, {}, ["no room", "at all", "train.log"], id="failed"
     ),
@@ -95,7 +95,7 @@ WRONG = [
         id="stopped",
     ),
     pytest.param(
-        {"vllm_server": {"restarts": [{"step": 7, "how": "died"}]}}, {}, ["started again 1", "at step 7"], id="server"
+        {"vllm_server": {"restarts": [{"step": 7, "how": "died"}]}}, {}, ["restarted 1", "at step 7"], id="server"
     ),
 ]
 
@@ -274,7 +274,7 @@ def test_several_runs_have_one_axis_and_what_differs(tmp_path: Path, paged: Call
     b = made(tmp_path / "b", values={"grpo.beta": 0.04, "seed": 1}, status="interrupted")
     page = paged(a, b)
     assert "planned value a b grpo.beta 0.0 0.04" in page.first_screen and "seed" not in page.first_screen
-    assert "b interrupted, and can go on" in page.first_screen
+    assert "b interrupted; can be resumed" in page.first_screen
     assert [(line["run"], line["label"]) for line in page.chart("reward")["lines"]] == [(0, "a"), (1, "b")]
     assert page.chart("reward")["said"] == "a: 0.055 → 0.355 · b: 0.055 → 0.355"
 
@@ -337,7 +337,7 @@ def test_what_a_run_came_from_is_told(tmp_path: Path, paged: Callable[..., Page]
     plan["ancestor"]["before"] = [{name: getattr(before, name) for name in before.__slots__}]
     (folder / "plan.json").write_text(json.dumps(plan))
     text = paged(folder).text
-    assert "goes on with second, step 200, plan cccccccccccc" in text and "starts from first, step 100" in text
+    assert "continues second, step 200, plan cccccccccccc" in text and "starts from first, step 100" in text
 
 
 def test_the_page_of_a_run_that_still_trains_is_a_snapshot(tmp_path: Path, grpo_run: Callable) -> None:

@@ -30,7 +30,7 @@ def test_a_run_that_goes_on_is_the_one_that_peft_and_trl_make_of_the_adapter(
 
     run = staged("on", model={"from_run": "./first"}, lora={"continue": True})
     assert run.code == 0, run.said
-    assert "goes on with the adapter of first, 28 tensors as it left them" in run.log
+    assert "continues with the adapter of first, 28 tensors as it left them" in run.log
 
     done = trained_by_hand(warm_python / "python", run.folder, first.folder / "final", tmp_path / "by-hand")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -141,7 +141,7 @@ def test_the_chain_of_three_runs_stands_in_plan_diff_and_card(
 
     said = command("diff", "second", "third", cwd=place).stdout
     assert f"     merged from second, step 2, plan {digests['second'][:12]}, weights {weights[:12]}\n" in said
-    assert said.count(f"goes on with first, step 2, plan {digests['first'][:12]}") == 2
+    assert said.count(f"continues first, step 2, plan {digests['first'][:12]}") == 2
 
     card = (third.folder / "final/README.md").read_text()
     made_of = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])

@@ -65,7 +65,7 @@ def write_page(runs: Sequence[ReportedRun], path: Path) -> int:
 
 
 def page(runs: Sequence[ReportedRun]) -> str:
-    """The HTML of one run or of several beside each other."""
+    """The HTML of one run, or of several side by side."""
     names = _names(runs)
     shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
     drawn = charts(runs, names)

@@ -47,7 +47,7 @@ class StepSeries:
         self._steps: set[int] = set()
 
     def add(self, step: int, values: Mapping[str, object]) -> None:
-        """Takes one step. What is no number is left out."""
+        """Adds one step, without values that are not numbers."""
         self._steps.add(step)
         for name, value in values.items():
             if name in NO_FIGURES or isinstance(value, bool) or self._is_too_much(name):
@@ -96,7 +96,7 @@ _KEPT_PARTS = 2
 def shown_text(text: object, folder: str, most: int = LONGEST) -> str:
     """A text of a run: without secrets and steering characters, with no path that says where on a machine it lies.
 
-    folder: the run folder, absolute; what lies in it is named from there. most: characters, more are cut.
+    folder: the run folder, absolute; paths in it are shown relative to it. most: characters, more are cut.
     """
     plain = redact(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str))
     plain = plain[: 4 * most].replace(f"{folder}{os.sep}", "").replace(folder, os.path.basename(folder))
@@ -133,7 +133,7 @@ def percent(value: float | None) -> str:
 
 
 def gib(size: object) -> str:
-    """Bytes as GiB; "-" for what is none."""
+    """Bytes as GiB; "-" if it is not a number."""
     if isinstance(size, bool) or not isinstance(size, int | float):
         return "-"
     return f"{size / GIB:.2f} GiB" if size >= GIB / 100 else f"{size / 2**20:.1f} MiB"

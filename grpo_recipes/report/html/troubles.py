@@ -1,4 +1,4 @@
-"""What is wrong with a run, the worst first, in the words of whoever found it: the worker, a guard, or its figures."""
+"""Problems of a run, the worst first, as the worker, a guard or the figures report them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -26,14 +26,14 @@ class Trouble(NamedTuple):
 
 
 def troubles(run: ReportedRun) -> list[Trouble]:
-    """All that is known to be wrong; what was said of the plan comes last."""
+    """All known problems; findings of the plan come last."""
     ended = _of_findings(run)
-    said = {one.page for one in ended}
-    of_guards = [one for one in _of_guards(run) if one.page not in said]
-    said |= {one.page for one in of_guards}
-    constant = [one for one in _constant(run.series) if one.page not in said]
+    reported = {trouble.page for trouble in ended}
+    of_guards = [trouble for trouble in _of_guards(run) if trouble.page not in reported]
+    reported |= {trouble.page for trouble in of_guards}
+    constant = [trouble for trouble in _constant(run.series) if trouble.page not in reported]
     files = [*_of_changes(run), *_of_lost_figures(run)]
-    found = [
+    every = [
         *files,
         *ended,
         *_of_status(run, ended),
@@ -43,28 +43,28 @@ def troubles(run: ReportedRun) -> list[Trouble]:
         *_of_server(run),
         *_of_plan(run),
     ]
-    return sorted(found, key=lambda one: _RANK.index(one.level))[:MOST]
+    return sorted(every, key=lambda trouble: _RANK.index(trouble.level))[:MOST]
 
 
 def _of_changes(run: ReportedRun) -> list[Trouble]:
-    """What is shown and was not written so by grpo-run."""
+    """The files that changed after grpo-run wrote them."""
     if not run.listed.changed or run.listed.status.startswith("damaged"):
         return []
     because = tuple(run.plain(line) for line in run.listed.changed)
-    fix = "grpo-run RUNDIR --verify names all that changed; bring it back from a copy"
+    fix = "grpo-run RUNDIR --verify names every changed file; restore them from a copy"
     return [Trouble(BAD, "files of the run were changed after they were written", because, fix)]
 
 
 def _of_lost_figures(run: ReportedRun) -> list[Trouble]:
-    """A metrics.jsonl that is gone or damaged, which looks as if nothing was trained."""
+    """A missing or damaged metrics.jsonl, which looks as if nothing was trained."""
     if not run.record.step or not run.has_ended or run.last_time is not None:
         return []
     because = (f"{RECORD_FILE} says that {run.record.step} steps were trained",)
-    return [Trouble(WARNING, f"{METRICS_FILE} has no line that can be read", because, "bring it back from a copy")]
+    return [Trouble(WARNING, f"{METRICS_FILE} has no line that can be read", because, "restore it from a copy")]
 
 
 def _of_findings(run: ReportedRun) -> list[Trouble]:
-    """What ended it, as run.json has it."""
+    """The findings in run.json that ended the run."""
     found = []
     for one in mappings(run.record.findings):
         level = BAD if one.get("severity") == "error" else WARNING
@@ -73,7 +73,7 @@ def _of_findings(run: ReportedRun) -> list[Trouble]:
         found.append(
             Trouble(
                 level,
-                run.plain(one.get("message") or "it was stopped"),
+                run.plain(one.get("message") or "the run was stopped"),
                 tuple(run.plain(line) for line in lines),
                 run.plain(fix) if isinstance(fix, str) else "",
                 run.plain(page) if isinstance(page, str) else "",
@@ -87,25 +87,27 @@ def _texts(value: object) -> list[str]:
 
 
 def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
-    """An end that is no success and that no finding tells."""
+    """An unsuccessful end for which there is no finding."""
     status, message = run.listed.status, run.record.message
-    told = tuple(run.plain(line) for line in message.splitlines()[:12]) if message else ()
+    lines = tuple(run.plain(line) for line in message.splitlines()[:12]) if message else ()
     if status == "killed":
         fix = "grpo-run RUNDIR --resume continues it from its last checkpoint"
-        return [Trouble(BAD, "the process is gone: it was killed, or its machine went down", told, fix)]
+        return [Trouble(BAD, "the process was killed, or its machine went down", lines, fix)]
     if status == "interrupted":
-        return [Trouble(WARNING, "interrupted, and can go on", told, "grpo-run RUNDIR --resume")]
+        return [Trouble(WARNING, "interrupted; can be resumed", lines, "grpo-run RUNDIR --resume")]
     if status.startswith("damaged"):
         return [Trouble(BAD, status, tuple(run.plain(one) for one in run.listed.because))]
     if status == "half written":
-        return [Trouble(BAD, "the run folder is half written", (), "make it again with grpo-run RECIPE --out RUNDIR")]
+        return [Trouble(BAD, "the run folder is half written", (), "write it again with grpo-run RECIPE --out RUNDIR")]
     if status in ("failed", "stopped") and not ended:
-        return [Trouble(BAD, told[0] if told else status, told[1:], "train.log in the run folder has the whole output")]
+        return [
+            Trouble(BAD, lines[0] if lines else status, lines[1:], "train.log in the run folder has the whole output")
+        ]
     return []
 
 
 def _of_guards(run: ReportedRun) -> list[Trouble]:
-    """The guards that spoke, with the reason and the way out of the last time; older releases told neither."""
+    """The guards that alarmed, with reason and fix of the last time; older releases recorded neither."""
     found = []
     for one in mappings(run.record.guards):
         name = str(one.get("name"))
@@ -125,7 +127,7 @@ def _of_guards(run: ReportedRun) -> list[Trouble]:
 
 
 def _constant(series: StepSeries) -> Iterator[Trouble]:
-    """A reward that never varied, in a run that was too short for the guard or had it off."""
+    """A reward that never varied, in a run that was too short for the guard or had turned it off."""
     known = {name: each.values for name, each in series.figures.items() if series.has(name)}
     shares, rewards = known.get(GROUPS_WITHOUT_VARIANCE), known.get("reward")
     if shares and min(shares) >= 1:
@@ -134,30 +136,30 @@ def _constant(series: StepSeries) -> Iterator[Trouble]:
         )
         yield Trouble(
             BAD,
-            f"constant reward: in none of {len(shares)} steps had two completions of a prompt different rewards",
+            f"constant reward: in {len(shares)} steps no two completions of a prompt had different rewards",
             tuple(one for one in (because, "the advantages and the gradient are zero: nothing is learned") if one),
             "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
-            "temperature, or a reward that gives credit for a part",
+            "temperature, or a reward that gives partial credit",
             "GRD001",
         )
 
 
 def _worse(run: ReportedRun) -> list[Trouble]:
-    """A held-out reward that fell beyond its noise, which no guard looks at."""
+    """A held-out reward that fell by more than its noise; no guard checks that."""
     before, after = run.listed.before, run.listed.after
     if before is None or after is None or after >= before or _may_be_noise(run):
         return []
-    found = Trouble(
+    fall = Trouble(
         WARNING,
         f"the held-out reward fell from {figure(before)} to {figure(after)}",
-        ("what the training rewards may be something else than what it is meant to teach",),
-        "look at the completions below; a smaller learning rate, or a beta that holds the policy to where it began",
+        ("the rewards may pay for something other than what they should teach",),
+        "look at the completions below; use a smaller learning rate, or a beta that keeps the policy near its start",
     )
-    return [found]
+    return [fall]
 
 
 def _may_be_noise(run: ReportedRun) -> bool:
-    """Whether no change at all is within the interval of what the last evaluation changed."""
+    """Whether the interval of the last evaluation's change contains 0."""
     change = mapping(run.evaluations[max(run.evaluations)], "change") if run.evaluations else {}
     found = figures_of({"reward": 0.0, "intervals": change.get("intervals")})
     return any(ends is not None and ends[1] >= 0 for _, _, ends in found)
@@ -167,9 +169,9 @@ def _of_server(run: ReportedRun) -> list[Trouble]:
     deaths = mappings((run.record.vllm_server or {}).get("restarts"))
     if not deaths:
         return []
-    told = tuple(run.plain(f"at step {one.get('step')} it {one.get('how')}") for one in deaths[:5])
-    return [Trouble(WARNING, f"the vLLM server was started again {len(deaths)} times", told)]
+    lines = tuple(run.plain(f"at step {one.get('step')} it {one.get('how')}") for one in deaths[:5])
+    return [Trouble(WARNING, f"the vLLM server was restarted {len(deaths)} times", lines)]
 
 
 def _of_plan(run: ReportedRun) -> list[Trouble]:
-    return [Trouble(NOTE, f"said of the plan: {run.plain(one)}") for one in _texts(run.plan.get("findings"))[:10]]
+    return [Trouble(NOTE, f"finding of the plan: {run.plain(one)}") for one in _texts(run.plan.get("findings"))[:10]]

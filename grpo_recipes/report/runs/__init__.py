@@ -1,1 +1,1 @@
-"""Many run folders beside each other: what is read of each, which are shown, and the table of them."""
+"""Many run folders: what is read from each, which are shown, and their table."""

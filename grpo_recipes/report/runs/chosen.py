@@ -9,7 +9,7 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.report.runs.one_run import ListedRun
 
 _DIGESTS = (".sha256", ".commit")
-# What of a run can be sorted by, the best or newest first; names and values of plans begin with the least.
+# Keys to sort runs by, the best or newest first; names and values of plans in ascending order.
 FIGURES: dict[str, Callable[[ListedRun], object]] = {
     "started": lambda run: run.at,
     "step": lambda run: run.step,

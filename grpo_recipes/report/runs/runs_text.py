@@ -17,7 +17,7 @@ _NAMED_OTHERS = 10
 
 
 class Table(NamedTuple):
-    """text: the lines, each ended. left_out: the headings that the width had no room for."""
+    """text: the lines, each with its newline. left_out: the headings that did not fit the width."""
 
     text: str
     left_out: tuple[str, ...]
@@ -33,7 +33,7 @@ class _Column(NamedTuple):
 
 
 def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None) -> Table:
-    """A line for each run, with the columns that a width has room for; None has room for all."""
+    """A line for each run, with the columns that fit the width; None fits all."""
     headings = _headings(keys)
     values = [
         _Column(headings[key], [_cell(key, run) for run in runs], 3 if place == 0 else 6 + place, is_figure=False)
@@ -62,7 +62,7 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
 
 
 def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> str:
-    """The runs as data; of their plans the values in which they differ."""
+    """The runs as JSON, with the values in which their plans differ."""
     rows = [
         {
             **run._asdict(),
@@ -77,12 +77,12 @@ def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> st
 
 
 def others_text(others: Mapping[str, str]) -> str:
-    """The folders that are no runs, on a line for each reason."""
+    """The folders that are not runs, a line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in others.items():
         by_reason.setdefault(reason, []).append(one_line(name))
     return "".join(
-        f"no run: {', '.join(those[:_NAMED_OTHERS])}"
+        f"not a run: {', '.join(those[:_NAMED_OTHERS])}"
         f"{f' and {len(those) - _NAMED_OTHERS} more' if len(those) > _NAMED_OTHERS else ''} ({reason})\n"
         for reason, those in by_reason.items()
     )
@@ -95,7 +95,7 @@ def damage_text(runs: Sequence[ListedRun]) -> str:
 
 
 def _headings(keys: Sequence[str]) -> dict[str, str]:
-    """The last part of a key, where that says which it is."""
+    """The last part of a key, if that is unique."""
     last = [key.rpartition(".")[2] for key in keys]
     return {key: end if last.count(end) == 1 and len(end) > 4 else key for key, end in zip(keys, last, strict=True)}
 
@@ -134,7 +134,7 @@ def _value_text(key: str, value: str) -> str:
 
 
 def _shortened(text: str, room: int) -> str:
-    """The text with its middle left out where it is wider than that."""
+    """The text, its middle cut out if it is wider than the room."""
     if cells(text) <= room:
         return text
     start, end = text, text

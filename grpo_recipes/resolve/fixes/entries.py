@@ -1,4 +1,4 @@
-"""Where an entry of a recipe stands in its text, with the comments that belong to it."""
+"""Where an entry of a recipe is in its text, with the comments that belong to it."""
 
 import re
 from typing import Any, NamedTuple
@@ -97,7 +97,7 @@ def after_break(text: str, place: int) -> int:
 
 def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
     """The lines that hold nothing but an entry and its comments: those right above it in its column, and deeper ones
-    below it. What begins on the first line is about the file. None where something else stands on its lines.
+    below it. What begins on the first line is about the file. None if something else is on its lines.
     """
     start, end = line_start(text, entry.start), line_end(text, entry.end)
     column = entry.start - start

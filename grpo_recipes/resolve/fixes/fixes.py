@@ -62,7 +62,7 @@ def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[F
 def _one_pass(
     resolution: Resolution, text: str, again: Again, asked: Callable[[Finding], bool], earlier: Sequence[Path]
 ) -> Fixes:
-    """The fixes of what is known now, errors first: a warning that goes with an error needs no fix of its own.
+    """The fixes of the current findings, errors first: a warning that goes with an error needs no separate fix.
 
     earlier: what passes before this one wrote. Nothing but a certain fix changes it: else one fix would undo another.
     """
@@ -133,7 +133,7 @@ def values_of(text: str, resolution: Resolution) -> Mapping[str, object]:
 
 
 def patches_here(finding: Finding, resolution: Resolution) -> Sequence[Patch] | None:
-    """The patches of the recipe's own file that mend the finding, None when there are none.
+    """The patches of the recipe's own file that fix the finding, None if there are none.
 
     What another file says is overridden here: its keys by a value, null for one that has to go; its lists not.
     """

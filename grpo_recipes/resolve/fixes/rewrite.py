@@ -145,7 +145,7 @@ def _moved(text: str, path: Path, setting: Patch) -> str:
 
 
 def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> str:
-    """The text without an entry, by its lines or, where others stand on them, from comma to comma."""
+    """The text without an entry, by its lines or, if they have other entries, from comma to comma."""
     is_only = len(entry.parent.value) == 1
     if lines is not None:
         left = text[: lines.start] + _parted(text, lines) + text[lines.end :]
@@ -171,7 +171,7 @@ def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> 
 
 
 def _parted(text: str, lines: OwnLines) -> str:
-    """An empty line in place of the lines where comments that stay would join those of the next key, else nothing."""
+    """An empty line instead of the lines if comments that stay would join those of the next key, else nothing."""
     before = re.search(rf"(?:^|[\r\n])( *)#[^\r\n]*({BREAK})\Z", text[: lines.start])
     behind = re.compile(r"( *)#").match(text, lines.end)
     return before[2] if before and behind and before[1] == behind[1] else ""

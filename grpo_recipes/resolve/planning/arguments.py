@@ -124,7 +124,7 @@ def weights_dtype(context: Context) -> str | None:
 
 
 def vllm(context: Context) -> Vllm | None:
-    """What the worker and the server are told beside GRPOConfig; None where transformers generates."""
+    """What the worker and the server get besides GRPOConfig; None if transformers generates."""
     if context.value("GRPOConfig.use_vllm") is not True:
         return None
     engine = dict(context.mapping("generation.vllm_engine"))

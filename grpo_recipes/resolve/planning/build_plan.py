@@ -134,7 +134,7 @@ def planned_settings(
         if owner == "GRPOConfig" and not _is_used(setting, said.get(name), passed):
             continue
         if (owner == "guards" or key == KEPT_COMPLETIONS) and not setting.given:
-            continue  # plan.json has them in a section of their own
+            continue  # plan.json has a separate section for them
         if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
             continue
         if (owner in SECTIONS and SECTIONS[owner] != _engine(context)) or (key in _ADDRESS and not setting.given):

@@ -128,7 +128,7 @@ def _prompts(context: Context) -> dict[str, Any]:
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:
-    """The rewards, each with a name of its own."""
+    """The rewards, each with a unique name."""
     rewards = context.items("rewards")
     named = zip(reward_names(rewards), rewards, strict=True)
     return tuple(_reward(context, index, name, reward) for index, (name, reward) in enumerate(named))

@@ -72,7 +72,7 @@ def is_apart(path: Path, place: Path, source: Source) -> bool:
 
 
 def is_verls_rollout(path: Path, source: Source) -> bool:
-    """Whether a key stands in the `rollout` of verl, which says how the policy generates, and names no function."""
+    """Whether a key is in verl's `rollout`, which sets how the policy generates and names no function."""
     rollout = source.values.get("rollout")
     return path[0] == "rollout" and len(path) > 1 and isinstance(rollout, dict) and "python" not in rollout
 

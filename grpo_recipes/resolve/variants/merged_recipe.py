@@ -1,4 +1,4 @@
-"""The merged recipe as a file of its own, which means the same wherever it lies."""
+"""The merged recipe as a separate file, which means the same in any folder."""
 
 import copy
 import re

@@ -74,7 +74,7 @@ class _Difference:
 
     @classmethod
     def of(cls, source: Source) -> "_Difference":
-        """The difference between a recipe and what it stands on; paths are compared by where they lead."""
+        """The difference between a recipe and its parents; paths are compared by their target."""
         shown = _as_written(source)
         found = parent_of(source)
         if found is None:
@@ -120,7 +120,7 @@ def _beside(values: Values, parent: Values, shown: Values) -> Values:
 
 
 def _item(value: object, old: object, shown: Any) -> object:
-    """A value that differs; of a list that goes on where the parent's ends, what is added."""
+    """A value that differs; of a list that continues the parent's, the added part."""
     if not (isinstance(value, list) and isinstance(old, list) and 0 < len(old) < len(value)):
         return shown
     return {EXTEND: shown[len(old) :]} if all(map(_same, value, old)) else shown
