@@ -124,7 +124,7 @@ def test_pipes_links_and_folders_that_are_no_runs_are_named(tmp_path: Path, grpo
         ("sound", "completed"),
     ]
     assert found["others"] == {"notes": "it has no plan.json"}
-    assert "no run: notes (it has no plan.json)" in grpo_run("runs", str(tmp_path / "runs")).err
+    assert "not a run: notes (it has no plan.json)" in grpo_run("runs", str(tmp_path / "runs")).err
 
 
 def test_a_run_whose_process_is_gone_is_not_running(tmp_path: Path) -> None:
