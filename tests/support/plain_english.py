@@ -23,6 +23,9 @@ INSTEAD = {
     r"whoever": "anyone who",
     r"mind whom": "be careful who",
     r"nobody shall": "so that nobody",
+    r"of (its|their) own": "its own, separate",
+    r"anew": "again, start over",
+    r"in place of": "instead of",
 }
 PHRASES = [
     (re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+"), re.IGNORECASE), plain) for phrase, plain in INSTEAD.items()
