@@ -189,13 +189,13 @@ def test_a_run_is_watched_while_it_goes_on_and_left_alone_by_ctrl_c(folder: Path
     assert left.stderr.readline() == "step 1/2  reward 0.250\n"
     time.sleep(0.3)  # a signal within the writing of that line would write it twice
     left.send_signal(signal.SIGINT)
-    assert left.wait(timeout=30) == 75
+    assert left.wait(timeout=180) == 75
     said = left.stderr.read()
     assert said == f"stopped watching; to watch it again: grpo-run watch {shlex.quote(str(folder))}\n"
     assert training.poll() is None
     (folder / "go").touch()
-    assert training.wait(timeout=30) == 3
-    out, err = stayed.communicate(timeout=30)
+    assert training.wait(timeout=180) == 3
+    out, err = stayed.communicate(timeout=180)
     assert stayed.returncode == 3
     assert out.startswith("stopped at step 2 of 2\n  a guard\n")
     assert "step 2/2  reward 0.750" in err

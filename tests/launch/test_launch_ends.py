@@ -197,7 +197,7 @@ record(status="completed", exit_code=0, step=1)
     with pytest.raises(Refusal, match="is being trained now"):
         launch(str(folder), echo=io.StringIO())
     (folder / "go").touch()
-    assert first.wait(timeout=8) == 0
+    assert first.wait(timeout=180) == 0
     assert not is_running(str(folder))
 
 

@@ -72,7 +72,7 @@ def test_both_ranks_save_before_the_launcher_ends_them(tmp_path: Path, grpo_run:
     process = grpo_run(folder)
     wait_for_ranks(folder)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 75
     assert {(folder / f"saved{rank}").read_text().split()[0] for rank in (0, 1)} == {"TERM"}
 
@@ -85,7 +85,7 @@ def test_a_second_signal_leaves_no_rank_behind(tmp_path: Path, grpo_run: GrpoRun
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=0.05)
-    process.communicate(timeout=30)
+    process.communicate(timeout=180)
     assert process.returncode == 75
 
 
@@ -94,7 +94,7 @@ def test_no_rank_outlives_a_killed_grpo_run(tmp_path: Path, grpo_run: GrpoRun, m
     process = grpo_run(folder)
     wait_for_ranks(folder)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=180)
     wait_until(lambda: marked(mark) == [], timeout_s=10)
 
 

@@ -115,7 +115,7 @@ def test_a_run_is_seen_at_every_width(
         assert figures in moving
         assert "\x1b[1mstep 10/100\x1b[0m" in text
     (folder / "go").touch()
-    assert [terminal.process.wait(timeout=30) for terminal in terminals] == [0, 0, 0]
+    assert [terminal.process.wait(timeout=180) for terminal in terminals] == [0, 0, 0]
     assert json.loads((folder / "run.json").read_text())["status"] == "completed"
 
 
@@ -134,4 +134,4 @@ def test_a_window_that_becomes_narrow_is_followed_and_no_colour_is_none(
     assert narrow[-1] == "reward 0.500  held out 0.557  1 warning"
     assert not re.search(r"\x1b\[(3[0-7]|9[0-7]|38;)", wide)
     terminals[0].process.send_signal(signal.SIGTERM)
-    terminals[0].process.wait(timeout=30)
+    terminals[0].process.wait(timeout=180)

@@ -128,7 +128,7 @@ def test_the_shell_says_it_before_the_terminal_is_gone(folder: Path, opened: Ope
     terminal.close()
     assert trains_on(folder)
     assert completed(folder)
-    assert terminal.process.wait(timeout=30) == 0
+    assert terminal.process.wait(timeout=180) == 0
     assert told(folder) == 1
 
 
@@ -141,7 +141,7 @@ def test_a_signal_saves_after_the_terminal_is_gone(number: signal.Signals, folde
     if number == signal.SIGHUP:
         time.sleep(5.2)  # until then it may be the same hangup, said twice
     terminal.process.send_signal(number)
-    assert terminal.process.wait(timeout=30) == 75
+    assert terminal.process.wait(timeout=180) == 75
     assert (folder / "saved").read_text() == str(int(signal.SIGTERM))
     assert status(folder) == "interrupted"
 
@@ -150,7 +150,7 @@ def test_a_hangup_that_somebody_sends_saves(folder: Path, opened: Open) -> None:
     terminal = opened(launching(folder))
     wait_until((folder / "ready0").exists, timeout_s=30)
     terminal.process.send_signal(signal.SIGHUP)
-    assert terminal.process.wait(timeout=30) == 75
+    assert terminal.process.wait(timeout=180) == 75
     assert status(folder) == "interrupted"
     assert told(folder) == 0
 
@@ -164,7 +164,7 @@ def test_a_stopped_terminal_holds_nobody_up(folder: Path, opened: Open) -> None:
     assert (folder / "train.log").stat().st_size > size + (1 << 16)  # more than a pipe holds
     terminal.process.send_signal(signal.SIGTERM)
     wait_until((folder / "saved").exists, timeout_s=30)
-    assert terminal.process.wait(timeout=30) == 75
+    assert terminal.process.wait(timeout=180) == 75
 
 
 def test_a_terminal_that_is_not_to_be_written_from_the_background(folder: Path, opened: Open) -> None:
@@ -223,7 +223,7 @@ def test_nowhere_to_be_shown(place: str, folder: Path) -> None:
     wait_until((folder / "ready0").exists, timeout_s=30)
     assert trains_on(folder)
     (folder / "go").touch()
-    assert shell.wait(timeout=30) == 0
+    assert shell.wait(timeout=180) == 0
     assert told(folder) == (0 if place == "closed" else 1)
 
 
@@ -241,5 +241,5 @@ def test_without_the_defence_the_run_is_killed(folder: Path, opened: Open) -> No
     terminal = opened([sys.executable, "-c", program, str(folder)])
     wait_until((folder / "ready0").exists, timeout_s=30)
     terminal.close()
-    assert terminal.process.wait(timeout=30) not in (0, 75)
+    assert terminal.process.wait(timeout=180) not in (0, 75)
     assert not (folder / "saved").exists()

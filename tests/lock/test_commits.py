@@ -129,5 +129,5 @@ def test_the_hub_says_what_a_revision_is_now(hub_address: str) -> None:
     )
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
     environment |= {"HF_ENDPOINT": hub_address, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=180)
     assert done.stdout.strip() == repr([OLD, NEW, NEW, None]), done.stderr

@@ -130,7 +130,7 @@ def test_of_two_that_want_one_folder_at_once_one_gets_it(tmp_path: Path) -> None
     for racer in racers:
         assert racer.stdin is not None
         racer.stdin.close()
-    assert sorted(racer.wait(timeout=20) for racer in racers) == [0, 2, 2]
+    assert sorted(racer.wait(timeout=180) for racer in racers) == [0, 2, 2]
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
     winner = [racer.returncode for racer in racers].index(0)
     assert (tmp_path / "runs" / "run" / "recipe.yaml").read_text() == ("first", "second", "third")[winner]

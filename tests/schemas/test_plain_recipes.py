@@ -185,5 +185,5 @@ except SystemExit as end:
 print({"pydantic", "pydantic_core"} & set(sys.modules) or "none")
 """
     command = [sys.executable, "-c", asked, str(ROOT / "recipes/qwen2_lora.yaml")]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=True)
     assert said.stdout.splitlines()[-1] == "none"

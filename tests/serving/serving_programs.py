@@ -22,7 +22,7 @@ for name in ("--model", "--host", "--port", "--after", "--serves", "--says"):
     options.add_argument(name)
 given = options.parse_args()
 if given.says: sys.exit(given.says)
-engine = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+engine = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"])
 if os.path.exists("sick"): os.remove("sick")
 print("server", os.getpid(), "engine", engine.pid, "GPUs", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
 with open("server.pids", "a") as file: file.write(f"{os.getpid()} {engine.pid}" + chr(10))

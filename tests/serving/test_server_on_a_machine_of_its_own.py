@@ -61,8 +61,8 @@ def test_trainers_wait_for_it_and_it_ends_with_the_training(
     folder = run_on_two_machines(tmp_path / "run", ENDS, "--after", "0.5")
     trainer = machine(folder, "train.py")
     server = machine(folder, *SERVER)
-    assert trainer.wait(60) == 0, trainer.communicate()
-    told, _ = server.communicate(timeout=60)
+    assert trainer.wait(180) == 0, trainer.communicate()
+    told, _ = server.communicate(timeout=180)
     assert (server.returncode, state(folder)) == (0, "done"), told
     notice = notice_in(folder)
     assert notice is not None
@@ -80,8 +80,8 @@ def test_it_listens_where_it_faces_the_trainers(tmp_path: Path, machine: Machine
     with two_networks() as (there, apart):
         server = machine(folder, "serve.py", "--alone", there.address, network=apart)
         trainer = machine(folder, "train.py", network=there)
-        told, _ = trainer.communicate(timeout=60)
-        assert (trainer.returncode, server.wait(60)) == (0, 0), told
+        told, _ = trainer.communicate(timeout=180)
+        assert (trainer.returncode, server.wait(180)) == (0, 0), told
     given = json.loads((folder / "told").read_text())
     assert given["GRPO_RUN_VLLM_URL"].startswith(f"http://{apart.address}:")
     assert given["VLLM_HOST_IP"] == there.address
@@ -92,8 +92,8 @@ def test_a_server_that_does_not_come_up_ends_the_training_with_its_reason(tmp_pa
     trainer = machine(folder, "train.py")
     wait_until((folder / "run.json").exists)
     server = machine(folder, *SERVER)
-    told, _ = server.communicate(timeout=60)
-    assert (server.returncode, trainer.wait(60)) == (1, 1), told
+    told, _ = server.communicate(timeout=180)
+    assert (server.returncode, trainer.wait(180)) == (1, 1), told
     assert "ended with exit code 1 before it could work\n  = because: ValueError: too small" in told
     assert record(folder)["status"] == "failed"
     assert "= because: ValueError: too small" in record(folder)["message"]
@@ -105,7 +105,7 @@ def test_a_server_that_dies_interrupts_the_training(tmp_path: Path, machine: Mac
     server, trainer = up(folder, machine), machine(folder, "train.py")
     wait_until((folder / "asks").exists)
     os.kill(server_pids(folder)[0][0], signal.SIGKILL)
-    assert (server.wait(60), trainer.wait(60)) == (75, 75)
+    assert (server.wait(180), trainer.wait(180)) == (75, 75)
     assert record(folder)["status"] == "interrupted"
     assert record(folder)["message"].startswith("the vLLM server ")
     assert "Traceback" not in trainer.communicate()[0]
@@ -115,9 +115,9 @@ def test_a_server_that_dies_interrupts_the_training(tmp_path: Path, machine: Mac
 def test_a_failure_of_the_trainer_is_its_own_while_the_server_answers(tmp_path: Path, machine: Machine) -> None:
     folder = run_on_two_machines(tmp_path / "run", "raise ValueError('of the reward')\n")
     server, trainer = up(folder, machine), machine(folder, "train.py")
-    assert trainer.wait(60) == 1
+    assert trainer.wait(180) == 1
     assert record(folder)["message"] == "ValueError: of the reward"
-    assert server.wait(60) == 0
+    assert server.wait(180) == 0
 
 
 def test_the_last_word_of_an_earlier_server_is_not_taken_for_this_ones(tmp_path: Path, machine: Machine) -> None:
@@ -126,7 +126,7 @@ def test_the_last_word_of_an_earlier_server_is_not_taken_for_this_ones(tmp_path:
     trainer = machine(folder, "train.py")
     time.sleep(1.5)
     machine(folder, *SERVER)
-    assert trainer.wait(60) == 0
+    assert trainer.wait(180) == 0
 
 
 def test_the_end_of_an_earlier_training_is_not_taken_for_this_ones(tmp_path: Path, machine: Machine) -> None:
@@ -137,7 +137,7 @@ def test_the_end_of_an_earlier_training_is_not_taken_for_this_ones(tmp_path: Pat
     time.sleep(2.5)
     assert server.poll() is None
     (folder / "enough").touch()
-    assert (trainer.wait(60), server.wait(60)) == (0, 0)
+    assert (trainer.wait(180), server.wait(180)) == (0, 0)
 
 
 def test_trainers_that_wait_in_vain_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_a_signal_lets_it_serve_until_the_trainers_have_saved(tmp_path: Path, ma
     time.sleep(1)
     assert (server.poll(), trainer.poll()) == (None, None)
     (folder / "enough").touch()
-    assert (trainer.wait(60), server.wait(60)) == (0, 75)
+    assert (trainer.wait(180), server.wait(180)) == (0, 75)
     assert record(folder)["status"] == "completed"
 
 
@@ -170,7 +170,7 @@ def test_a_signal_ends_it_at_once_where_nobody_trains(tmp_path: Path, machine: M
     folder = run_on_two_machines(tmp_path / "run", ENDS)
     server = up(folder, machine)
     server.send_signal(signal.SIGINT)
-    assert server.wait(30) == 75
+    assert server.wait(180) == 75
     assert state(folder) == "stopped"
 
 
@@ -181,7 +181,7 @@ def test_a_signal_while_it_starts_ends_it_and_the_trainers(tmp_path: Path, machi
     server = machine(folder, *SERVER)
     wait_until(lambda: server_pids(folder))
     server.send_signal(signal.SIGTERM)
-    assert (server.wait(60), trainer.wait(60)) == (75, 75)
+    assert (server.wait(180), trainer.wait(180)) == (75, 75)
     assert record(folder)["message"] == "the vLLM server was asked to stop before it was up"
 
 
@@ -195,7 +195,7 @@ def test_a_run_has_one_server(tmp_path: Path, machine: Machine) -> None:
     folder = run_on_two_machines(tmp_path / "run", ENDS)
     up(folder, machine)
     second = machine(folder, *SERVER)
-    assert second.wait(60) == 2
+    assert second.wait(180) == 2
     assert state(folder) == "up"
 
 
@@ -203,7 +203,7 @@ def test_a_machine_that_nobody_knows_is_said(tmp_path: Path, machine: Machine) -
     assert address_towards("localhost") == "127.0.0.1"
     folder = run_on_two_machines(tmp_path / "run", ENDS)
     server = machine(folder, "serve.py", "--alone", "no-such-machine.invalid")
-    told, _ = server.communicate(timeout=60)
+    told, _ = server.communicate(timeout=180)
     assert server.returncode == 1
     assert "the machine no-such-machine.invalid cannot be reached from this one" in told
     assert server_pids(folder) == []

@@ -83,7 +83,7 @@ def made(folder: Path) -> Iterator[Path]:
     assert server.stdout.readline(), (folder / "stderr.txt").read_text()[-2000:]
     yield folder / "bin"
     server.stdin.close()
-    server.wait(timeout=30)
+    server.wait(timeout=180)
 
 
 def _compile_once() -> None:

@@ -126,7 +126,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
 
     yield run
     server.stdin.close()
-    server.wait(timeout=30)
+    server.wait(timeout=180)
 
 
 @pytest.fixture

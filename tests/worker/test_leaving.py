@@ -29,7 +29,7 @@ sys.exit(3)
 )
 def test_a_process_ends_without_the_thread_that_watches_its_end(start: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LEAVES.format(start=start)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", LEAVES.format(start=start)], capture_output=True, text=True, timeout=180, check=False
     )
     assert (done.returncode, done.stderr) == (3, "")
 
@@ -56,7 +56,7 @@ def test_a_library_that_aborts_at_the_very_end_does_not_change_the_code_of_one_o
 ) -> None:
     words = [sys.executable, "-c", ABORTS]
     variables = {**os.environ, "WORLD_SIZE": processes}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=variables, cwd=tmp_path)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False, env=variables, cwd=tmp_path)
     assert done.returncode == code
     if processes == "2":
         assert done.stdout.split() == ["thread", "registered"]

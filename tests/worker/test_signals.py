@@ -43,6 +43,6 @@ CASES = [
 @pytest.mark.processes
 def test_a_second_signal_ends_at_once_and_an_echo_does_not(signals: str, exit_code: int, lines: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.replace("SIGNALS", signals)], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", SCRIPT.replace("SIGNALS", signals)], capture_output=True, text=True, timeout=180
     )
     assert (done.returncode, done.stdout.splitlines()) == (exit_code, lines), done.stderr

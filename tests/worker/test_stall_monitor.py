@@ -82,7 +82,7 @@ def test_a_process_that_is_well_is_left_alone(
 ) -> None:
     process = started(does, seconds=seconds)
     program = program_beside(process)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=180) == 0
     assert is_gone(program)
     assert record(tmp_path)["status"] == "running"
     assert (tmp_path / "stalled").exists() == (seconds == 1)
@@ -94,7 +94,7 @@ def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Pop
     program_beside(process)
     time.sleep(6)
     process.send_signal(signal.SIGCONT)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=180) == 0
     assert record(tmp_path)["status"] == "running"
 
 
@@ -105,7 +105,7 @@ def test_a_held_interpreter_is_ended_with_its_stacks(
 ) -> None:
     process = started(HELD, rank=rank)
     program = program_beside(process)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == -signal.SIGKILL, output
     assert is_gone(program)
     message = record(tmp_path)["message"]
@@ -118,11 +118,11 @@ def test_a_held_interpreter_is_ended_with_its_stacks(
 
 @pytest.mark.processes
 def test_a_killed_process_leaves_no_program(started: Callable[..., "subprocess.Popen[str]"]) -> None:
-    process = started("time.sleep(60)")
+    process = started("time.sleep(600)")
     program = program_beside(process)
     process.kill()
     assert is_gone(program)
-    assert process.wait(timeout=60) == -signal.SIGKILL
+    assert process.wait(timeout=180) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_killed_process_leaves_no_program(started: Callable[..., "subprocess.P
         ("os.abort()", 2, True),
         ("import ctypes; ctypes.string_at(0)", 2, True),
         ("import ctypes; ctypes.CDLL(None).pthread_create(ctypes.byref(ctypes.c_ulong()), None,"
-         " ctypes.CDLL(None).abort, None); time.sleep(60)", 2, False),
+         " ctypes.CDLL(None).abort, None); time.sleep(600)", 2, False),
         ("stall_monitor.expect_end(); os.kill(os.getpid(), 9)", 2, False),
         ("os.kill(os.getpid(), 9)", 1, False),
     ],
@@ -145,7 +145,7 @@ def test_the_death_of_one_of_several_is_recorded(
 ) -> None:
     process = started(does, rank=1, seconds=60, processes=processes)
     program = program_beside(process)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert is_gone(program)
     left = record(tmp_path)
     assert (left["status"], left["exit_code"]) == (("failed", 1) if is_said else ("running", None)), output
