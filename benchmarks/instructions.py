@@ -33,8 +33,30 @@ FIGURES = Path(__file__).with_name("instructions.json")
 TABLE = Path(__file__).with_name("fast_validate.md")
 RECIPE = "recipes/qwen2_lora.yaml"
 MISTYPED = "trainin: {}"
+SHIPPED_REWARD = "{name: accuracy, weight: 1.0}"
+OWN_REWARDS = 5
+OWN_REWARD = '''
+def reward_{number}(completions, solution, **kwargs):
+    """Returns what share of the words of each completion is expected."""
+    shares = []
+    for completion, expected in zip(completions, solution):
+        words = [word.strip(".,;") for word in completion[0]["content"].split() if word]
+        wanted = {{word.lower(): len(word) for word in expected.split()}}
+        found = 0.0
+        for place, word in enumerate(words):
+            if word.lower() in wanted:
+                found += wanted[word.lower()] / (place + 1)
+        shares.append(min(1.0, found / max(len(wanted), 1)))
+    return [float(share) for share in shares]
+'''
 MOST_MORE = 0.03
-BOUNDS = {"validate": 1.2, "validate, empty cache": 1.5, "validate, no cache can be written": 1.5, "plan": 2.5}
+BOUNDS = {
+    "validate": 1.2,
+    "validate, own rewards": 1.1,
+    "validate, empty cache": 1.5,
+    "validate, no cache can be written": 1.5,
+    "plan": 2.5,
+}
 MOST_MEMORY_MB = 40.0
 ONE_MORE_IMPORT = "import unittest.case\n"  # about five in a hundred
 PACKAGES = ("click", "packaging", "pydantic", "pyyaml")
@@ -55,6 +77,7 @@ CASES = {
     "validate, empty cache": Case(("validate", RECIPE), "empty"),
     "validate, no cache can be written": Case(("validate", RECIPE), "none"),
     "validate, a mistyped key": Case(("validate", "{mistyped}"), exit_code=2),
+    "validate, own rewards": Case(("validate", "{own}")),
     "plan": Case(("plan", RECIPE)),
     "diff": Case(("diff", RECIPE, "recipes/quickstart.yaml"), exit_code=1),
 }
@@ -94,8 +117,10 @@ def count(case: Case, program: Sequence[str], checkout: Path = ROOT) -> Counted:
     with tempfile.TemporaryDirectory(prefix="counted-", dir="/tmp") as folder:
         home = Path(folder)
         mistyped = home / "mistyped.yaml"
-        mistyped.write_text(f"{(checkout / RECIPE).read_text(encoding='utf-8')}\n{MISTYPED}\n", encoding="utf-8")
-        arguments = [argument.format(mistyped=mistyped) for argument in case.arguments]
+        recipe = (checkout / RECIPE).read_text(encoding="utf-8")
+        mistyped.write_text(f"{recipe}\n{MISTYPED}\n", encoding="utf-8")
+        own = _with_own_rewards(home, recipe)
+        arguments = [argument.format(mistyped=mistyped, own=own) for argument in case.arguments]
         python, option, source = COMMAND if arguments else FLOOR
         command = (python, option, case.prelude + source, *arguments)
         caches = home / "caches"
@@ -113,6 +138,16 @@ def count(case: Case, program: Sequence[str], checkout: Path = ROOT) -> Counted:
     if done.returncode != case.exit_code or found is None:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return Counted(int(found[1].replace(",", "")), memory_mb)
+
+
+def _with_own_rewards(folder: Path, recipe: str) -> Path:
+    """A recipe with five rewards of a file of 650 lines, which has 50 functions."""
+    functions = (OWN_REWARD.format(number=number) for number in range(10 * OWN_REWARDS))
+    (folder / "rewards.py").write_text("".join(functions), encoding="utf-8")
+    rewards = "\n  - ".join(f"{{python: rewards.py:reward_{number}}}" for number in range(OWN_REWARDS))
+    file = folder / "own.yaml"
+    file.write_text(recipe.replace(SHIPPED_REWARD, rewards), encoding="utf-8")
+    return file
 
 
 def _environment(home: Path, caches: Path) -> Mapping[str, str]:

@@ -121,6 +121,23 @@ def _tree(path: str, *_stamp: int) -> ast.Module:
         raise ValueError("it is nested too deeply") from None
 
 
+@lru_cache(maxsize=512)
+def nodes_of(part: ast.AST) -> tuple[ast.AST, ...]:
+    """The nodes of a file or a function as ast.walk has them, listed once for all that look for something in it.
+
+    Without those that say whether a name is read or bound, which are a third.
+    """
+    nodes = [part]
+    for node in nodes:
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                nodes += [inner for inner in value if isinstance(inner, ast.AST)]
+            elif isinstance(value, ast.AST) and field != "ctx":
+                nodes.append(value)
+    return tuple(nodes)
+
+
 def is_never_entered(node: ast.AST) -> bool:
     """Whether an `if` is for type checkers, or for a file that is run by itself: its body never runs in a training.
 

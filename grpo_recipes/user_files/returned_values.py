@@ -3,7 +3,10 @@
 import ast
 import builtins
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
+
+from grpo_recipes.user_files.local_files import nodes_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
@@ -24,10 +27,10 @@ def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
         node = ast.FunctionDef("<lambda>", node.args, [ast.Return(node.body)], decorator_list=[])
     if not isinstance(node, _Function) or node.decorator_list:
         return None
-    return _returned(node, _builtins(tree))
+    return _returned(node, tree)
 
 
-def _returned(function: _Function, known: frozenset[str]) -> str | None:
+def _returned(function: _Function, tree: ast.Module) -> str | None:
     inside = list(own_nodes(function.body))
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
         return None
@@ -35,7 +38,7 @@ def _returned(function: _Function, known: frozenset[str]) -> str | None:
     given = [value for value in values if value is not None and not _is_none(value)]
     if not given:
         return None if any(isinstance(node, ast.Raise) for node in inside) and not values else "nothing"
-    reader = _Reader(known, _bindings(function, inside), inside)
+    reader = _Reader(tree, _bindings(function, inside), inside)
     kinds = {reader.kind(value) for value in given}
     kind = kinds.pop() if len(kinds) == 1 else None
     return None if kind == _NUMBERS else kind
@@ -55,11 +58,12 @@ def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
+@lru_cache(maxsize=16)
 def _builtins(tree: ast.Module) -> frozenset[str]:
     """The functions of Python that no line of the file gives another meaning."""
-    nodes = list(ast.walk(tree))
-    bound = {getattr(node, key, None) for node in nodes for key in ("name", "asname", "arg")}
-    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    others = [node for node in nodes_of(tree) if not isinstance(node, ast.expr)]
+    bound = {getattr(node, key, None) for node in others for key in ("name", "asname", "arg")}
+    bound |= {node.id for node in nodes_of(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     return frozenset() if "*" in bound else frozenset(dir(builtins)) - bound
 
 
@@ -85,11 +89,11 @@ def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.
 class _Reader:
     """Tells numbers and texts of a function's expressions from what may be a list or an array.
 
-    known: functions of Python by their own names. values: what each variable is given. nodes: of the function.
+    tree: of the file. values: what each variable is given. nodes: of the function.
     """
 
-    def __init__(self, known: frozenset[str], values: dict[str, list[ast.expr | None]], nodes: list[ast.AST]) -> None:
-        self.known, self.values, self.nodes = known, values, nodes
+    def __init__(self, tree: ast.Module, values: dict[str, list[ast.expr | None]], nodes: list[ast.AST]) -> None:
+        self.tree, self.values, self.nodes = tree, values, nodes
         self._open: set[str] = set()
 
     def kind(self, value: ast.expr | None) -> str | None:
@@ -121,7 +125,7 @@ class _Reader:
                 return _LISTS[self.kind(first)]
             case ast.List(elts=[_, *_]):
                 return _NUMBERS if all(self.kind(one) == _NUMBER for one in value.elts) else None
-            case ast.Call(func=ast.Name(id=name), keywords=[]) if name in self.known:
+            case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _builtins(self.tree):
                 return self._of_call(name, value.args)
         return None
 

@@ -3,7 +3,8 @@
 import ast
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from grpo_recipes.user_files.local_files import is_never_entered, source_tree
 
@@ -43,19 +44,21 @@ def _tree(path: str, file: str) -> ast.Module:
         raise ValueError(f"{file}: {error}") from None
 
 
-def _running(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes of a file as ast.walk has them, without what a training never enters."""
-    waiting: list[ast.AST] = [tree]
-    for node in waiting:
-        yield node
-        waiting.extend(
-            node.orelse if isinstance(node, ast.If) and is_never_entered(node) else ast.iter_child_nodes(node)
-        )
+def _running(tree: ast.Module) -> list[ast.AST]:
+    """The statements of a file, wherever in it, without what a training never enters."""
+    statements: list[ast.AST] = [tree]
+    for node in statements:
+        is_left_out = isinstance(node, ast.If) and is_never_entered(node)
+        for block in ("orelse",) if is_left_out else ("body", "handlers", "orelse", "finalbody", "cases"):
+            statements += getattr(node, block, ())
+    return statements
 
 
-def _modules(tree: ast.Module, file: str) -> Iterator[str]:
+@lru_cache(maxsize=16)
+def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
     """The first parts of the modules that a file imports, wherever in it, in the order of the file."""
-    running = list(_running(tree))
+    modules = []
+    running = _running(tree)
     tried = {id(one) for node in running if isinstance(node, ast.Try) and node.handlers for one in node.body}
     for node in running:
         names: list[str] = []
@@ -70,7 +73,8 @@ def _modules(tree: ast.Module, file: str) -> Iterator[str]:
         for name in names:
             first = name.partition(".")[0]
             if first not in sys.stdlib_module_names:
-                yield first
+                modules.append(first)
+    return tuple(modules)
 
 
 # What metrics and the evaluation call the rewards of a recipe, and what a recipe calls them.

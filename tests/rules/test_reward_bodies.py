@@ -5,6 +5,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from small_recipe import resolved
+from support.work import calls
 
 import grpo_recipes
 from grpo_recipes.user_files.functions.definitions import Definition, definition
@@ -43,3 +45,18 @@ def test_nothing_is_found_in_a_reward_that_is_right(file: Path, name: str) -> No
 
 def test_there_are_rewards_to_look_at() -> None:
     assert {file.parents[1].name for file, _ in _rewards()} >= {"grpo_recipes", "trl"}
+
+
+def test_a_long_reward_file_is_looked_through_once_for_all_of_its_rewards(tmp_path: Path) -> None:
+    """Every rule that reads the whole file asked for it once per reward."""
+    reward = "def f{}(completions, **kwargs):\n    return [float(len(text)) for text in completions]\n"
+    text = "".join(reward.format(number) for number in range(300))
+
+    def calls_with(rewards: int) -> int:
+        file = tmp_path / f"rewards{rewards}.py"
+        file.write_text(text, encoding="utf-8")
+        lines = ", ".join(f"{{python: {file.name}:f{number}}}" for number in range(rewards))
+        return calls(lambda: resolved(tmp_path, f"rewards: [{lines}]"))
+
+    calls_with(2)  # imports the rules
+    assert calls_with(12) < 1.5 * calls_with(1)

@@ -4,7 +4,9 @@ A function that asks for the type of anything is not judged, nor is a decorated 
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import FunctionNode
@@ -15,6 +17,7 @@ from grpo_recipes.user_files.functions.reward_body import (
     evaluated,
     names_in,
 )
+from grpo_recipes.user_files.local_files import nodes_of
 
 _ASKS_FOR_TYPES = ("hasattr", "isinstance", "type")
 _TEXT_ALONE = frozenset(name for name in dir(str) if not name.startswith("_")) - frozenset(dir(list))
@@ -43,7 +46,7 @@ def misread_elements(function: ast.AST, tree: ast.Module, *, are_messages: bool,
     """
     if not isinstance(function, FunctionNode) or _is_open(function):
         return None
-    reader = _ElementReader(_unique_functions(tree), _patterns(tree), are_messages, has_turns)
+    reader = _ElementReader(tree, are_messages, has_turns)
     found = next(reader.misread(function, _batches(function), frozenset(), 0), None)
     exits = branch_exits(function)
     told_apart = any("completions" in names_in(node.value) for node in exits if isinstance(node, ast.Return))
@@ -54,7 +57,7 @@ def misread_elements(function: ast.AST, tree: ast.Module, *, are_messages: bool,
 
 def _is_open(function: FunctionNode) -> bool:
     """Whether a function may take what it is given for several things: its source asks, or a decorator changes it."""
-    asks = any(isinstance(node, ast.Name) and node.id in _ASKS_FOR_TYPES for node in ast.walk(function))
+    asks = any(isinstance(node, ast.Name) and node.id in _ASKS_FOR_TYPES for node in nodes_of(function))
     return bool(function.decorator_list) or asks
 
 
@@ -64,22 +67,24 @@ def _batches(function: FunctionNode) -> tuple[str, ...]:
     return tuple(one.arg for one in arguments if one.arg in BATCHES and one.arg not in bound(function))
 
 
+@lru_cache(maxsize=16)
 def _unique_functions(tree: ast.Module) -> Mapping[str, FunctionNode]:
     """The functions of a file by name, nested ones too, less those whose name means several things."""
-    every = [node for node in ast.walk(tree) if isinstance(node, FunctionNode)]
-    names = [node.name for node in every]
-    others = bound(tree) | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    return {node.name: node for node in every if names.count(node.name) == 1 and node.name not in others}
+    every = [node for node in nodes_of(tree) if isinstance(node, FunctionNode)]
+    names = Counter(node.name for node in every)
+    others = bound(tree) | {node.arg for node in nodes_of(tree) if isinstance(node, ast.arg)}
+    return {node.name: node for node in every if names[node.name] == 1 and node.name not in others}
 
 
+@lru_cache(maxsize=16)
 def _patterns(tree: ast.Module) -> frozenset[str]:
     """The name of the module re, and of what is given re.compile(...) alone; nothing without `import re`."""
     if not any(
-        isinstance(n, ast.Import) and any(a.name == "re" and not a.asname for a in n.names) for n in ast.walk(tree)
+        isinstance(n, ast.Import) and any(a.name == "re" and not a.asname for a in n.names) for n in nodes_of(tree)
     ):
         return frozenset()
     given: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             given.setdefault(node.targets[0].id, []).append(node.value)
     return frozenset({"re"} | {name for name, values in given.items() if all(map(_is_compiled, values))})
@@ -94,7 +99,7 @@ def _is_compiled(value: ast.expr) -> bool:
 
 def _reads_messages(function: FunctionNode) -> bool:
     """Whether completions are read as messages anywhere, as c[0]["content"]."""
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         match node:
             case ast.Subscript(value=ast.Subscript(value=of), slice=ast.Constant(value=str())):
                 is_element = isinstance(of, ast.Name) and of.id in BATCHES
@@ -104,10 +109,9 @@ def _reads_messages(function: FunctionNode) -> bool:
 
 
 class _ElementReader(NamedTuple):
-    """Looks for what an element of a batch cannot do. functions, patterns: of the file, by their names."""
+    """Looks for what an element of a batch cannot do. tree: of the function's file."""
 
-    functions: Mapping[str, FunctionNode]
-    patterns: frozenset[str]
+    tree: ast.Module
     are_messages: bool
     has_turns: bool
 
@@ -130,8 +134,12 @@ class _ElementReader(NamedTuple):
         self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...], depth: int
     ) -> Iterator[Misread]:
         match node:
-            case ast.Call(func=ast.Name(id=name), args=given) if name in self.functions and depth < _DEEPEST:
-                helper = self.functions[name]
+            case ast.Call(func=ast.Name(id=name), args=given) if depth < _DEEPEST and any(
+                _is_element(one, names, batches) for one in given
+            ):
+                helper = _unique_functions(self.tree).get(name)
+                if helper is None:
+                    return
                 taken = helper.args.posonlyargs + helper.args.args
                 elements = {to.arg for to, one in zip(taken, given, strict=False) if _is_element(one, names, batches)}
                 elements -= bound(helper)
@@ -145,8 +153,10 @@ class _ElementReader(NamedTuple):
     def _of_text(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
         """What comes of an expression that takes a list of messages for a text, None for others."""
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr=attr), args=given) if of in self.patterns:
-                at = _SEARCHES.get(attr, 9) - (of != "re")
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr=attr), args=given) if (
+                attr in _SEARCHES and of in _patterns(self.tree)
+            ):
+                at = _SEARCHES[attr] - (of != "re")
                 return "TypeError" if at < len(given) and _is_element(given[at], names, batches) else None
             case ast.Call(func=ast.Attribute(value=of, attr=attr)) if attr in _TEXT_ALONE | {"get"}:
                 return "AttributeError" if _is_element(of, names, batches) else None
@@ -191,4 +201,4 @@ def _is_whole(place: ast.expr) -> bool:
 
 
 def _yields(function: FunctionNode) -> bool:
-    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes_of(function))

@@ -5,14 +5,17 @@ Surely runs what is in no branch, no `try`, no `with` and no loop over other thi
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from grpo_recipes.user_files.functions.definitions import FunctionNode
+from grpo_recipes.user_files.local_files import nodes_of
 from grpo_recipes.user_files.returned_values import appended_to, own_nodes
 
 BATCHES = ("completions", "prompts")
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
+@lru_cache(maxsize=256)
 def keywords_read(function: ast.AST) -> tuple[str, ...]:
     """The names that a function takes from its **kwargs whenever it runs: kwargs["gold"], kwargs.pop("gold")."""
     if not isinstance(function, FunctionNode) or function.args.kwarg is None or function.decorator_list:
@@ -20,9 +23,9 @@ def keywords_read(function: ast.AST) -> tuple[str, ...]:
     if any(isinstance(node, ast.Return | ast.Raise) for node in branch_exits(function)):
         return ()
     rest = function.args.kwarg.arg
-    uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == rest]
+    uses = [n for n in nodes_of(function) if isinstance(n, ast.Name) and n.id == rest]
     read = {key: node for node, _ in evaluated(function.body, frozenset(), BATCHES) if (key := _key_of(node, rest))}
-    plain = [n for n in ast.walk(function) if isinstance(n, ast.Subscript | ast.Attribute) and n.value in uses]
+    plain = [n for n in nodes_of(function) if isinstance(n, ast.Subscript | ast.Attribute) and n.value in uses]
     if len(plain) != len(uses) or any(_may_add(node) for node in plain):
         return ()
     return tuple(read)
@@ -74,7 +77,7 @@ def _is_len(node: ast.AST) -> bool:
 
 def bound(node: ast.AST) -> set[str]:
     """The names that are bound somewhere in a node."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    return {n.id for n in nodes_of(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
 def _always_returns(body: list[ast.stmt]) -> bool:
