@@ -85,14 +85,15 @@ def reward_names(rewards: Sequence[Mapping[str, object]]) -> list[str]:
 
     One that comes again has a number behind it.
     """
-    names: list[str] = []
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for reward in rewards:
-        name = _name(reward)
-        number, free = 2, name
+        free = name = _name(reward)
         while free in names:
-            free, number = f"{name}_{number}", number + 1
-        names.append(free)
-    return names
+            numbers[name] = numbers.get(name, 1) + 1
+            free = f"{name}_{numbers[name]}"
+        names[free] = None
+    return list(names)
 
 
 def names_module(python: str) -> bool:
