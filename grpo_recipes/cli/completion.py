@@ -40,6 +40,14 @@ def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Co
     return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
 
 
+def acceptable_rules(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """The rules whose errors --accept takes."""
+    from grpo_recipes.cli.resolving import why_not_accepted
+    from grpo_recipes.rules.catalog import rules
+
+    return _beginning([rule.id for rule in rules() if why_not_accepted(rule.id) is None], incomplete)
+
+
 def first_words(commands: "list[CompletionItem]", incomplete: str) -> "list[CompletionItem]":
     """Commands and recipes, since either may come first; if none matches, any file or folder."""
     import glob

@@ -139,9 +139,13 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
         from grpo_recipes.cli.completion import first_words
 
-        return first_words(super().shell_complete(ctx, incomplete), incomplete)
+        # click's own Group imports all commands for their help.
+        names = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return first_words([*names, *click.Command.shell_complete(self, ctx, incomplete)], incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [arg for arg in args if not arg.startswith("-")]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from grpo_recipes.cli.completion import files, keys_to_set
+from grpo_recipes.cli.completion import acceptable_rules, files, keys_to_set
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.stack import Stack
@@ -34,6 +34,7 @@ accept_option = click.option(
     "accepted",
     metavar="RULE",
     multiple=True,
+    shell_complete=acceptable_rules,
     help="Treat errors of this rule, e.g. GEN001, as warnings: for a patched library that does not fail there.",
 )
 strict_option = click.option("--strict", is_flag=True, help="Treat unchecked points as errors.")

@@ -64,7 +64,7 @@ def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
     """The resolution with the errors of these rules as warnings. Raises Refusal for an id that cannot be accepted."""
     ids = tuple(dict.fromkeys(one.upper() for one in accepted))
     for one in ids:
-        if (why := _why_not(one)) is not None:
+        if (why := why_not_accepted(one)) is not None:
             raise Refusal.of(f"--accept {one}: {why}")
     findings = tuple(_accepted(f) if _is_error_of(f, ids) else f for f in resolution.findings)
     used = tuple(one for one in ids if any(_is_error_of(finding, (one,)) for finding in resolution.findings))
@@ -90,7 +90,7 @@ def _accepted(finding: Finding) -> Finding:
     )
 
 
-def _why_not(one: str) -> str | None:
+def why_not_accepted(one: str) -> str | None:
     """Why a rule's errors cannot be accepted, None if they can."""
     if one.startswith(TRUST):
         return "it is about what a recipe may do to this machine, not about a library, so it stays an error"

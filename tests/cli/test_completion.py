@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from grpo_recipes.cli.main import grpo_run
+from grpo_recipes.cli.main import Commands, grpo_run
 
 FILES = ("file", "")
 
@@ -28,6 +28,21 @@ def test_the_first_word_is_a_command_or_a_recipe() -> None:
     assert offered(begun="pl") == [("file", "pl"), ("plain", "plan"), ("plain", "plain.yaml")]
     assert offered(begun="no") == [("file", "no")]  # the shell's own: it knows notes.txt, and folders
     assert ("plain", "rows.yml") in offered()
+
+
+def test_the_first_word_is_completed_without_importing_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def imported(_: Commands, __: object, name: str) -> None:
+        raise AssertionError(f"{name} was imported")
+
+    monkeypatch.setattr(Commands, "get_command", imported)
+    assert [word for _, word in offered(begun="val")] == ["val", "validate"]
+
+
+def test_accept_offers_the_rules_that_it_takes() -> None:
+    offers = [word for _, word in offered("validate", "--accept", begun="GEN")]
+    assert "GEN001" in offers
+    assert [word for _, word in offered("validate", "--accept", begun="TRU")] == []
+    assert "DAT001" not in [word for _, word in offered("validate", "--accept", begun="DAT")]
 
 
 @pytest.mark.parametrize(
