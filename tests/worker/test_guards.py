@@ -199,7 +199,7 @@ def test_a_step_that_hangs_ends_the_run_and_leaves_the_stacks(run: Callable[...,
     assert (stopped.record["status"], stopped.record["step"]) == ("stopped", 7)
     assert "no_progress: the guard stopped the run at step 8 [GRD006]" in stopped.record["message"]
     assert "mine.py:11 in mine" in stopped.record["message"]
-    assert "warning: no_progress at step 8: a step takes" in stopped.output
+    assert "warning: no_progress at step 8: a step has taken" in stopped.output
     assert stopped.guards()["no_progress"]["action"] == "stop"
     assert "mine.py" in (stopped.folder / "stalled" / "rank-0.txt").read_text()
 
