@@ -19,7 +19,8 @@ from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import Tree, apply_override, read_override
 from grpo_recipes.yaml.nodes import MAX_VALUES
 
-EQUAL_REWARDS = "equal_rewards"
+# Shims that came to the plans of recipes that trained without them before.
+LATER_SHIMS = ("equal_rewards", "less_padding")
 GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
 """Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""
@@ -106,13 +107,12 @@ def _answered_as_before(plan: Plan, old: Plan) -> Plan:
 
 
 def _trained_as_before(plan: Plan, old: Plan) -> Plan:
-    """The plan without the shim for equal rewards where the old one has none: one run trains one way."""
-    if EQUAL_REWARDS in old.shims:
-        return plan
+    """The plan without the later shims that the old one has not: one run trains one way."""
+    left_out = {name for name in LATER_SHIMS if name not in old.shims}
     return replace(
         plan,
-        shims={name: value for name, value in plan.shims.items() if name != EQUAL_REWARDS},
-        settings=tuple(row for row in plan.settings if row.key != f"shims.{EQUAL_REWARDS}"),
+        shims={name: value for name, value in plan.shims.items() if name not in left_out},
+        settings=tuple(row for row in plan.settings if row.key.removeprefix("shims.") not in left_out),
     )
 
 

@@ -55,17 +55,18 @@ def test_a_plan_and_a_run_folder_are_made_of_an_accepted_recipe(grpo_run: Callab
     assert from_json((folder / "plan.json").read_text()).accepted == ("GEN001",)
 
 
-def test_an_accepted_shim_is_left_out(grpo_run: Callable, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rule", "shim"), [("SHM024", "equal_rewards"), ("SHM025", "less_padding")])
+def test_an_accepted_shim_is_left_out(rule: str, shim: str, grpo_run: Callable, tmp_path: Path) -> None:
     planned = from_json(grpo_run("plan", RECIPE, *CPU, "--json").out)
-    left = from_json(grpo_run("plan", RECIPE, *CPU, "--accept", "shm024", "--json").out)
-    assert (planned.shims["equal_rewards"], planned.accepted) == (True, ())
-    assert ("equal_rewards" in left.shims, left.accepted) == (False, ("SHM024",))
-    assert "shims.equal_rewards" not in {row.key for row in left.settings}
+    left = from_json(grpo_run("plan", RECIPE, *CPU, "--accept", rule.lower(), "--json").out)
+    assert (shim in planned.shims, planned.accepted) == (True, ())
+    assert (shim in left.shims, left.accepted) == (False, (rule,))
+    assert f"shims.{shim}" not in {row.key for row in left.settings}
     folder = tmp_path / "run"
-    assert grpo_run(RECIPE, *CPU, "--accept", "SHM024", "--dry-run", "--out", str(folder)).code == 0
+    assert grpo_run(RECIPE, *CPU, "--accept", rule, "--dry-run", "--out", str(folder)).code == 0
     again = grpo_run(str(folder), *CPU, "--dry-run", "--out", str(tmp_path / "again"))
     assert again.code == 0, again.err
-    assert "equal_rewards" not in from_json((tmp_path / "again" / "plan.json").read_text()).shims
+    assert shim not in from_json((tmp_path / "again" / "plan.json").read_text()).shims
 
 
 def test_diff_names_what_was_accepted(grpo_run: Callable) -> None:

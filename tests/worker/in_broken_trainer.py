@@ -202,6 +202,18 @@ def advantages_that_come_back() -> None:
     equal_rewards.on_trainer = on_trainer
 
 
+def positions_that_are_absolute() -> None:
+    """A model that adds to each token what its column says, as one with learned positions does."""
+
+    def change(trainer: Any) -> None:
+        def add(module: Any, _: Any, states: Any) -> Any:
+            return states + torch.arange(states.shape[1]).sin()[:, None]
+
+        trainer.model.get_input_embeddings().register_forward_hook(add)
+
+    _at_the_start(change)
+
+
 def weights_in_half_precision() -> None:
     _at_first_loss(lambda trainer: trainer.model.to(torch.bfloat16))
 

@@ -18,6 +18,7 @@ from grpo_recipes.worker.proofs import (
     logits_cover_the_completion,
     mask_ends_with_the_completion,
     memory_is_measured,
+    padding_changes_no_score,
     precision_is_planned,
     reference_is_not_quantized,
     sampler_is_the_policy,
@@ -64,7 +65,7 @@ def seen(**changes: Any) -> FirstStep:
         "deepspeed_stage": 0,
         "device": "cpu",
         "parameter_devices": ("cpu",),
-        "forwards": (Forward(4, 9, 6, 41, None, (4, 6)),),
+        "forwards": (Forward(4, 9, 6, 6, 41, None, (4, 6)),),
         "losses": (0.5,),
         "gradients": (Gradient("a.lora_A", True, True, False), Gradient("a.lora_B", True, True, True)),
         "precision": Precision(FLOAT, FLOAT, "float32", ()),
@@ -147,7 +148,9 @@ SHAPES = [
     pytest.param((4, 6, 41), None, False, id="one too few"),
     pytest.param((4, 7, 40), None, False, id="another vocabulary"),
     pytest.param((1, 7, 41), None, False, id="another batch"),
-    pytest.param(None, (4, 5), False, id="log-probabilities too short"),
+    pytest.param((4, 5, 41), None, True, id="the longest completion and one"),
+    pytest.param(None, (4, 4), True, id="log-probabilities of the longest completion"),
+    pytest.param(None, (4, 3), False, id="log-probabilities too short"),
     pytest.param(None, None, False, id="neither"),
 ]
 
@@ -156,12 +159,26 @@ SHAPES = [
 def test_logits_have_the_completions_shape(
     logits: tuple[int, ...] | None, log_probs: tuple[int, ...] | None, ok: bool
 ) -> None:
-    forward = Forward(4, 9, 6, 41, logits, log_probs)
+    forward = Forward(4, 9, 6, 4, 41, logits, log_probs)
     assert logits_cover_the_completion.prove(planned(), (seen(forwards=(forward,)),)).ok is ok
 
 
 def test_a_loss_without_a_forward_is_no_loss_of_the_policy() -> None:
     assert logits_cover_the_completion.prove(planned(), (seen(forwards=()),)).ok is False
+
+
+NARROWED = [
+    pytest.param(None, True, "TRL's padding stays", id="left as it is"),
+    pytest.param(Sampled(), True, "no row of the last micro-batch", id="all as long as the longest"),
+    pytest.param(Sampled(tokens=8, apart=8e-6, most=2e-6), True, "mean |difference| 1e-06", id="rounding"),
+    pytest.param(Sampled(tokens=8, apart=0.8, most=0.4), False, "mean |difference| 0.1", id="another column"),
+]
+
+
+@pytest.mark.parametrize(("found", "ok", "shown"), NARROWED)
+def test_scores_with_less_padding_are_those_of_trl(found: Sampled | None, ok: bool, shown: str) -> None:
+    proof = padding_changes_no_score.prove(planned(), (seen(unpadded=found), seen(rank=1, unpadded=found)))
+    assert (proof.ok, shown in proof.shown) == (ok, True)
 
 
 def test_two_processes_on_one_gpu_are_told_from_two_on_two() -> None:

@@ -204,6 +204,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             forwards=tuple(witness.forwards),
             losses=tuple(float(loss) for loss in witness.losses),
             noise=witness.noise,
+            unpadded=witness.unpadded,
             gradients=tuple(gradients),
             precision=precision(trainer, witness.compute_dtype),
             reference=reference(trainer),

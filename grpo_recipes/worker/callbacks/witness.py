@@ -13,8 +13,10 @@ from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch
 from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker.callbacks.turn_witness import turn_witness
+from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
-from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
+from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, Sampled, completion
+from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
 
 
@@ -36,7 +38,8 @@ class Witness:
         self.noise = 0.0
         self.compute_dtype: str | None = None
         self.ran: set[int] = set()
-        self._shape: tuple[int, int, int] | None = None
+        self.unpadded: Sampled | None = None
+        self._shape: tuple[int, int, int, int] | None = None
         self._trainer, self._plan, self._on_dead_loss = trainer, plan, on_dead_loss
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
@@ -57,7 +60,11 @@ class Witness:
     def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
         has_completions = "completion_ids" in inputs
         if has_completions:
-            self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1])
+            longest = max(1, int(inputs["completion_mask"].sum(1).max()))
+            self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1], longest)
+            # The last one of a step, since sorted rows differ most there.
+            if len(self.losses) == self._trainer.args.gradient_accumulation_steps - 1:
+                self.unpadded = _of_less_padding(self._trainer, model, inputs)
         handles = self._hooks()
         try:
             with nullcontext() if has_completions else self._noted_generation():
@@ -84,7 +91,8 @@ class Witness:
         def noted(*given: Any, **named: Any) -> Any:
             found = generate(*given, **named)
             prompt = (named["input_ids"] if "input_ids" in named else given[0]).shape[1]
-            self._shape = (found.shape[0], prompt, found.shape[1] - prompt)
+            columns = found.shape[1] - prompt
+            self._shape = (found.shape[0], prompt, columns, columns)
             return found
 
         return replaced(policy, "generate", noted)
@@ -147,6 +155,21 @@ class Witness:
             masked=bool(getattr(arguments, "mask_truncated_completions", False)),
             clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
+
+
+def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:
+    """How far the scores of rows that less padding moves are from TRL's own; None where TRL scores."""
+    padded = padded_scores(trainer)
+    if padded is None:
+        return None
+    ids, mask = (torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], dim=1) for name in ("ids", "mask"))
+    trained, prompts = inputs["completion_mask"].bool(), inputs["prompt_mask"].shape[1]
+    # Rows end with the longest one, and their completions begin in another column than TRL's, unless they are as long.
+    moved = mask.sum(1).max() - trained.sum(1) != prompts
+    with undisturbed(trainer), trainer.compute_loss_context_manager():
+        own = trainer._get_per_token_logps_and_entropies(model, ids, mask, trained.shape[1])[0]
+        apart = (own - padded(model, ids, mask, trained.shape[1])[0]).float().abs()[trained & moved[:, None]]
+    return Sampled(len(apart), float(apart.sum()), float(apart.max()) if len(apart) else 0.0)
 
 
 def _is_linear(name: str, module: Any) -> bool:

@@ -9,6 +9,7 @@ from grpo_recipes.worker.proofs import (
     logits_cover_the_completion,
     mask_ends_with_the_completion,
     memory_is_measured,
+    padding_changes_no_score,
     precision_is_planned,
     reference_is_not_quantized,
     sampler_is_the_policy,
@@ -30,8 +31,10 @@ FIRST_STEP: tuple[Prove, ...] = (
     memory_is_measured.prove,
 )
 WITH_VLLM: tuple[Prove, ...] = (sampler_is_the_policy.prove,)
+WITHOUT_PADDING: tuple[Prove, ...] = (padding_changes_no_score.prove,)
 
 
 def first_step(plan: Plan) -> tuple[Prove, ...]:
     """The proofs of a run's first step."""
-    return FIRST_STEP + WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else FIRST_STEP
+    with_vllm = WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else ()
+    return FIRST_STEP + (WITHOUT_PADDING if "less_padding" in plan.shims else ()) + with_vllm

@@ -36,10 +36,11 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def _fits(forward: Forward) -> bool:
+    columns = (forward.completion + 1, forward.longest + 1)
     if forward.logits is not None:
-        return forward.logits == (forward.batch, forward.completion + 1, forward.vocabulary)
+        return forward.logits in [(forward.batch, each, forward.vocabulary) for each in columns]
     shape = forward.log_probs
-    return shape is not None and shape[0] == forward.batch and shape[1] >= forward.completion
+    return shape is not None and shape[0] == forward.batch and shape[1] >= forward.longest
 
 
 def _wrong(forward: Forward) -> Proof:

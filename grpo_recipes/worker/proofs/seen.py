@@ -119,12 +119,14 @@ def _alike(one: Ids, other: Ids) -> int:
 class Forward:
     """One forward pass for the loss: B completions of C columns after prompts of P, a vocabulary of V.
 
+    longest: tokens of the longest completion, which is all that is scored with less padding.
     logits, log_probs: shapes of what the model returned, None when it returned none.
     """
 
     batch: int
     prompt: int
     completion: int
+    longest: int
     vocabulary: int
     logits: tuple[int, ...] | None
     log_probs: tuple[int, ...] | None
@@ -223,6 +225,7 @@ class FirstStep:
     gpu_gib: peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage where the
     shim leaves none, in groups without variance. sampled: None without vLLM. turns: None
     without tools. scored: the loss against the policy, in first turns and in later ones; () without tools.
+    unpadded: scores of the shim less_padding against TRL's own; None where TRL scores.
     """
 
     rank: int
@@ -243,6 +246,7 @@ class FirstStep:
     turns: TurnsSeen | None = None
     scored: tuple[Sampled, ...] = ()
     noise: float = 0.0
+    unpadded: Sampled | None = None
 
 
 def completion(

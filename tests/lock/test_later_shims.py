@@ -1,4 +1,4 @@
-"""A run that was planned before equal rewards had a shim goes on without it: one run trains one way."""
+"""A run that was planned before a shim came goes on without it: one run trains one way."""
 
 import json
 from collections.abc import Callable
@@ -8,14 +8,15 @@ import pytest
 from project import STACK, make_project, planned
 
 
+@pytest.mark.parametrize("shim", ["equal_rewards", "less_padding"])
 @pytest.mark.parametrize("is_older", [True, False])
-def test_the_shim_of_a_run_stays_as_it_was(is_older: bool, tmp_path: Path, grpo_run: Callable) -> None:
+def test_the_shim_of_a_run_stays_as_it_was(is_older: bool, shim: str, tmp_path: Path, grpo_run: Callable) -> None:
     run = planned(make_project(tmp_path / "a"), grpo_run)
     plan = json.loads((run / "plan.json").read_text())
-    assert plan["shims"]["equal_rewards"] is True
+    assert plan["shims"][shim]
     if is_older:
-        del plan["shims"]["equal_rewards"]
-        plan["settings"] = [row for row in plan["settings"] if row["key"] != "shims.equal_rewards"]
+        del plan["shims"][shim]
+        plan["settings"] = [row for row in plan["settings"] if row["key"] != f"shims.{shim}"]
     sent = tmp_path / "a" / "plan.json"
     sent.write_text(json.dumps(plan))
     answer = grpo_run(str(sent), "--target", STACK, "--validate-only", "--json")
@@ -24,4 +25,4 @@ def test_the_shim_of_a_run_stays_as_it_was(is_older: bool, tmp_path: Path, grpo_
     again = tmp_path / "again"
     answer = grpo_run(str(sent), "--target", STACK, "--dry-run", "--out", str(again))
     assert answer.code == 0, answer.err
-    assert ("equal_rewards" in json.loads((again / "plan.json").read_text())["shims"]) == (not is_older)
+    assert (shim in json.loads((again / "plan.json").read_text())["shims"]) == (not is_older)

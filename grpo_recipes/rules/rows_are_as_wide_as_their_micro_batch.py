@@ -1,0 +1,39 @@
+"""A row is padded to the longest of its micro-batch, not to that of the whole generation.
+
+TRL pads a whole generation batch to its longest prompt and its longest completion, shuffles it, and cuts it into
+micro-batches: with completions of GSM8K's lengths half of what the model computes for scores and updates is padding,
+with MATH's two thirds. The shim `less_padding` sorts the rows that an optimizer step trains by their length, and scores
+each micro-batch as wide as its longest row. The gradient is the same, up to about 1e-6 relative in float32. Rows keep
+their micro-batch ("packed") for a loss that depends on it: `loss_type: bnpo`, `top_entropy_quantile` below 1, a bonus
+for entropy.
+
+It does so for the model families that score a row alike wherever it begins; run.json says what it did, and PRF036
+compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip ratios)
+are weighted by the tokens of each micro-batch, so they are those of the step in one piece; clip_ratio/low_min and
+high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL as it is.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.losses import LOSS, LOSSES, depends_on_the_cut
+from grpo_recipes.rules._shared.settings import Setting
+
+ID = "SHM025"
+APPLIES_TO = {"trl": ">=0.20"}
+OWNS = ("shims.less_padding",)
+# Keys of a loss that has more than a term for each token.
+# A compiled model would be compiled again for each width. Each key alone compiles.
+COMPILED = ("GRPOConfig.torch_compile", "GRPOConfig.torch_compile_backend", "GRPOConfig.torch_compile_mode")
+BONUS = ("GRPOConfig.entropy_coef", "GRPOConfig.use_adaptive_entropy")
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if any(context.value(key) for key in COMPILED) or context.value(LOSS) not in LOSSES:
+        return
+    key = depends_on_the_cut(context) or next((key for key in BONUS if context.value(key)), None)
+    if key is None:
+        yield decided(OWNS[0], "sorted", "TRL pads each row to the longest of the generation")
+    else:
+        why = f"{key.partition('.')[2]} depends on the rows of a micro-batch, so they stay together"
+        yield decided(OWNS[0], "packed", why)

@@ -1,0 +1,38 @@
+"""A row has the same log-probabilities with less padding as with TRL's.
+
+The shim `less_padding` lets the rows of a micro-batch end in the same column, as wide as the longest one. Catches: a
+model whose positions or layers depend on the column in which a token stands, on the width of the batch or on padding,
+and a patch that replaces what scores. The last micro-batch of the first step is scored in both ways, in evaluation
+mode; rows that the shim moves are compared, by the bounds of PRF010 for the mean |difference|. Measured in float32:
+1e-6; with positions that are absolute: above 0.1.
+Source: trl 1.16.0 grpo_trainer.py, _get_per_token_logps_and_entropies.
+"""
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.proofs.proof import Proof, Statement
+from grpo_recipes.worker.proofs.sampler_is_the_policy import BOUNDS, mean, together
+from grpo_recipes.worker.proofs.seen import FirstStep
+
+ID = "PRF036"
+PROOF = Statement(ID, "padding")
+
+
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+    """The difference over one micro-batch of each process."""
+    found = together([one.unpadded for one in seen if one.unpadded is not None])
+    if found is None:
+        return PROOF.holds("TRL's padding stays, as run.json says under shims")
+    if not found.tokens:
+        return PROOF.holds("no row of the last micro-batch has less padding than TRL's")
+    most = BOUNDS.get(seen[0].precision.compute or "", BOUNDS["bfloat16"])
+    shown = f"scores with less padding are TRL's, mean |difference| {mean(found):.0e}"
+    if mean(found) <= most:
+        return PROOF.holds(shown)
+    return PROOF.fails(
+        f"mean |difference| {mean(found):.2g}",
+        found=f"log-probabilities with less padding and with TRL's differ by {mean(found):.2g} on average and"
+        f" {found.most:.2g} at most, over {found.tokens} tokens",
+        planned=f"at most {most:g} on average",
+        because="the model scores a token by the column it stands in, or by the padding beside it",
+        fix="--accept SHM025, which pads as TRL does",
+    )

@@ -1,0 +1,191 @@
+"""Pads rows to the longest of their micro-batch, not to that of the whole generation.
+
+Defect: TRL pads a whole generation batch to its longest prompt and its longest completion, shuffles it and cuts it into
+micro-batches. With completions of GSM8K's lengths half of the tokens that the model then computes for scores and
+updates are padding, with MATH's two thirds.
+Seen: trl 0.20.0 to 1.16.0 (grpo_trainer.py, `_prepare_inputs` and `_get_per_token_logps_and_entropies`).
+Remove when: TRL does so itself.
+
+Masks, advantages and log-probabilities keep TRL's layout, (B, C). Rows are narrowed inside the function that scores
+them, and "sorted" also changes which micro-batch of an optimizer step trains a row, so that those of like length meet.
+"packed" leaves that as it is, for losses that depend on it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from trl.trainer import grpo_trainer
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import replaced
+
+# Models that score a row alike wherever it begins, if their rotary positions and layers are of these kinds.
+FAMILIES = {
+    "apertus", "arcee", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm",
+    "glm4", "gpt_neox", "gpt_oss", "granite", "granitemoe", "helium", "llama", "mistral", "mixtral",
+    "olmo", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3",
+    "stablelm", "starcoder2",
+}  # fmt: skip
+ROTARY = {"default", "linear", "llama3", "yarn"}
+LAYERS = {"full_attention", "sliding_attention"}
+# Figures that TRL takes of the tokens of a micro-batch and averages over micro-batches as if they had equally many.
+OF_ALL_TOKENS = ("entropy", "kl")
+OF_RATIOS = ("cispo_clip_ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
+_SHARE, _PADDED = "share_of_tokens", "_padded_scores"
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Narrows what is scored, and with "sorted" orders the rows that one optimizer step trains by their length."""
+    reason = _why_not(trainer)
+    if reason:
+        return f"nothing: {reason}"
+    setattr(trainer, _PADDED, trainer._get_per_token_logps_and_entropies)
+    trainer._get_per_token_logps_and_entropies = _narrowed(trainer)
+    # All of a window are trained by one step, whichever of the two numbers is the larger one.
+    window = math.gcd(trainer.args.steps_per_generation, trainer.args.gradient_accumulation_steps)
+    if value == "sorted" and window > 1:
+        _sort(trainer, window)
+        return f"rows are sorted over {window} micro-batches"
+    return "rows are packed"
+
+
+def padded_scores(trainer: Any) -> Callable[..., tuple[Any, ...]] | None:
+    """TRL's own method that scores, None where it is in its place."""
+    return getattr(trainer, _PADDED, None)
+
+
+def _why_not(trainer: Any) -> str:
+    """Why this trainer's padding has to stay, "" if it is nothing but padding."""
+    if hasattr(trainer, "compute_liger_loss") and any(
+        getattr(trainer, name, False) for name in ("use_liger_loss", "use_liger_kernel")
+    ):
+        return "the loss of Liger scores elsewhere"
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    config = model.config
+    name = type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
+    if config.model_type not in FAMILIES:
+        return f"{name} is none of the models that are known to score a row alike wherever it begins"
+    kinds = {kind for module in model.modules() for kind in _rotary_kinds(module)}
+    kinds |= set(getattr(config, "layer_types", None) or ()) - LAYERS
+    if not kinds or not kinds <= ROTARY:
+        return f"{name} has positions or layers of a kind that is not known to: {', '.join(sorted(kinds)) or 'none'}"
+    if getattr(trainer, "aux_loss_enabled", False):
+        return f"{name} has a loss of its router over all columns"
+    return ""
+
+
+def _rotary_kinds(module: Any) -> list[str]:
+    kind = getattr(module, "rope_type", None)
+    return [] if kind is None else list(kind.values()) if isinstance(kind, dict) else [kind]
+
+
+def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
+    """In place of `_get_per_token_logps_and_entropies`: the same tensors (B, C), with 0 where there is padding."""
+    score, multiple = trainer._get_per_token_logps_and_entropies, getattr(trainer, "pad_to_multiple_of", None) or 1
+
+    def narrowed(
+        model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **named: Any
+    ) -> Any:
+        rows, full = input_ids.shape
+        total, own = attention_mask.sum(1), attention_mask[:, full - logits_to_keep :].sum(1)
+        lengths, completions = total.tolist(), own.tolist()
+        others = {name for name, value in named.items() if value is not None} - {"compute_entropy", "compute_aux_loss"}
+        is_empty = any(length == completion for length, completion in zip(lengths, completions, strict=True))
+        if others or is_empty or min(lengths) == full:
+            return score(model, input_ids, attention_mask, logits_to_keep, batch_size, **named)
+        order = sorted(range(rows), key=lambda row: -lengths[row]) if batch_size else list(range(rows))
+        size = batch_size or rows
+        parts = []
+        for some in (order[start : start + size] for start in range(0, rows, size)):
+            width = min(full, math.ceil(max(lengths[row] for row in some) / multiple) * multiple)
+            keep = max(1, *(completions[row] for row in some))
+            # The padding of each row comes first, and what is wider than the longest row goes.
+            place = attention_mask[some].argsort(dim=1, stable=True)[:, full - width :]
+            ids, mask = (values[some].gather(1, place) for values in (input_ids, attention_mask))
+            scored = score(_of_completions(model, own[some]), ids, mask, keep, **named)
+            parts.append([None if value is None else _widened(value, own[some], logits_to_keep) for value in scored])
+        back = torch.tensor(order, device=input_ids.device).argsort()
+        return tuple(None if values[0] is None else torch.cat(values)[back] for values in zip(*parts, strict=True))
+
+    return narrowed
+
+
+def _of_completions(model: Any, own: Any) -> Callable[..., Any]:
+    """The model without labels before the last own (B,) columns of each row: its head computes each that has one."""
+
+    def forward(**named: Any) -> Any:
+        if (labels := named.get("labels")) is not None:
+            column = torch.arange(labels.shape[1], device=labels.device)
+            named["labels"] = labels.masked_fill(column < labels.shape[1] - own[:, None], -100)
+        return model(**named)
+
+    return forward
+
+
+def _widened(values: Any, own: Any, columns: int) -> Any:
+    """(B, columns) of values (B, K), whose last own (B,) columns are a row's: these come first, and then 0."""
+    column, last = torch.arange(columns, device=values.device), values.shape[1]
+    own = own[:, None]
+    return values.gather(1, (last - own + column).clamp(max=last - 1)).masked_fill(column >= own, 0)
+
+
+def _sort(trainer: Any, window: int) -> None:
+    """Orders the rows of each window of micro-batches that one optimizer step trains, after TRL has shuffled them."""
+    prepare, compute = trainer._prepare_inputs, trainer._compute_loss
+    means = (*OF_ALL_TOKENS, *(OF_RATIOS if trainer.importance_sampling_level == "token" else ()))
+    cut = grpo_trainer.split_tensor_dict
+
+    def split(batch: dict[str, Any], count: int) -> list[dict[str, Any]]:
+        # Of images, on all ranks or on none, since the others would wait in _shares.
+        if any(isinstance(value, list) for value in batch.values()):
+            return list(cut(batch, count))
+        order = _order(batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1), count // window, window)
+        rows = {name: value[order] if getattr(value, "ndim", 0) else value for name, value in batch.items()}
+        chunks: list[dict[str, Any]] = cut(rows, count)
+        shares = _shares(trainer, chunks, window)
+        return [{**chunk, _SHARE: share} for chunk, share in zip(chunks, shares, strict=True)]
+
+    def prepared(batch: Any) -> Any:
+        with replaced(grpo_trainer, "split_tensor_dict", split):
+            return prepare(batch)
+
+    def weighed(model: Any, inputs: dict[str, Any]) -> Any:
+        kept = trainer._metrics["train" if trainer.model.training else "eval"]
+        before = {name: len(kept.get(name, ())) for name in means}
+        loss = compute(model, inputs)
+        for name in means:
+            if len(kept.get(name, ())) > before[name]:
+                share = inputs.get(_SHARE, 1.0)
+                kept[name][-1] = kept[name][-1] * share if share else 0.0
+        return loss
+
+    trainer._prepare_inputs, trainer._compute_loss = prepared, weighed
+
+
+def _order(prompts: Any, completions: Any, windows: int, micro_batches: int) -> list[int]:
+    """The rows of each window, the longest first; those that train nothing are dealt out to its micro-batches.
+
+    prompts, completions: tokens of each row, (N,). A micro-batch of such rows alone would have no figures.
+    """
+    trained, total = completions.tolist(), (prompts + completions).tolist()
+    order: list[int] = []
+    size = len(total) // (windows * micro_batches)
+    for start in range(0, len(total), size * micro_batches):
+        rows = range(start, start + size * micro_batches)
+        longest = sorted((row for row in rows if trained[row]), key=lambda row: -total[row])
+        others = [row for row in rows if not trained[row]]
+        for place in range(micro_batches):
+            dealt = others[place::micro_batches]
+            order += longest[: size - len(dealt)] + dealt
+            longest = longest[size - len(dealt) :]
+    return order
+
+
+def _shares(trainer: Any, chunks: list[dict[str, Any]], window: int) -> list[float]:
+    """How many tokens of all processes each micro-batch trains, as multiples of the mean of its window."""
+    masks = (chunk["completion_mask"] * chunk.get("tool_mask", 1) for chunk in chunks)
+    tokens = trainer.accelerator.reduce(torch.stack([mask.sum() for mask in masks]), reduction="sum").tolist()
+    means = [sum(tokens[start : start + window]) / window for start in range(0, len(tokens), window)]
+    return [count / means[place // window] if means[place // window] else 1.0 for place, count in enumerate(tokens)]

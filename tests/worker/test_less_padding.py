@@ -1,0 +1,153 @@
+"""With less padding the gradients are TRL's, of fewer tokens, and a model that would score otherwise is stopped."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import Changes, Trained, environment
+
+from grpo_recipes.worker.shims.less_padding import FAMILIES
+
+pytestmark = pytest.mark.stack
+# Four micro-batches of one step, and a second step on the same completions, away from the policy that sampled them.
+CUT = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_iterations": 2, "beta": 0.04}
+SORTED: dict[str, Changes] = {
+    **{loss: {"loss_type": loss} for loss in ("grpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")},
+    "sequence ratios": {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+    "truncated ones masked": {"loss_type": "grpo", "mask_truncated_completions": True},
+    "a multiple of 8": {"loss_type": "grpo", "pad_to_multiple_of": 8},
+    "steps of half a generation": {"loss_type": "grpo", "steps_per_generation": 8},
+    "steps of two generations": {"loss_type": "grpo", "steps_per_generation": 2, "num_iterations": 1},
+}
+PACKED: dict[str, Changes] = {
+    "bnpo": {"loss_type": "bnpo"},
+    "a threshold of entropies": {"loss_type": "dapo", "top_entropy_quantile": 0.5},
+    "a bonus for entropy": {"loss_type": "grpo", "entropy_coef": 0.1},
+}
+EXACT = 3e-6
+LENGTH = 40
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "vocab_size": 99,
+    "max_position_embeddings": 4096,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+MEANS = {"entropy", "kl", "clip_ratio/region_mean"}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What padding_experiments.py finds for each case, and for a model with absolute positions."""
+    cases = {name: {**CUT, **case} for name, case in {**SORTED, **PACKED}.items()}
+    cases["gpt2"] = {**CUT, "loss_type": "grpo", "kind": "GPT2"}
+    script = Path(__file__).parents[1] / "stacks" / "padding_experiments.py"
+    folder = tmp_path_factory.mktemp("padding")
+    command = [sys.executable, str(script), str(folder), json.dumps(cases)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND"))
+    found: dict[str, dict[str, Any]] = json.loads(line.removeprefix("FOUND"))
+    return found
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_sorted_rows_have_the_gradient_of_trl(name: str, compared: dict[str, dict[str, Any]]) -> None:
+    found = compared[name]
+    assert max(found["sorted"]["apart"]) < EXACT
+    assert max(found["packed"]["apart"]) < EXACT
+    assert found["sorted"]["share"] < found["packed"]["share"] < 0.9
+    window = SORTED[name].get("steps_per_generation", 4)
+    assert found["sorted"]["said"] == f"rows are sorted over {min(window, 4)} micro-batches"
+    if "whole" in found:  # the figures are those of the step, however it is cut
+        whole, own = found["whole"]["figures"], found["sorted"]["figures"]
+        for figure in MEANS & whole.keys():
+            assert own[figure] == pytest.approx(whole[figure], rel=1e-4), figure
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_losses_of_a_micro_batch_keep_their_rows(name: str, compared: dict[str, dict[str, Any]]) -> None:
+    found = compared[name]
+    # In the second step a token may be on the other side of a threshold by what float32 rounds.
+    steps = 1 if name == "a threshold of entropies" else 2
+    assert max(found["packed"]["apart"][:steps]) < EXACT
+    assert found["packed"]["share"] < 0.85
+    assert max(found["sorted"]["apart"]) > 1e-3, "the rule has no reason to ask for packed"
+    for figure in MEANS & found["plain"]["figures"].keys():
+        assert found["packed"]["figures"][figure] == pytest.approx(found["plain"]["figures"][figure], rel=1e-4)
+
+
+def test_a_model_with_absolute_positions_is_left_as_it_is(compared: dict[str, dict[str, Any]]) -> None:
+    found = compared["gpt2"]["sorted"]
+    assert (max(found["apart"]), found["share"]) == (0, 1)
+    told = "nothing: GPT2LMHeadModel is none of the models that are known to score a row alike wherever it begins"
+    assert found["said"] == told
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_family_scores_a_row_alike_wherever_it_begins(family: str) -> None:
+    import torch
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+    known = CONFIG_MAPPING[family]()
+    sizes = {name: value for name, value in SMALL.items() if getattr(known, name, None) is not None}
+    torch.manual_seed(0)
+    config = CONFIG_MAPPING[family](**sizes)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.data.normal_(0, 0.08)
+    row = torch.randint(3, SMALL["vocab_size"], (1, LENGTH))
+
+    def scores(before: int, behind: int) -> Any:
+        ids, mask = torch.zeros(1, before + LENGTH + behind, dtype=torch.long), torch.zeros(1, before + LENGTH + behind)
+        ids[:, before : before + LENGTH], mask[:, before : before + LENGTH] = row, 1
+        with torch.no_grad():
+            logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        return logits[:, before : before + LENGTH].log_softmax(-1)
+
+    first = scores(0, 60)
+    assert max(float((first - scores(shift, 0)).abs().mean()) for shift in (0, 13, 1499)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("sorted", "rows are sorted over 2 micro-batches"), ("packed", "rows are packed")]
+)
+def test_a_run_proves_its_scores(
+    value: str, told: str, make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    arguments = {"max_steps": 2, "gradient_accumulation_steps": 2, "steps_per_generation": 2}
+    arguments["max_completion_length"] = 16
+    plan = make_plan("lora", arguments=arguments, shims={"less_padding": value})
+    plan["expect"]["arguments"] = {}
+    run = trained(plan)
+    assert run.exit_code == 0, run.output
+    assert run.record["shims"] == {"less_padding": told}
+    assert run.proofs()["PRF036"]["ok"] is True
+    assert "scores with less padding are TRL's, mean |difference| " in run.proofs()["PRF036"]["shown"]
+
+
+def test_other_scores_without_padding_stop_the_run(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    plan = make_plan("lora", arguments={"max_steps": 2}, shims={"less_padding": "sorted"})
+    run = trained(plan, "positions_that_are_absolute")
+    assert run.exit_code == 3, run.output
+    assert "[PRF036]" in run.record["message"]
+    assert "the column it stands in" in run.record["message"]
+    assert [each for each, was in run.proofs().items() if was["ok"] is False] == ["PRF036"]
