@@ -7,9 +7,9 @@ Each round trains the same twice at once, through grpo-run and through the scrip
 one process and one thread on a core of its own; the next round changes the cores. So what the machine does beside it
 slows both. Compared are the times by the clock between the ends of two steps, each step with the same one of the other,
 and the processor time of the training; the losses and rewards must be the same, so trl trains on what it rounds where
-all rewards of a group are equal (`--accept SHM024`). With --check: exit 1 when one differs, or the ratio of the steps
-is above 1.01 beyond what the rounds differ by. Two processes that train the same differ by a tenth; step_share.py shows
-less.
+all rewards of a group are equal, and pads as it does (`--accept SHM024`, `--accept SHM025`). With --check: exit 1
+when one differs, or the ratio of the steps is above 1.01 beyond what the rounds differ by. Two processes that train the
+same differ by a tenth; step_share.py shows less.
 
 --size  short  the quickstart: 128 completions of 6 tokens, a fifth of a second
         long   512 completions of 1,024 tokens by the same model, with two stop texts that never come through grpo-run,
@@ -126,7 +126,7 @@ def recipe_of(size: str, work: Path) -> Path:
 def planned(recipe: Path, folder: Path, settings: Sequence[str]) -> None:
     """Makes a run folder that nothing trained yet."""
     command = [sys.executable, "-m", "grpo_recipes.cli.main", str(recipe), "--dry-run", "--out", str(folder)]
-    command += ["--allow-code", "here", "--accept", "SHM024"]  # trl's own advantages where all rewards are equal
+    command += ["--allow-code", "here", "--accept", "SHM024", "--accept", "SHM025"]  # as TRL alone trains
     for setting in settings:
         command += ["--set", setting]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)

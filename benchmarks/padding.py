@@ -1,0 +1,214 @@
+"""Measures what a GRPO step costs with TRL's padding and with that of SHM025; `--write` makes padding.md.
+
+    python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--write]
+
+Both train one step on the same completions, whose lengths are drawn from a profile: 8 for each prompt, micro-batches of
+4, beta 0.04, float32, one thread. Counted are the tokens that the policy and the reference model compute and the
+processor time of scoring and of the update; the gradients are compared. Without --model a Qwen2 of 4 layers is made,
+5 million parameters; a folder of a pretrained model is trained in whole.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "benchmarks" / "padding.md"
+GENERATIONS, MICRO_BATCH = 8, 4
+# PFLOP of a step of a 7B model by these rows, at 6 per parameter and token of the update and 2 of the reference.
+PARAMETERS_OF_7B = 7.6e9
+
+
+class Profile(NamedTuple):
+    """Tokens of prompts, evenly from least to most; of completions, a lognormal of this median and spread, cut."""
+
+    prompts: tuple[int, int]
+    median: int
+    spread: float
+    longest: int
+
+
+PROFILES = {
+    "gsm8k": Profile((60, 220), 180, 0.45, 512),
+    "math": Profile((60, 220), 400, 0.8, 2048),
+    "tools": Profile((200, 400), 250, 0.7, 1024),
+}
+
+
+class Step(NamedTuple):
+    """One step. tokens: that models computed; scoring_s, update_s: processor time; gradient: a torch.Tensor."""
+
+    tokens: int
+    scoring_s: float
+    update_s: float
+    loss: float
+    gradient: Any
+
+
+def lengths(profile: Profile, groups: int) -> list[tuple[int, int]]:
+    """Tokens of prompt and completion of each row."""
+    drawn = random.Random(0)
+    rows = []
+    for _ in range(groups):
+        prompt = drawn.randint(*profile.prompts)
+        for _ in range(GENERATIONS):
+            completion = round(math.exp(math.log(profile.median) + profile.spread * drawn.gauss(0, 1)))
+            rows.append((prompt, min(max(completion, 8), profile.longest)))
+    return rows
+
+
+def small_model(folder: Path) -> Path:
+    """A model that nothing trained, with the tokenizer of the quickstart."""
+    import torch
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "recipes" / "quickstart" / "model")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4}
+    config = Qwen2Config(**sizes, num_key_value_heads=4, vocab_size=len(tokenizer), max_position_embeddings=4096)
+    config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work: Path) -> Step:
+    """One optimizer step on rows of these lengths, by TRL alone or with the shim."""
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    from grpo_recipes.worker.shims import less_padding
+
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    letter = tokenizer.encode("7", add_special_tokens=False)[0]
+    seconds, tokens, kept = {"score": 0.0, "prepare": 0.0, "step": 0.0}, [0], []
+
+    def generate(input_ids: Any, **_: Any) -> Any:
+        longest = max(completion for _, completion in rows)
+        random_ids = torch.Generator().manual_seed(0)
+        made = torch.full((len(rows), longest), tokenizer.pad_token_id)
+        for row, (_, completion) in enumerate(rows):
+            made[row, :completion] = torch.randint(3, len(tokenizer) // 2, (completion,), generator=random_ids)
+            made[row, completion - 1] = tokenizer.eos_token_id
+        return torch.cat([input_ids, made], dim=1)
+
+    class Keep(TrainerCallback):  # type: ignore[misc]
+        def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
+            kept.append(torch.cat([tensor.grad.flatten().double() for tensor in model.parameters()]))
+
+    def timed(owner: Any, name: str, kind: Callable[[], str]) -> None:
+        method = getattr(owner, name)
+
+        def run(*given: Any, **named: Any) -> Any:
+            phase, start = kind(), time.process_time()
+            try:
+                return method(*given, **named)
+            finally:
+                seconds[phase] += time.process_time() - start
+
+        setattr(owner, name, run)
+
+    config = GRPOConfig(
+        output_dir=str(work),
+        per_device_train_batch_size=MICRO_BATCH,
+        gradient_accumulation_steps=len(rows) // MICRO_BATCH,
+        num_generations=GENERATIONS,
+        max_completion_length=max(completion for _, completion in rows),
+        max_steps=1,
+        logging_steps=1,
+        beta=0.04,
+        bf16=False,
+        use_cpu=True,
+        gradient_checkpointing=False,
+        max_grad_norm=1e9,
+        report_to="none",
+        disable_tqdm=True,
+        save_strategy="no",
+        shuffle_dataset=False,
+    )
+    prompts = [tokenizer.decode([letter] * prompt) for prompt, _ in rows[::GENERATIONS]]
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=lambda completions, **_: [float(len(text) % 7) for text in completions],
+        args=config,
+        train_dataset=Dataset.from_dict({"prompt": prompts}),
+        processing_class=tokenizer,
+        callbacks=[Keep()],
+    )
+    trainer.model.generate = generate
+    for one in filter(None, (trainer.model, trainer.ref_model)):
+        one.register_forward_pre_hook(
+            lambda _, __, named: tokens.__setitem__(0, tokens[0] + named["input_ids"].numel()), with_kwargs=True
+        )
+    if shim is not None:
+        less_padding.on_trainer(trainer, shim, None)  # type: ignore[arg-type]
+    timed(trainer, "_get_per_token_logps_and_entropies", lambda: "step_score" if torch.is_grad_enabled() else "score")
+    seconds["step_score"] = 0.0
+    timed(trainer, "_prepare_inputs", lambda: "prepare")
+    timed(trainer, "training_step", lambda: "step")
+    trainer.train()
+    loss = next(line["loss"] for line in trainer.state.log_history if "loss" in line)
+    return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0])
+
+
+def line(name: str, rows: list[tuple[int, int]], trl: Step, own: Step) -> str:
+    """A row of the table."""
+    apart = float((own.gradient - trl.gradient).norm() / trl.gradient.norm())
+    spent = [each.scoring_s + each.update_s for each in (trl, own)]
+    real = sum(map(sum, rows))
+    flop = [f"{each.tokens / 2 * 8 * PARAMETERS_OF_7B / 1e15:.1f}" for each in (trl, own)]
+    cells = [
+        name,
+        f"{real * 2:,}",
+        f"{trl.tokens:,}",
+        f"{own.tokens:,}",
+        f"{trl.scoring_s:.1f} / {own.scoring_s:.1f}",
+        f"{trl.update_s:.1f} / {own.update_s:.1f}",
+        f"**{spent[0] / spent[1]:.2f}**",
+        f"{apart:.0e}",
+        " / ".join(flop),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Prints the table, or writes it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--profiles", default=",".join(PROFILES))
+    parser.add_argument("--groups", type=int, default=8)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    table = [
+        "| lengths | tokens of the rows | by TRL | with less padding | scoring, CPU s | update, CPU s | times TRL"
+        " | gradients apart | PFLOP of a 7B |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    with tempfile.TemporaryDirectory() as work:
+        model = options.model or small_model(Path(work, "model"))
+        for name in options.profiles.split(","):
+            rows = lengths(PROFILES[name], options.groups)
+            trl, own = (step(model, rows, shim, Path(work)) for shim in (None, "sorted"))
+            table.append(line(name, rows, trl, own))
+            print(json.dumps({"profile": name, "losses": [trl.loss, own.loss]}), table[-1], sep="\n", flush=True)
+    if options.write:
+        begin, end = "<!-- padding.py -->\n", "<!-- end of padding.py -->\n"
+        text = PAGE.read_text(encoding="utf-8")
+        before, after = text.split(begin)[0], text.split(end)[1]
+        PAGE.write_text(before + begin + "\n".join(table) + "\n" + end + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
