@@ -50,7 +50,7 @@ def train(
     from grpo_recipes.worker.shims import less_padding
 
     kept: list[Any] = []
-    computed = [0]
+    computed, labels = [0], [0]
 
     class Keep(TrainerCallback):  # type: ignore[misc]
         def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
@@ -63,6 +63,7 @@ def train(
 
     def count(_: Any, given: Any, named: dict[str, Any]) -> None:
         computed[0] += (given[0] if given else named["input_ids"]).numel()
+        labels[0] += int((named["labels"] != -100).sum()) if named.get("labels") is not None else 0
 
     model.register_forward_pre_hook(count, with_kwargs=True)
     exact = {"max_grad_norm": 1e9, "optim": "sgd", "lr_scheduler_type": "constant", "learning_rate": 0.05}
@@ -74,7 +75,13 @@ def train(
     made.train()
     torch.save(torch.stack(kept), folder / "gradients.pt")
     figures = [line for line in made.state.log_history if "loss" in line]
-    return {"file": str(folder / "gradients.pt"), "figures": figures, "computed": computed[0], "said": said}
+    return {
+        "file": str(folder / "gradients.pt"),
+        "figures": figures,
+        "computed": computed[0],
+        "labels": labels[0],
+        "said": said,
+    }
 
 
 def compared(folder: Path, *, cases: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -88,7 +95,7 @@ def compared(folder: Path, *, cases: dict[str, dict[str, Any]]) -> dict[str, dic
     for name, case in cases.items():
         plain = train(folder / name / "plain", **case)
         trl = torch.load(plain["file"])
-        found[name] = {"plain": {"figures": plain["figures"][-1]}}
+        found[name] = {"plain": {"figures": plain["figures"][-1], "labels": plain["labels"]}}
         for shim in ("sorted", "packed"):
             own = train(folder / name / shim, shim=shim, **case)
             apart = [float((a - b).norm() / b.norm()) for a, b in zip(torch.load(own["file"]), trl, strict=True)]
@@ -97,6 +104,7 @@ def compared(folder: Path, *, cases: dict[str, dict[str, Any]]) -> dict[str, dic
                 "apart": apart,
                 "share": share,
                 "figures": own["figures"][-1],
+                "labels": own["labels"],
                 "said": own["said"],
             }
         size = case["per_device_train_batch_size"] * case["gradient_accumulation_steps"]

@@ -1,10 +1,10 @@
 """A row has the same log-probabilities with less padding as with TRL's.
 
-The shim `less_padding` lets the rows of a micro-batch end in the same column, as wide as the longest one. Catches: a
+The shim `less_padding` aligns the rows of a micro-batch at their ends and cuts it to the longest row. Catches: a
 model whose positions or layers depend on the column in which a token stands, on the width of the batch or on padding,
 and a patch that replaces what scores. The last micro-batch of the first step is scored in both ways, in evaluation
-mode; rows that the shim moves are compared, by the bounds of PRF010 for the mean |difference|. Measured in float32:
-1e-6; with positions that are absolute: above 0.1.
+mode; only rows that the shim moves are compared, within the bounds of PRF010 for the mean |difference|. Measured in
+float32: 1e-6; with positions that are absolute: above 0.1.
 Source: trl 1.16.0 grpo_trainer.py, _get_per_token_logps_and_entropies.
 """
 
@@ -33,6 +33,6 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         found=f"log-probabilities with less padding and with TRL's differ by {mean(found):.2g} on average and"
         f" {found.most:.2g} at most, over {found.tokens} tokens",
         planned=f"at most {most:g} on average",
-        because="the model scores a token by the column it stands in, or by the padding beside it",
+        because="the model's score of a token depends on its column, or on the padding next to it",
         fix="--accept SHM025, which pads as TRL does",
     )

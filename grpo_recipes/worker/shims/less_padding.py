@@ -7,8 +7,8 @@ Seen: trl 0.20.0 to 1.16.0 (grpo_trainer.py, `_prepare_inputs` and `_get_per_tok
 Remove when: TRL does so itself.
 
 Masks, advantages and log-probabilities keep TRL's layout, (B, C). Rows are narrowed inside the function that scores
-them, and "sorted" also changes which micro-batch of an optimizer step trains a row, so that those of like length meet.
-"packed" leaves that as it is, for losses that depend on it.
+them, and "sorted" also changes which micro-batch of an optimizer step trains a row, so that rows of similar length
+share one. "packed" leaves that as it is, for losses that depend on it.
 """
 
 import math
@@ -21,7 +21,7 @@ from trl.trainer import grpo_trainer
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
 
-# Models that score a row alike wherever it begins, if their rotary positions and layers are of these kinds.
+# Models that score a row the same wherever it begins, if their rotary positions and layers are of these kinds.
 FAMILIES = {
     "apertus", "arcee", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm",
     "glm4", "gpt_neox", "gpt_oss", "granite", "granitemoe", "helium", "llama", "mistral", "mixtral",
@@ -30,7 +30,7 @@ FAMILIES = {
 }  # fmt: skip
 ROTARY = {"default", "linear", "llama3", "yarn"}
 LAYERS = {"full_attention", "sliding_attention"}
-# Figures that TRL takes of the tokens of a micro-batch and averages over micro-batches as if they had equally many.
+# TRL averages these over the tokens of a micro-batch, then over micro-batches, however many tokens each has.
 OF_ALL_TOKENS = ("entropy", "kl")
 OF_RATIOS = ("cispo_clip_ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
 _SHARE, _PADDED = "share_of_tokens", "_padded_scores"
@@ -52,7 +52,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def padded_scores(trainer: Any) -> Callable[..., tuple[Any, ...]] | None:
-    """TRL's own method that scores, None where it is in its place."""
+    """TRL's own method that scores, None if the trainer still uses it."""
     return getattr(trainer, _PADDED, None)
 
 
@@ -61,16 +61,17 @@ def _why_not(trainer: Any) -> str:
     if hasattr(trainer, "compute_liger_loss") and any(
         getattr(trainer, name, False) for name in ("use_liger_loss", "use_liger_kernel")
     ):
-        return "the loss of Liger scores elsewhere"
+        return "Liger's loss does not use the method that scores"
     model = trainer.accelerator.unwrap_model(trainer.model)
     config = model.config
     name = type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
     if config.model_type not in FAMILIES:
-        return f"{name} is none of the models that are known to score a row alike wherever it begins"
+        return f"{name} is not known to score a row the same wherever it begins"
     kinds = {kind for module in model.modules() for kind in _rotary_kinds(module)}
     kinds |= set(getattr(config, "layer_types", None) or ()) - LAYERS
     if not kinds or not kinds <= ROTARY:
-        return f"{name} has positions or layers of a kind that is not known to: {', '.join(sorted(kinds)) or 'none'}"
+        told = ", ".join(sorted(kinds)) or "no rotary positions"
+        return f"{name} with {told} is not known to score a row the same wherever it begins"
     if getattr(trainer, "aux_loss_enabled", False):
         return f"{name} has a loss of its router over all columns"
     return ""
