@@ -1,14 +1,16 @@
 """Measures what a GRPO step costs with TRL's padding and with that of SHM025; `--write` makes padding.md.
 
-    python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--write]
+    python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--device cuda] [--write]
 
-Both train one step on the same completions, whose lengths are drawn from a profile: 8 for each prompt, micro-batches of
-4, beta 0.04, float32, one thread. Counted are the tokens that the policy and the reference model compute and the
-processor time of scoring and of the update; the gradients are compared. Without --model a Qwen2 of 4 layers is made,
-5 million parameters; a folder of a pretrained model is trained in whole.
+Both train on the same completions, whose lengths are drawn from a profile: 8 for each prompt, micro-batches of 4, beta
+0.04, float32, one thread. Counted are the tokens that the policy and the reference model compute and the processor time
+of scoring and of the update; the gradients are compared. Without --model a Qwen2 of 4 layers is made, 5 million
+parameters; a folder of a pretrained model is trained in whole. On a GPU it computes in bfloat16 with gradient
+checkpointing, micro-batches are of 8, and seconds are those of the second step by the clock: the first compiles.
 """
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "padding.md"
-GENERATIONS, MICRO_BATCH = 8, 4
+GENERATIONS, MICRO_BATCH, ON_GPU = 8, 4, 8
 # PFLOP of a step of a 7B model by these rows, at 6 per parameter and token of the update and 2 of the reference.
 PARAMETERS_OF_7B = 7.6e9
 
@@ -44,13 +46,17 @@ PROFILES = {
 
 
 class Step(NamedTuple):
-    """One step. tokens: that models computed; scoring_s, update_s: processor time; gradient: a torch.Tensor."""
+    """One step. tokens: that models computed; gradient: of all parameters, a torch.Tensor.
+
+    scoring_s, update_s: processor time, on a GPU seconds by the clock. gib: what torch held at most on a GPU.
+    """
 
     tokens: int
     scoring_s: float
     update_s: float
     loss: float
     gradient: Any
+    gib: float | None
 
 
 def lengths(profile: Profile, groups: int) -> list[tuple[int, int]]:
@@ -80,19 +86,31 @@ def small_model(folder: Path) -> Path:
     return folder
 
 
-def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work: Path) -> Step:
+def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work: Path, device: str) -> Step:
     """One optimizer step on rows of these lengths, by TRL alone or with the shim."""
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from grpo_recipes.worker.shims import less_padding
+    from grpo_recipes.worker.shims import attention_gradient, less_padding
 
+    on_gpu = device == "cuda"
+    gc.collect()
+    if on_gpu:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     letter = tokenizer.encode("7", add_special_tokens=False)[0]
     seconds, tokens, kept = {"score": 0.0, "prepare": 0.0, "step": 0.0}, [0], []
+
+    def now() -> float:
+        if not on_gpu:
+            return time.process_time()
+        torch.cuda.synchronize()
+        return time.perf_counter()
 
     def generate(input_ids: Any, **_: Any) -> Any:
         longest = max(completion for _, completion in rows)
@@ -101,36 +119,41 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
         for row, (_, completion) in enumerate(rows):
             made[row, :completion] = torch.randint(3, len(tokenizer) // 2, (completion,), generator=random_ids)
             made[row, completion - 1] = tokenizer.eos_token_id
-        return torch.cat([input_ids, made], dim=1)
+        return torch.cat([input_ids, made.to(input_ids.device)], dim=1)
 
     class Keep(TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            tokens[0] = 0
+            seconds.update(dict.fromkeys(seconds, 0.0))
+
         def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
-            kept.append(torch.cat([tensor.grad.flatten().double() for tensor in model.parameters()]))
+            if not kept:
+                kept.append(torch.cat([tensor.grad.flatten().float().cpu() for tensor in model.parameters()]))
 
     def timed(owner: Any, name: str, kind: Callable[[], str]) -> None:
         method = getattr(owner, name)
 
         def run(*given: Any, **named: Any) -> Any:
-            phase, start = kind(), time.process_time()
+            phase, start = kind(), now()
             try:
                 return method(*given, **named)
             finally:
-                seconds[phase] += time.process_time() - start
+                seconds[phase] += now() - start
 
         setattr(owner, name, run)
 
     config = GRPOConfig(
         output_dir=str(work),
-        per_device_train_batch_size=MICRO_BATCH,
-        gradient_accumulation_steps=len(rows) // MICRO_BATCH,
+        per_device_train_batch_size=ON_GPU if on_gpu else MICRO_BATCH,
+        gradient_accumulation_steps=len(rows) // (ON_GPU if on_gpu else MICRO_BATCH),
         num_generations=GENERATIONS,
         max_completion_length=max(completion for _, completion in rows),
-        max_steps=1,
+        max_steps=2 if on_gpu else 1,
         logging_steps=1,
         beta=0.04,
-        bf16=False,
-        use_cpu=True,
-        gradient_checkpointing=False,
+        bf16=on_gpu,
+        use_cpu=not on_gpu,
+        gradient_checkpointing=on_gpu,
         max_grad_norm=1e9,
         report_to="none",
         disable_tqdm=True,
@@ -152,6 +175,7 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
             lambda _, __, named: tokens.__setitem__(0, tokens[0] + named["input_ids"].numel()), with_kwargs=True
         )
     if shim is not None:
+        attention_gradient.on_trainer(trainer, True, None)  # type: ignore[arg-type]
         less_padding.on_trainer(trainer, shim, None)  # type: ignore[arg-type]
     timed(trainer, "_get_per_token_logps_and_entropies", lambda: "step_score" if torch.is_grad_enabled() else "score")
     seconds["step_score"] = 0.0
@@ -159,12 +183,27 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
     timed(trainer, "training_step", lambda: "step")
     trainer.train()
     loss = next(line["loss"] for line in trainer.state.log_history if "loss" in line)
-    return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0])
+    gib = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None
+    return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0], gib)
+
+
+def difference(trl: Step, own: Step) -> float:
+    """How far the gradients are apart, in parts of their norm."""
+    return float((own.gradient - trl.gradient).double().norm() / trl.gradient.double().norm())
+
+
+def figures(name: str, trl: Step, own: Step) -> str:
+    """What was measured for a profile, as JSON, without the gradients."""
+    steps = {"TRL": trl, "less padding": own}
+    kept = {
+        key: {name: value for name, value in one._asdict().items() if name != "gradient"} for key, one in steps.items()
+    }
+    return json.dumps({"profile": name, **kept, "gradients apart": difference(trl, own)})
 
 
 def line(name: str, rows: list[tuple[int, int]], trl: Step, own: Step) -> str:
     """A row of the table."""
-    apart = float((own.gradient - trl.gradient).norm() / trl.gradient.norm())
+    apart = difference(trl, own)
     spent = [each.scoring_s + each.update_s for each in (trl, own)]
     real = sum(map(sum, rows))
     flop = [f"{each.tokens / 2 * 8 * PARAMETERS_OF_7B / 1e15:.1f}" for each in (trl, own)]
@@ -188,9 +227,12 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--profiles", default=",".join(PROFILES))
     parser.add_argument("--groups", type=int, default=8)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    if options.device == "cpu":
+        os.environ["OMP_NUM_THREADS"] = "1"
     table = [
         "| lengths | tokens of the rows | by TRL | with less padding | scoring, CPU s | update, CPU s | times TRL"
         " | gradients apart | PFLOP of a 7B |",
@@ -200,9 +242,9 @@ def main() -> None:
         model = options.model or small_model(Path(work, "model"))
         for name in options.profiles.split(","):
             rows = lengths(PROFILES[name], options.groups)
-            trl, own = (step(model, rows, shim, Path(work)) for shim in (None, "sorted"))
+            trl, own = (step(model, rows, shim, Path(work), options.device) for shim in (None, "sorted"))
             table.append(line(name, rows, trl, own))
-            print(json.dumps({"profile": name, "losses": [trl.loss, own.loss]}), table[-1], sep="\n", flush=True)
+            print(table[-1], figures(name, trl, own), sep="\n", flush=True)
     if options.write:
         begin, end = "<!-- padding.py -->\n", "<!-- end of padding.py -->\n"
         text = PAGE.read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ FILES = {
 HOW = (
     "Python 3.11 to 3.13, x86-64 Linux: pip install -c constraints/{name} '.[{extras}]'\n# Made by `make cuda-locks`;"
     " `make resolve` shows that pip and uv find all of it.\n"
-    "# It has not been run on a GPU yet."
+    "# It has not been run on a GPU yet; docs/gpu.md has what was."
 )
 
 

@@ -1,9 +1,12 @@
 """What a stage is given: models, trainings, a place for figures, and a way to say that something does not hold."""
 
+import contextlib
+import fcntl
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,10 @@ from gpu_kit.trained import Trained, environment, train
 SCRIPTS = Path(__file__).with_name("scripts")
 GIB = 2**30
 PROMPT = 128
+TEMPLATE = 8
+"""Tokens of the chat template around a prompt."""
+DETERMINISTIC = "trl.full_determinism=true"
+"""Without it the backward pass of attention adds in another order each time."""
 ROWS = 512
 GROUP = 8
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear"}
@@ -69,12 +76,13 @@ class Bench:
         """The folder of a model of this size, made where it is not there."""
         name = self.scale.size(size)
         place = self.work / "models" / name
-        if not place.exists():
-            shape = SHAPES[name]
-            free, needed = shutil.disk_usage(self._existing(place)).free, int(2.2 * shape.parameters)
-            if free < needed:
-                raise LeftOut(f"{size} takes {needed / GIB:.0f} GiB of disk, {free / GIB:.0f} are free")
-            self.script("make_model.py", str(place), self.scale.device, json.dumps(shape._asdict()))
+        with _only_one(place):
+            if not place.exists():
+                shape = SHAPES[name]
+                free, needed = shutil.disk_usage(place.parent).free, int(2.2 * shape.parameters)
+                if free < needed:
+                    raise LeftOut(f"{size} takes {needed / GIB:.0f} GiB of disk, {free / GIB:.0f} are free")
+                self.script("make_model.py", str(place), self.scale.device, json.dumps(shape._asdict()))
         return place
 
     def script(self, name: str, *words: str, **variables: str) -> str:
@@ -91,9 +99,11 @@ class Bench:
         found: dict[str, Any] = json.loads(self.script(name, *words, **variables).splitlines()[-1])
         return found
 
-    def recipe(self, name: str, size: str, *, tokens: int = 256, prompts: int = 16, **other: Any) -> Path:
-        """Writes a recipe into the stage's folder."""
-        rows = write_rows(self.work / "rows", self.scale.tokens(PROMPT))
+    def recipe(
+        self, name: str, size: str, *, tokens: int = 256, prompts: int = 16, shorter: int = 0, **other: Any
+    ) -> Path:
+        """Writes a recipe into the stage's folder. shorter: by so many tokens every other prompt is shorter."""
+        rows = write_rows(self.work / "rows", self.scale.tokens(PROMPT), shorter)
         sizes = {"tokens": self.scale.tokens(tokens), "prompts": self.scale.prompts(prompts)}
         content = recipe(name, self.model(size), rows, **sizes, **other)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -128,8 +138,14 @@ class Bench:
             self.holds(ok is not False, f"{name}: {proof} is not proved: {run.shown[proof]}")
         return run
 
-    def _existing(self, place: Path) -> Path:
-        return next(one for one in (place, *place.parents) if one.exists())
+
+@contextlib.contextmanager
+def _only_one(place: Path) -> Iterator[None]:
+    """Stages side by side make a file or folder once: the others wait."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def memory_words(run: Trained) -> dict[str, str]:
@@ -142,16 +158,16 @@ def memory_words(run: Trained) -> dict[str, str]:
     return found
 
 
-def write_rows(folder: Path, characters: int) -> Path:
-    """Writes questions of so many tokens, one for each character, once."""
-    place = folder / f"rows-{characters}.jsonl"
-    if not place.exists():
-        lines = []
-        for number in range(ROWS):
-            text = "+".join(str((number * 37 + term * 11) % 89 + 10) for term in range(characters // 3 + 1))
-            lines.append(json.dumps({"question": text[: characters - 1] + "="}))
-        folder.mkdir(parents=True, exist_ok=True)
-        place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def write_rows(folder: Path, characters: int, shorter: int = 0) -> Path:
+    """Writes questions of so many tokens, one for each character, once; every other one is shorter."""
+    place = folder / f"rows-{characters}-{shorter}.jsonl"
+    lines = []
+    for number in range(ROWS):
+        text = "+".join(str((number * 37 + term * 11) % 89 + 10) for term in range(characters // 3 + 1))
+        lines.append(json.dumps({"question": text[: characters - shorter * (number % 2) - 1] + "="}))
+    with _only_one(place):
+        if not place.exists():
+            place.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return place
 
 

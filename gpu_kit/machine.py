@@ -25,15 +25,19 @@ _ASKED = ("driver_version", "name", "memory.total", "compute_cap", "mig.mode.cur
 
 def machine() -> dict[str, Any]:
     """The device as torch and the driver tell it, and the versions of what trains."""
-    versions = {name: version for name in PACKAGES if (version := _version(name))}
     return {
         **live_device(),
         "driver": driver(),
         "python": platform.python_version(),
         "system": platform.platform(),
         "cpu": _processor(),
-        **versions,
+        **versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """The packages that train, with their releases."""
+    return {name: version for name in PACKAGES if (version := _version(name))}
 
 
 def live_device() -> dict[str, Any]:

@@ -44,13 +44,14 @@ def _body(results: Results) -> str:
     known = [(name, results.stages[name]) for name in STAGES if name in results.stages]
     missing = [name for name in STAGES if name not in results.stages]
     rows = [
-        f"| {name} | {STAGES[name].tells} | {one.status} | {one.seconds:.0f} | {_why(one)} |" for name, one in known
+        f"| {name} | {STAGES[name].tells} | {one.status} | {one.seconds:.0f} | {one.beside} | {_why(one)} |"
+        for name, one in known
     ]
     parts = [
         "\n".join(
             ["| machine | |", "|---|---|", *[f"| {key} | {_cell(one)} |" for key, one in results.machine.items()]]
         ),
-        "\n".join(["| stage | what it tells | | seconds | |", "|---|---|---|---|---|", *rows]),
+        "\n".join(["| stage | what it tells | | seconds | at a time | |", "|---|---|---|---|---|---|", *rows]),
     ]
     parts += [f"Not run: {', '.join(missing)}."] if missing else []
     parts += [_details(name, one) for name, one in known if one.figures or one.wrong or one.said]

@@ -17,6 +17,7 @@ class Result:
 
     late: it was ended at its limit. reason: why it was left out or broke off. figures: what it measured, in the order
     in which it did. wrong: what does not hold and should. said: the end of what it printed, where it did not pass.
+    beside: how many stages could run at the same time; with others beside it, seconds say little.
     """
 
     status: Status
@@ -25,6 +26,7 @@ class Result:
     figures: dict[str, Any] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     said: str = ""
+    beside: int = 1
 
 
 @dataclass(slots=True)

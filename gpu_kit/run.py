@@ -55,6 +55,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: the same stages in small")
     parser.add_argument("--stages", default="all", help="names with commas, or all")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all stages (default: {MINUTES:g})")
+    parser.add_argument("--beside", type=int, default=1, help="so many stages at the same time (default: 1)")
     parser.add_argument("--out", type=Path, help="folder of the results (default: build/gpu-DEVICE)")
     parser.add_argument("--work", type=Path, help="folder for models and runs (default: build/gpu-work-DEVICE)")
     parser.add_argument("--earlier", type=Path, help="results.json of an earlier machine to go on from")
@@ -84,7 +85,8 @@ def main() -> int:
         (out / "report.md").write_text(report(results), encoding="utf-8")
         print(line, flush=True)
 
-    run_stages(session, results, still_to_run(names, results, again=options.again), options.minutes * 60, told)
+    to_run = still_to_run(names, results, again=options.again)
+    run_stages(session, results, to_run, options.minutes * 60, told, options.beside)
     bad = [name for name in names if results.is_bad([name])]
     out_of_it = [name for name in names if results.stages[name].status == "left out"]
     print(f"{len(names) - len(bad) - len(out_of_it)} of {len(names)} passed, {len(out_of_it)} left out")

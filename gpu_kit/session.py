@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,18 +44,37 @@ class Session:
 
 
 def run_stages(
-    session: Session, results: Results, names: Sequence[str], seconds: float, told: Callable[[str], None]
+    session: Session,
+    results: Results,
+    names: Sequence[str],
+    seconds: float,
+    told: Callable[[str], None],
+    beside: int = 1,
 ) -> None:
     """Runs these stages in their order and writes the results after each.
 
-    seconds: of all of them; a stage that does not fit into what is left is left out.
+    seconds: of all of them; a stage that does not fit into what is left is left out. beside: so many stages run at the
+    same time; those that take times or all of the memory run alone, after the others.
     """
     end = time.monotonic() + seconds
-    for name in names:
-        left = end - time.monotonic()
-        results.stages[name] = _one(session, results.device, name, STAGES[name], left)
+    alone = [name for name in names if STAGES[name].alone] if beside > 1 else names
+    together = [name for name in names if name not in alone]
+
+    def run(name: str, at_once: int) -> tuple[str, Result]:
+        result = _one(session, results.device, name, STAGES[name], end - time.monotonic())
+        result.beside = at_once
+        return name, result
+
+    def keep(name: str, result: Result) -> None:
+        results.stages[name] = result
         results.write(session.file)
-        told(line_of(name, results.stages[name]))
+        told(line_of(name, result))
+
+    with ThreadPoolExecutor(beside) as pool:
+        for ended in as_completed([pool.submit(run, name, beside) for name in together]):
+            keep(*ended.result())
+    for name in alone:
+        keep(*run(name, 1))
 
 
 def _one(session: Session, device: str, name: str, stage: Stage, left: float) -> Result:

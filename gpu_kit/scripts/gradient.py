@@ -1,9 +1,10 @@
-"""`python gradient.py MODEL FILE KERNEL DTYPE DEVICE`: the gradient that the installed TRL computes of one batch.
+"""`python gradient.py MODEL FILE KERNEL DTYPE DEVICE [SHIM]`: the gradient of one batch by the installed TRL.
 
 The batch is the same everywhere: prompts, completions, advantages and the log-probabilities that they were sampled
 with. FILE gets the gradients of some tensors; a line of JSON goes to standard output.
 """
 
+import importlib
 import json
 import sys
 import tempfile
@@ -42,7 +43,7 @@ def batch(device: str) -> dict[str, torch.Tensor]:
 
 
 def main() -> None:
-    folder, file, kernel, dtype, device = sys.argv[1:]
+    folder, file, kernel, dtype, device, *shims = sys.argv[1:]
     transformers.set_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), attn_implementation=kernel)
@@ -68,6 +69,8 @@ def main() -> None:
             processing_class=AutoTokenizer.from_pretrained(folder),
         )
         trainer.current_gradient_accumulation_steps = 1
+        for shim in shims:
+            importlib.import_module(f"grpo_recipes.worker.shims.{shim}").on_trainer(trainer, True, None)
         trainer.model.train()
         loss = trainer._compute_loss(trainer.model, batch(str(trainer.accelerator.device)))
         loss.backward()

@@ -1,4 +1,4 @@
-"""`python plain_trl.py PLAN FOLDER`: trains what a plan says with TRL alone, and times it. A line of JSON.
+"""`python plain_trl.py PLAN FOLDER [STEPS]`: trains what a plan says with TRL alone, and times it. A line of JSON.
 
 The device is waited for where a time is taken, and the seed of each step is that of grpo-run's, so that the same
 completions come.
@@ -63,6 +63,8 @@ class Clock(TrainerCallback):
 
 def main() -> None:
     plan, folder = json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]
+    steps = int(sys.argv[3]) if sys.argv[3:] else plan["arguments"]["GRPOConfig"]["max_steps"]
+    plan["arguments"]["GRPOConfig"]["max_steps"] = steps
     arguments = plan["arguments"]
     pattern = plan["rewards"][0]["kwargs"]["pattern"]
 
@@ -83,12 +85,13 @@ def main() -> None:
     )
     clock.time(trainer)
     trainer.train()
-    steps = [after - before for before, after in pairwise(clock.ends)][FIRST - 1 :]
-    generation = statistics.median(clock.generating[FIRST:])
-    step = statistics.median(steps)
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    found = {"step_s": step, "generation_s": generation, "update_s": step - generation, "losses": losses}
-    print(json.dumps({key: round(value, 5) if key != "losses" else value for key, value in found.items()}))
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    found = {"losses": [entry["loss"] for entry in logged], "gradient_norms": [entry["grad_norm"] for entry in logged]}
+    if steps > FIRST:
+        step = statistics.median([after - before for before, after in pairwise(clock.ends)][FIRST - 1 :])
+        generation = statistics.median(clock.generating[FIRST:])
+        found |= {"step_s": step, "generation_s": generation, "update_s": step - generation}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

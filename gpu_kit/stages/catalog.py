@@ -12,6 +12,7 @@ from gpu_kit.stages import (
     lora,
     merges,
     out_of_memory,
+    padding,
     peaks,
     quantized,
     releases,
@@ -22,11 +23,12 @@ from gpu_kit.stages import (
 
 
 class Stage(NamedTuple):
-    """A stage. limit_s: when it is ended; tells: what is known when it has passed."""
+    """A stage. limit_s: when it is ended; tells: what is known when it has passed; alone: with no other beside it."""
 
     run: Callable[[Bench], None]
     limit_s: int
     tells: str
+    alone: bool = False
 
 
 STAGES = {
@@ -39,14 +41,20 @@ STAGES = {
     "zero2": Stage(sharded.run_zero2, 300, "DeepSpeed ZeRO-2 with one process"),
     "zero3": Stage(sharded.run_zero3, 300, "DeepSpeed ZeRO-3 with one process"),
     "fsdp2": Stage(sharded.run_fsdp2, 300, "FSDP2 with one process"),
-    "lora_7b": Stage(lora.run_7b, 480, "LoRA of 7B in bfloat16"),
-    "peaks_lora": Stage(peaks.run_lora, 540, "memory of LoRA against the estimate, 0.5B to 7B"),
+    "lora_7b": Stage(lora.run_7b, 480, "LoRA of 7B in bfloat16, and its memory against the estimate"),
+    "peaks_lora": Stage(peaks.run_lora, 540, "memory of LoRA against the estimate, 0.5B to 3B"),
     "peaks_full": Stage(peaks.run_full, 540, "memory of full training against the estimate, 0.5B to 3B"),
-    "speed": Stage(speed.run, 540, "tokens a second, and what proofs and guards cost beside TRL alone"),
+    "speed": Stage(speed.run, 540, "tokens a second, and what proofs and guards cost beside TRL alone", alone=True),
+    "padding": Stage(
+        padding.run, 300, "how much faster a step is when rows are padded to their micro-batch", alone=True
+    ),
     "releases": Stage(releases.run, 300, "trl 1.16.0 and an older one compute the same gradient"),
     "attention": Stage(attention.run, 300, "sdpa and eager attention compute the same gradient"),
+    "padded": Stage(attention.run_padded, 300, "rows that are padded on the left have a finite gradient in bfloat16"),
     "sigterm": Stage(interrupted.run_sigterm, 300, "a signal in the middle of a generation saves and ends with 75"),
-    "out_of_memory": Stage(out_of_memory.run, 300, "a training without memory says so, with what takes less"),
+    "out_of_memory": Stage(
+        out_of_memory.run, 300, "a training without memory says so, with what takes less", alone=True
+    ),
     "peaks_14b": Stage(peaks.run_14b, 540, "memory of LoRA on 14B against the estimate"),
     "merges": Stage(merges.run, 300, "how far the base drifts when an adapter is merged fifty times"),
     "vllm": Stage(with_vllm.run, 480, "vLLM in the training process: it has the policy, and gets what is trained"),

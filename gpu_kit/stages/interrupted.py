@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpu_kit.bench import Bench, Broken
+from gpu_kit.bench import DETERMINISTIC, Bench, Broken
 from gpu_kit.trained import Trained, command, environment, run_of, train
 
 EXIT_INTERRUPTED = 75
@@ -17,7 +17,7 @@ _SOON_S = 120
 
 def run_resume(bench: Bench) -> None:
     file = bench.recipe("whole", "0.5B", tokens=128)
-    settings = ("training.max_steps=6", "training.save_steps=2")
+    settings = ("training.max_steps=6", "training.save_steps=2", DETERMINISTIC)
     whole = bench.completed(bench.train(file, *settings))
     cut = _interrupted(bench, file, settings, lambda run: len(run.steps) >= 2)
     bench.figure("interrupted at step", cut.record.get("step"))
@@ -31,8 +31,8 @@ def run_resume(bench: Bench) -> None:
 
 
 def run_sigterm(bench: Bench) -> None:
-    tokens = bench.scale.times(2048, 128)
-    file = bench.recipe("sigterm", "0.5B", tokens=2048)
+    tokens = bench.scale.times(512, 128)
+    file = bench.recipe("sigterm", "0.5B", tokens=512)
     settings = (
         "training.max_steps=50",
         f"generation.max_completion_length={tokens}",

@@ -1,16 +1,11 @@
 """LoRA in bfloat16, as most people train."""
 
-from gpu_kit.bench import Bench
-from gpu_kit.trained import Trained, run_of
-
-
-def first_run(bench: Bench) -> Trained:
-    """The training that is repeated to see whether the same comes of it."""
-    return bench.completed(bench.train(bench.recipe("lora", "0.5B")))
+from gpu_kit.bench import DETERMINISTIC, Bench
+from gpu_kit.stages.peaks import peak
 
 
 def run(bench: Bench) -> None:
-    found = first_run(bench)
+    found = bench.completed(bench.train(bench.recipe("lora", "0.5B")))
     for proof, ok in found.proofs.items():
         bench.holds(ok is True, f"{proof} was not seen: {found.shown[proof]}")
     kernels = sorted({place.stem for place in (bench.folder / "triton").rglob("*.cubin")})
@@ -20,14 +15,11 @@ def run(bench: Bench) -> None:
 
 
 def run_again(bench: Bench) -> None:
-    folder = bench.work / "stages" / "lora" / "run-lora"
-    before = run_of(folder, 0, "", 0.0)
-    if before.record.get("status") != "completed":
-        before = first_run(bench)
-    again = bench.completed(bench.train(bench.recipe("again", "0.5B")))
-    bench.figure("equal losses", again.losses == before.losses)
-    bench.holds(again.losses == before.losses, f"losses and gradient norms {again.losses}, before {before.losses}")
+    files = [bench.recipe(name, "0.5B", tokens=128) for name in ("first", "again")]
+    first, again = (bench.completed(bench.train(file, DETERMINISTIC)).losses for file in files)
+    bench.figure("equal losses", again == first)
+    bench.holds(again == first, f"losses and gradient norms {again}, before {first}")
 
 
 def run_7b(bench: Bench) -> None:
-    bench.completed(bench.train(bench.recipe("lora_7b", "7B"), "training.max_steps=3"))
+    peak(bench, "7B", lora=True)

@@ -5,14 +5,14 @@ import statistics
 from gpu_kit.bench import Bench
 
 MOST = 1.05
-ROUNDS = 2
+ROUNDS = 1
 
 
 def run(bench: Bench) -> None:
     scale = bench.scale
-    tokens, prompts = scale.tokens(256), scale.prompts(16)
-    steps = scale.times(10, 4)
-    file = bench.recipe("speed", "0.5B")
+    tokens, prompts = scale.tokens(128), scale.prompts(16)
+    steps = scale.times(6, 4)
+    file = bench.recipe("speed", "0.5B", tokens=128)
     settings = (f"training.max_steps={steps}", f"generation.min_tokens={tokens}")
     ours, theirs, alone = [], [], {}
     for number in range(scale.times(ROUNDS, 1)):

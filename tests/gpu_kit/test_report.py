@@ -47,8 +47,8 @@ def test_the_page_has_the_machine_how_each_stage_ended_and_what_is_wrong() -> No
     page = report.page(results_of("cuda"))
     assert "Not yet" not in page
     assert "| gpu | NVIDIA H200 |" in page
-    assert "| failed | 31 | PRF004 \\| is not proved |" in page
-    assert "| left out | 0 | vllm is not installed |" in page
+    assert "| failed | 31 | 1 | PRF004 \\| is not proved |" in page
+    assert "| left out | 0 | 1 | vllm is not installed |" in page
     assert "- **wrong**: PRF004 | is not proved" in page
     assert "one\ntwo\n```" in page
     assert "Not run: seed_again, " in page
