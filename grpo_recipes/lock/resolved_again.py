@@ -20,7 +20,7 @@ from grpo_recipes.yaml.merge import Tree, apply_override, read_override
 from grpo_recipes.yaml.nodes import MAX_VALUES
 
 # Shims that came to the plans of recipes that trained without them before.
-LATER_SHIMS = ("attention_gradient", "equal_rewards", "less_padding")
+LATER_SHIMS = ("attention_gradient", "equal_rewards", "less_padding", "zero_autocast")
 GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
 """Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""

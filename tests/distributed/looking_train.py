@@ -3,10 +3,12 @@
 timeouts-<rank>.json of the run folder: the seconds that each process group waits. parameters-<rank>.json: for each
 parameter how many numbers it has, how many of them lie in this process outside of a shard, and how many are in its
 shard. fsdp-<rank>.json: accelerate's settings of FSDP2, and how many layers give up their whole weights after their
-forward pass.
+forward pass. dtypes-<rank>.json: the dtypes that the first projection gave while completions were made, while they were
+scored, and in the loss.
 """
 
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,20 @@ FOLDER = Path(__file__).resolve().parent.parent
 
 
 class Looking(TrainerCallback):  # type: ignore[misc]
-    """Looks at the live model after the last step."""
+    """Looks at the live model, most of all after the last step."""
+
+    def __init__(self) -> None:
+        self.dtypes: dict[str, set[str]] = {}
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Notes dtypes from now on."""
+        named = kwargs["model"].named_modules()
+        next(module for name, module in named if name.endswith("q_proj")).register_forward_hook(self._note)
+
+    def _note(self, _: Any, __: Any, output: torch.Tensor) -> None:
+        callers = {frame.name for frame in traceback.extract_stack()}
+        phase = "generation" if "generate" in callers else "loss" if torch.is_grad_enabled() else "scores"
+        self.dtypes.setdefault(phase, set()).add(str(output.dtype).removeprefix("torch."))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Writes the file of this rank."""
@@ -37,6 +52,8 @@ class Looking(TrainerCallback):  # type: ignore[misc]
             for name, parameter in kwargs["model"].named_parameters()
         }
         (FOLDER / f"parameters-{args.process_index}.json").write_text(json.dumps(held))
+        dtypes = {phase: sorted(found) for phase, found in self.dtypes.items()}
+        (FOLDER / f"dtypes-{args.process_index}.json").write_text(json.dumps(dtypes))
         plugin = AcceleratorState().fsdp_plugin if isinstance(kwargs["model"], FSDPModule) else None
         if plugin is not None:
             names = ("reshard_after_forward", "cpu_ram_efficient_loading")

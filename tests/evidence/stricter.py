@@ -93,6 +93,7 @@ PROVEN_IN = {
     "SHM024": "tests/worker/test_equal_rewards.py",
     "SHM025": "tests/worker/test_less_padding.py",
     "SHM026": "tests/worker/test_attention_gradient.py",
+    "SHM027": "tests/distributed/test_strategies.py",
     "SHM011": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM012": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM013": "tests/worker/test_shims_of_data_and_precision.py",

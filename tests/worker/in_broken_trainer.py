@@ -250,6 +250,16 @@ def adapter_in_half_precision() -> None:
     _at_first_loss(change)
 
 
+def scores_in_half_precision() -> None:
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def score(self: Any, *given: Any, **named: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not torch.is_grad_enabled()):
+            return original(self, *given, **named)
+
+    GRPOTrainer._get_per_token_logps_and_entropies = score
+
+
 def autocast_that_nobody_planned() -> None:
     original = GRPOTrainer._compute_loss
 

@@ -100,6 +100,18 @@ def test_a_broken_trainer_is_stopped_by_its_proof(
     assert "Traceback" not in run.output
 
 
+def test_scores_of_another_precision_than_the_loss_stop_a_run(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    plan = make_plan("lora", arguments={**STEPS, "beta": 0.1})
+    plan["expect"]["arguments"] = {}
+    run = trained(plan, "scores_in_half_precision")
+    assert run.exit_code == 3, run.output
+    assert "scores bfloat16" in run.record["message"]
+    assert "planned  scores float32" in run.record["message"]
+    assert [each for each, was in run.proofs().items() if was["ok"] is False] == ["PRF006"]
+
+
 def test_weights_that_do_not_move_stop_a_full_run(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:

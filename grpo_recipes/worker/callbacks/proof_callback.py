@@ -206,7 +206,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             noise=witness.noise,
             unpadded=witness.unpadded,
             gradients=tuple(gradients),
-            precision=precision(trainer, witness.compute_dtype),
+            precision=precision(trainer, witness.compute_dtype, witness.scores_dtypes),
             reference=reference(trainer),
             completions=witness.completions(),
             memory_gib=(resident if is_gpu else max(resident, peak.held)) / GIB,

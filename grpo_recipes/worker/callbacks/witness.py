@@ -19,6 +19,9 @@ from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, Sa
 from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
 
+# The method of TRL that scores completions, before and after trl 0.19.
+SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
+
 
 class Witness:
     """Stands before `trainer.compute_loss` until leave() is called; hooks exist only while a loss is computed.
@@ -37,6 +40,7 @@ class Witness:
         self.has_tools = False
         self.noise = 0.0
         self.compute_dtype: str | None = None
+        self.scores_dtypes: set[str] = set()
         self.ran: set[int] = set()
         self.unpadded: Sampled | None = None
         self._shape: tuple[int, int, int, int] | None = None
@@ -49,6 +53,9 @@ class Witness:
         if self.turns is not None:
             standing.callback(self.turns.leave)
         standing.enter_context(replaced(trainer, "compute_loss", self._watched))
+        scoring = next((name for name in SCORING if hasattr(trainer, name)), None)
+        if scoring is not None:
+            standing.enter_context(replaced(trainer, scoring, self._noted_scores(getattr(trainer, scoring))))
         if "equal_rewards" in plan.shims and hands_advantages_on():
             standing.callback(watch_groups(trainer, self._note_noise))
 
@@ -101,19 +108,31 @@ class Witness:
         policy = self._trainer.model
         handles = [module.register_forward_hook(self._note_module) for module in {*self._owners.values()}]
         handles.append(policy.register_forward_hook(self._note_output))
-        linear = next((module for name, module in policy.named_modules() if _is_linear(name, module)), None)
+        linear = _first_linear(policy)
         if linear is not None:
             handles.append(linear.register_forward_hook(self._note_dtype))
         return handles
+
+    def _noted_scores(self, score: Callable[..., Any]) -> Callable[..., Any]:
+        """The method that scores; passes without a gradient are those before the loss."""
+        linear = _first_linear(self._trainer.model)
+
+        def noted(*given: Any, **named: Any) -> Any:
+            if torch.is_grad_enabled() or linear is None:
+                return score(*given, **named)
+            handle = linear.register_forward_hook(lambda _, __, output: self.scores_dtypes.add(_dtype_of(output)))
+            try:
+                return score(*given, **named)
+            finally:
+                handle.remove()
+
+        return noted
 
     def _note_module(self, module: Any, _: Any, __: Any) -> None:
         self.ran.add(id(module))
 
     def _note_dtype(self, _: Any, __: Any, output: Any) -> None:
-        # A 4-bit layer gives back the dtype of its input, also under autocast.
-        kind = output.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.dtype
-        self.compute_dtype = dtype_name(dtype)
+        self.compute_dtype = _dtype_of(output)
 
     def _note_output(self, _: Any, __: Any, output: Any) -> None:
         if not torch.is_grad_enabled() or self._shape is None:
@@ -170,6 +189,16 @@ def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sample
         own = trainer._get_per_token_logps_and_entropies(model, ids, mask, trained.shape[1])[0]
         apart = (own - padded(model, ids, mask, trained.shape[1])[0]).float().abs()[trained & moved[:, None]]
     return Sampled(len(apart), float(apart.sum()), float(apart.max()) if len(apart) else 0.0)
+
+
+def _dtype_of(output: Any) -> str:
+    # A 4-bit layer gives back the dtype of its input, also under autocast.
+    kind = output.device.type
+    return dtype_name(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.dtype)
+
+
+def _first_linear(policy: Any) -> Any | None:
+    return next((module for name, module in policy.named_modules() if _is_linear(name, module)), None)
 
 
 def _is_linear(name: str, module: Any) -> bool:

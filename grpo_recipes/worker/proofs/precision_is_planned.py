@@ -2,9 +2,10 @@
 
 Catches: weights loaded in a different dtype than the recipe's (the key is `torch_dtype` up to TRL 0.26 and `dtype`
 after; the wrong one is silently ignored), an adapter cast to half precision, autocast that was requested but is off, or
-the reverse, and 4-bit layers that compute in a different dtype than bnb_4bit_compute_dtype. DeepSpeed's own bf16 and
-fp16 give all tensors that dtype and keep float32 masters; they are used only for weights of that dtype. FSDP2 with
-autocast casts weights that were loaded in half precision to float32, and gathers them in autocast's dtype.
+the reverse, completions scored in another precision than the loss computes in, and 4-bit layers that compute in a
+different dtype than bnb_4bit_compute_dtype. DeepSpeed's own bf16 and fp16 give all tensors that dtype and keep float32
+masters; they are used only for weights of that dtype. FSDP2 with autocast casts weights that were loaded in half
+precision to float32, and gathers them in autocast's dtype.
 Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py, accelerate 1.10.1 to
 1.15.0 fsdp_utils.py: fsdp2_prepare_model.
 """
@@ -15,13 +16,15 @@ from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF006"
 PROOF = Statement(ID, "dtypes")
+SHIM = "zero_autocast"
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The dtypes on all processes."""
     planned, found = {**planned_dtypes(plan), **_upcast(plan)}, _found(seen)
     wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
-    shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in found.items())
+    told = {name: dtype for name, dtype in found.items() if name != "scores" or dtype != found.get("compute")}
+    shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in told.items())
     if not wrong:
         return PROOF.holds(shown)
     return PROOF.fails(
@@ -35,7 +38,10 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def planned_dtypes(plan: Plan) -> dict[str, str | None]:
-    """The planned dtype of weights, adapter, compute and 4-bit layers; None if any dtype is right."""
+    """The planned dtype of weights, adapter, compute, scores and 4-bit layers; None if any dtype is right.
+
+    A run that was planned without the shim of SHM027 scores in float32, as it began.
+    """
     arguments = plan.arguments.GRPOConfig
     half = "bfloat16" if arguments.get("bf16") else "float16" if arguments.get("fp16") else None
     weights, adapter = plan.expect.weights_dtype, plan.expect.adapter_dtype
@@ -46,6 +52,7 @@ def planned_dtypes(plan: Plan) -> dict[str, str | None]:
         "weights": weights,
         "adapter": adapter,
         "compute": half or weights,
+        "scores": None if (plan.deepspeed or {}).get("torch_autocast") and SHIM not in plan.shims else half or weights,
         "4-bit compute": None if packed is None else str(packed),
     }
 
@@ -63,6 +70,7 @@ def _found(seen: tuple[FirstStep, ...]) -> dict[str, str]:
         "weights": {dtype for process in seen for dtype in process.precision.weights},
         "adapter": {dtype for process in seen for dtype in process.precision.adapter},
         "compute": {process.precision.compute for process in seen if process.precision.compute is not None},
+        "scores": {dtype for process in seen for dtype in process.precision.scores},
         "4-bit compute": {dtype for process in seen for dtype in process.precision.packed},
     }
     return {name: " and ".join(sorted(dtypes)) for name, dtypes in by_name.items() if dtypes}

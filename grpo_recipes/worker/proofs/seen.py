@@ -151,13 +151,14 @@ class Precision:
 
     adapter: LoRA tensors less DoRA's magnitudes. compute: autocast's, else that of the first linear layer's
     output, None if none ran.
-    packed: compute dtypes of the 4-bit layers.
+    packed: compute dtypes of the 4-bit layers. scores: as compute, while completions were scored before the loss.
     """
 
     weights: tuple[str, ...]
     adapter: tuple[str, ...]
     compute: str | None
     packed: tuple[str, ...]
+    scores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

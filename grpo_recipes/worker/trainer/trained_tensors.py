@@ -139,8 +139,8 @@ def zero_stage(trainer: Any) -> int:
     return 0 if plugin is None else int(plugin.zero_stage)
 
 
-def precision(trainer: Any, compute: str | None) -> Precision:
-    """The dtypes of the policy; compute: of the output of its first linear layer."""
+def precision(trainer: Any, compute: str | None, scores: set[str]) -> Precision:
+    """The dtypes of the policy; compute, scores: of the output of its first linear layer, in the loss and before it."""
     model = trainer.model
     adapter = {
         dtype_name(parameter.dtype)
@@ -152,7 +152,8 @@ def precision(trainer: Any, compute: str | None) -> Precision:
         for module in model.modules()
         if hasattr(getattr(module, "weight", None), "quant_state") and getattr(module, "compute_dtype", None)
     }
-    return Precision(weight_dtypes(trainer, model), tuple(sorted(adapter)), compute, tuple(sorted(packed)))
+    weights = weight_dtypes(trainer, model)
+    return Precision(weights, tuple(sorted(adapter)), compute, tuple(sorted(packed)), tuple(sorted(scores)))
 
 
 def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_THE_MODEL) -> tuple[str, ...]:

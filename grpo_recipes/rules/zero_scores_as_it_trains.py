@@ -1,0 +1,23 @@
+"""A ZeRO training scores and generates in the precision of its loss.
+
+With float32 weights and `bf16: true`, DDP runs the model under autocast wherever it is called. Under DeepSpeed only the
+passes of the loss are under autocast: TRL scores completions for vLLM's ratios, several iterations and the KL term in
+float32, and transformers samples in float32. The shim `zero_autocast` wraps the model as accelerate does for DDP. With
+ZeRO-3 it also keeps autocast from holding a copy of every gathered weight until a pass is done. It can be removed when
+accelerate does so under DeepSpeed.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
+
+ID = "SHM027"
+OWNS = ("shims.zero_autocast",)
+READS = ("deepspeed.torch_autocast",)
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    dtype = context.value(READS[0])
+    if dtype is not None:
+        yield decided(OWNS[0], dtype, "DeepSpeed puts only the passes of the loss under autocast")

@@ -1,0 +1,25 @@
+"""Puts every forward pass of a ZeRO training under autocast, as accelerate does for DDP.
+
+Defect: under DeepSpeed accelerate wraps nothing in autocast and its `accelerator.autocast()` does nothing; DeepSpeed's
+own torch_autocast covers the passes that go through its engine, those of the loss. TRL scores completions and
+transformers generates them with the model itself, so float32 weights then compute in float32: the ratios, the KL term
+and the samples are of another precision than the loss, and on a GPU a scoring pass takes many times as long.
+Seen: deepspeed 0.17.2 to 0.19.8 with accelerate 1.15.0 (accelerator.py, `prepare_model` and `autocast`).
+Remove when: accelerate covers the model itself under DeepSpeed.
+"""
+
+from typing import Any
+
+import torch
+from accelerate.utils.operations import convert_outputs_to_fp32
+
+from grpo_recipes.contract.plan import Plan
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Wraps the model's forward pass as `Accelerator.prepare_model` does."""
+    model, device = trainer.model, trainer.accelerator.device.type
+    # A cache would keep a half-precision copy of each weight that ZeRO-3 gathers, until the whole pass is done.
+    autocast = torch.autocast(device, getattr(torch, str(value)), cache_enabled=plan.expect.deepspeed_stage != 3)
+    model.forward = convert_outputs_to_fp32(autocast(model.forward))
+    return f"every pass is under autocast to {value}"
