@@ -17,6 +17,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.progress import View
+from grpo_recipes.launch.showing import busy
 from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
@@ -117,18 +118,19 @@ def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
     """
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)
-    places = found_places(lock)
-    resolution = resolved_again(lock, places, stack, asked.overrides)
-    resolution = judged(resolution, strict=asked.strict, accepted=(*lock.plan.accepted, *asked.accepted))
-    if resolution.refused or resolution.context is None:
-        return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
-    made = plan_of(resolution)
-    is_changed = bool(asked.overrides)
-    new = same_but_now(
-        lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=asked.accept_drift
-    )
-    text = merged_recipe_text(resolution.context.source)
-    return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
+    with busy("comparing the plan with what there is now"):
+        places = found_places(lock)
+        resolution = resolved_again(lock, places, stack, asked.overrides)
+        resolution = judged(resolution, strict=asked.strict, accepted=(*lock.plan.accepted, *asked.accepted))
+        if resolution.refused or resolution.context is None:
+            return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
+        made = plan_of(resolution)
+        is_changed = bool(asked.overrides)
+        new = same_but_now(
+            lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=asked.accept_drift
+        )
+        text = merged_recipe_text(resolution.context.source)
+        return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
 
 
 def allowed_plan(again: Again, asked: RunOptions) -> Plan:

@@ -125,15 +125,17 @@ def _tried(plan: Plan, asked: RunOptions) -> Plan:
 
 def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
     from grpo_recipes.engines.base import engine_of
+    from grpo_recipes.launch.showing import busy
     from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
-    whole = completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
-    whole = replace(whole, folder=os.path.abspath(out))
-    return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
+    with busy("writing the run folder"):  # the model and the data are read for their digests, or asked of the hub
+        whole = completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
+        whole = replace(whole, folder=os.path.abspath(out))
+        return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
 
 
 def launched(

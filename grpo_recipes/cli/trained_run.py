@@ -11,6 +11,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
+from grpo_recipes.launch.showing import busy
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.unchanged import refuse_damaged
 
@@ -34,7 +35,9 @@ def trained_run(
     refuse_strange_entries(lock.folder)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
         raise _untrained(place, lock)
-    for line in refuse_damaged(lock, FINAL, own_model=_own_model(lock.plan)):
+    with busy("checking the trained model"):
+        damaged = refuse_damaged(lock, FINAL, own_model=_own_model(lock.plan))
+    for line in damaged:
         click.echo(redact(line), err=True)
     called = replace(lock.plan, rollout=None)  # nothing calls these after the training
     if not (with_tools and with_rewards):

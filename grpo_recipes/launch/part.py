@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -24,6 +23,8 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import handled
 from grpo_recipes.launch.echo import redacted_log
+from grpo_recipes.launch.progress import Progress
+from grpo_recipes.launch.showing import busy
 from grpo_recipes.render.job import job_of
 from grpo_recipes.render.launch_script import exported
 from grpo_recipes.render.run_folder import write_run_folder
@@ -58,7 +59,8 @@ def _answer_of(folder: str, what: str) -> dict[str, Any]:
     with redacted_log(str(log)) as (output, _):
         child = supervisor.started(folder, output, {**absolute_places(os.environ)[0], "TMPDIR": scratch})
         try:
-            _follow(child, Path(folder, PROGRESS_FILE))
+            with busy(what) as shown:
+                _follow(child, Path(folder, PROGRESS_FILE), shown)
         finally:
             with _not_interrupted():
                 _end(child)
@@ -75,18 +77,18 @@ def _answer_of(folder: str, what: str) -> dict[str, Any]:
         ) from None
 
 
-def _follow(child: "subprocess.Popen[bytes]", progress: Path) -> None:
+def _follow(child: "subprocess.Popen[bytes]", progress: Path, shown: Progress) -> None:
     """Waits for the end, and shows each line of progress."""
-    shown, ended = 0, False
+    count, ended = 0, False
     while not ended:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(timeout=_LOOKS_EVERY_S)
         ended = child.returncode is not None
         lines = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
-        for line in lines[shown:]:
+        for line in lines[count:]:
             if line.endswith("\n"):
-                print(redact(line), end="", file=sys.stderr, flush=True)
-                shown += 1
+                shown.say(line.rstrip("\n"))
+                count += 1
 
 
 def _interrupt(*_: object) -> None:

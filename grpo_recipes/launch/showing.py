@@ -1,12 +1,16 @@
 """Chooses what shows a run: rows that move on a terminal, plain lines elsewhere, or almost nothing."""
 
+import contextlib
 import os
+import sys
 import time
+from collections.abc import Iterator
 from typing import TextIO
 
 from grpo_recipes.contract.event_words import event_lines, step_line
 from grpo_recipes.contract.metrics import Event, number
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.launch.asked import never_stopped_by_talk
 from grpo_recipes.launch.progress import NORMAL, Due, Estimate, Progress, View, is_over, needs_somebody
 
 
@@ -20,6 +24,19 @@ def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> P
     from grpo_recipes.launch.screen import Screen  # rich takes 50 ms
 
     return Screen(echo, view, time.time() if began is None else began)
+
+
+@contextlib.contextmanager
+def busy(words: str) -> Iterator[Progress]:
+    """Shows on a terminal what the command is busy with, and for how long; the row goes when the block is left.
+
+    Elsewhere it shows nothing: a log is read afterwards, when the seconds that passed meanwhile tell nobody anything.
+    Only for a block that prints no answer, since a row that moves takes what is printed for its own stream.
+    """
+    never_stopped_by_talk()
+    with progress(sys.stderr) as shown:
+        shown.show({"event": "phase", "name": words, "began": time.time()})
+        yield shown
 
 
 class PlainProgress:

@@ -85,10 +85,12 @@ def sweep(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
     from grpo_recipes.cli.sweeps.planning import planned_sweep, trusted, write_sweep
+    from grpo_recipes.launch.showing import busy
     from grpo_recipes.sweep.varied import read_varied, trials_of
 
     settings = trials_of([read_varied(text) for text in varied], trials, draw)
-    planned = planned_sweep(recipe, asked, settings, seeds)
+    with busy("planning the runs"):
+        planned = planned_sweep(recipe, asked, settings, seeds)
     if asked.validate_only or planned.sweep is None:
         tell_findings(recipe, planned, as_json=asked.as_json, is_answer=asked.validate_only)
         return EXIT_NOT_STARTED if planned.sweep is None else EXIT_DONE
@@ -101,7 +103,8 @@ def sweep(
         name = f"{planned.ready[0].plan.name}-sweep-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"
         out = os.path.join(planned.ready[0].beside, name)
     assert planned.sweep is not None
-    folder = write_sweep(planned.sweep, planned.ready, out, is_code_pinned=not asked.dry_run)
+    with busy("writing the run folders"):
+        folder = write_sweep(planned.sweep, planned.ready, out, is_code_pinned=not asked.dry_run)
     if asked.dry_run:
         click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
         return EXIT_DONE

@@ -57,7 +57,11 @@ def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, 
     if fix and (asked.overrides or form != "text"):
         raise Refusal.of("--fix edits the file, so it takes neither --set nor --format")
     stack = chosen_stack(asked.target)
-    resolutions = [resolved(recipe, stack, asked) for recipe in recipes]
+    resolutions = []
+    for recipe in recipes:
+        resolutions.append(resolved(recipe, stack, asked))
+        if form == "text" and not fix:
+            _answer(resolutions[-1:], form)  # thousands of recipes take a while, and each is told as it is checked
     if fix:
         from grpo_recipes.cli.fix import asked_rules, fixed
 
@@ -67,7 +71,7 @@ def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, 
             made = fixed(resolution, again, of_rules, write=write)
             if write:
                 resolutions[index] = made.after
-    else:
+    elif form != "text":
         _answer(resolutions, form)
     return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE
 
