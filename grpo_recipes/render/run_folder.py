@@ -12,16 +12,19 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.digest import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
-from grpo_recipes.contract.integrity.run_folder import new_run_id, write_integrity
+from grpo_recipes.contract.integrity.digests import Digest
+from grpo_recipes.contract.integrity.run_folder import NONE_KNOWN, new_run_id, read_integrity, write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh, train_sh
 from grpo_recipes.trust.user_code import user_files
 
 NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
+_PACKAGE = "worker/grpo_recipes"
 _FIX: dict[int | None, str] = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "remove files or raise the quota",
@@ -29,15 +32,33 @@ _FIX: dict[int | None, str] = {
 }
 
 
-def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping[str, str] = NO_SCRIPTS) -> str:
+class FirstRun(NamedTuple):
+    """The first run folder of a sweep: its copy of the package, and the digests of that."""
+
+    package: Path
+    digests: Mapping[str, Digest]
+
+
+def first_run(folder: Path) -> FirstRun:
+    """The run folder that was just written, for the others of its sweep. Raises Damaged, which it is not."""
+    written = read_integrity(folder)
+    assert written is not None
+    own = {name: digest for name, digest in written.files.items() if name.startswith(f"{_PACKAGE}/")}
+    return FirstRun(folder / _PACKAGE, own)
+
+
+def write_run_folder(
+    plan: Plan, folder: str, recipe_text: str, scripts: Mapping[str, str] = NO_SCRIPTS, first: FirstRun | None = None
+) -> str:
     """Writes all files of a run into `folder` and returns its absolute path. scripts: of the engine, by name.
 
+    first: the run folder of the same sweep that was written first; this one links its copy of the package.
     Raises Refusal as `built`, and if a file of the user's is not the planned one.
     """
     with built(folder) as (target, building):
         write_texts(building, written_texts(plan, recipe_text, scripts))
-        copy_worker(plan, building / "worker")
-        write_integrity(building, new_run_id())
+        copy_worker(plan, building / "worker", first)
+        write_integrity(building, new_run_id(), NONE_KNOWN if first is None else first.digests)
     return str(target)
 
 
@@ -111,12 +132,17 @@ def write_texts(folder: Path, texts: Mapping[str, str | None]) -> None:
     (folder / "launch.sh").chmod(0o755)
 
 
-def copy_worker(plan: Plan, worker: Path) -> None:
-    """Copies what trains: the package's worker and rewards, the start file, and the user's own files."""
+def copy_worker(plan: Plan, worker: Path, first: FirstRun | None = None) -> None:
+    """Copies what trains: the package's worker and rewards, the start file, and the user's own files.
+
+    first: as write_run_folder has it.
+    """
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
-    copy.mkdir(parents=True)
-    for part in TRAVELS:
+    if first is not None:
+        shutil.copytree(first.package, copy, copy_function=link_or_copy)
+    copy.mkdir(parents=True, exist_ok=True)
+    for part in TRAVELS if first is None else ():
         if (package / part).is_dir():
             shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         else:
@@ -129,6 +155,14 @@ def copy_worker(plan: Plan, worker: Path) -> None:
         _copy_user_file(file.kind, Path(file.path), file.sha256, worker / "user")
         for name, sha256 in file.imports.items():
             _copy_user_file(file.kind, Path(file.path).with_name(name), sha256, worker / "user")
+
+
+def link_or_copy(old: str | Path, new: str | Path) -> None:
+    """Gives a file a second name, or copies it where the file system has no such links."""
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(old, new, follow_symlinks=False)
 
 
 def _copy_user_file(kind: str, source: Path, sha256: str | None, user: Path) -> None:

@@ -15,7 +15,7 @@ from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, write_texts, written_texts
+from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, link_or_copy, write_texts, written_texts
 
 _USER = os.path.join("worker", "user")
 _COMPILED = "__pycache__"
@@ -101,20 +101,13 @@ def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         writing.replaced.append(name)
         if is_needed and _is_file(old) and _is_file(new):
-            _link_or_copy(old, kept)
+            link_or_copy(old, kept)
         else:
             os.rename(old, kept)
     elif is_there and not (_is_file(old) and _is_file(new)):
         os.rename(old, writing.new / f"old-{uuid.uuid4().hex[:12]}")
     if is_needed:
         os.replace(new, old)
-
-
-def _link_or_copy(old: Path, kept: Path) -> None:
-    try:
-        os.link(old, kept, follow_symlinks=False)
-    except OSError:  # a file system without such links
-        shutil.copy2(old, kept, follow_symlinks=False)
 
 
 def _is_same(new: Path, old: Path) -> bool:

@@ -1,8 +1,10 @@
 """What a sweep plans before anything starts: the runs that --set would make, and each finding once."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +12,7 @@ from grpo_recipes.cli.sweeps.planning import seeds_of
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.render.written_again import write_again
 from grpo_recipes.sweep.sweep_file import read_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +52,45 @@ def test_each_run_is_the_one_that_set_would_make(grpo_run: Callable, tmp_path: P
     assert files == {str(path.relative_to(swept)) for path in swept.rglob("*")}
     assert grpo_run(str(swept), "--verify").code == 0
     assert grpo_run("diff", str(swept), "alone").code == 0
+
+
+def bytes_of(folder: Path, beside: frozenset[int] = frozenset()) -> int:
+    """What a folder takes on a disk where other files, by their inodes, are there already."""
+    entries = {entry.lstat().st_ino: entry.lstat().st_size for entry in folder.rglob("*")}
+    return sum(size for inode, size in entries.items() if inode not in beside)
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_the_runs_share_one_copy_of_what_trains(
+    has_links: bool, grpo_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_links:
+        monkeypatch.setattr("os.link", Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    answer = grpo_run("sweep", QUICKSTART, *RATES, "--seeds", "1", *TARGET, "--dry-run", "--out", "swept")
+    assert answer.code == 0, answer.err
+    first, *others = (tmp_path / "swept" / run.name for run in read_sweep("swept").runs)
+    known = frozenset(entry.lstat().st_ino for entry in first.rglob("*"))
+    for other in others:
+        assert (bytes_of(other, known) < 300_000) is has_links  # a hundred take less than 30 MB
+        assert grpo_run(str(other), "--verify").code == 0
+    copied = shutil.copytree(others[0], tmp_path / "copied")
+    shutil.rmtree("swept")
+    assert grpo_run(str(copied), "--verify").code == 0
+
+
+def test_a_run_that_is_written_again_leaves_the_others_alone(grpo_run: Callable, tmp_path: Path) -> None:
+    assert grpo_run("sweep", QUICKSTART, *RATES, "--seeds", "1", *TARGET, "--dry-run", "--out", "swept").code == 0
+    first, second, _ = (tmp_path / "swept" / run.name for run in read_sweep("swept").runs)
+    program = Path("worker", "grpo_recipes", "worker", "run.py")
+    own = (first / program).read_text()
+    (first / program).write_text("changed = True\n")
+    for folder in (first, second):
+        answer = grpo_run(str(folder), "--verify")
+        assert (answer.code, str(program) in answer.out) == (1, True), answer
+    plan = plan_in(second)
+    write_again(plan, str(second), as_written=plan, told=())
+    assert ((second / program).read_text(), (first / program).read_text()) == (own, "changed = True\n")
+    assert grpo_run(str(second), "--verify").code == 0
 
 
 def test_nothing_is_written_where_all_are_only_checked(grpo_run: Callable, tmp_path: Path) -> None:

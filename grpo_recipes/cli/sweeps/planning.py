@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -17,7 +18,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
 from grpo_recipes.lock.completed import completed, with_pinned_code
-from grpo_recipes.render.run_folder import built, write_run_folder
+from grpo_recipes.render.run_folder import FirstRun, built, first_run, write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, run_names, setting_text, write_sweep_file
@@ -159,9 +160,12 @@ def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pi
     Raises Refusal if that exists or cannot be written.
     """
     with built(folder, "sweep") as (target, building):
+        first: FirstRun | None = None
         for run, one in zip(sweep.runs, ready, strict=True):
             plan = replace(completed(one.plan, is_code_pinned=is_code_pinned), folder=str(target / run.name))
-            write_run_folder(plan, str(building / run.name), one.recipe_text, engine_of(plan).files(plan))
+            scripts = engine_of(plan).files(plan)
+            written = write_run_folder(plan, str(building / run.name), one.recipe_text, scripts, first)
+            first = first or first_run(Path(written))
         write_sweep_file(building, sweep)
     return str(target)
 

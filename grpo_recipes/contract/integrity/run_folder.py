@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import read_text, write_whole
@@ -28,6 +29,7 @@ INTEGRITY_FORMAT = 1
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
 _SCRIPTS = tuple(name for kind in ENGINES.values() for name in kind.scripts)
 PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", *_SCRIPTS)
+NONE_KNOWN: Mapping[str, Digest] = MappingProxyType({})
 _PURPOSE, _RECORD = "run folder", "run record"
 # A part of the worker that only copies have whose folder has digests, here and where it was at first.
 _THIS_PARTS = tuple(Path("worker", "grpo_recipes", *place) for place in (("contract", "integrity"), ("integrity",)))
@@ -41,14 +43,15 @@ class Written:
     signer: str
 
 
-def write_integrity(folder: Path, own_id: str | None) -> None:
+def write_integrity(folder: Path, own_id: str | None, known: Mapping[str, Digest] = NONE_KNOWN) -> None:
     """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError.
 
     own_id: new_run_id() for a new run, that of the folder where it is written again; None where it never had one.
+    known: the digests of files that this folder shares with another one, which were just read there.
     """
     names = [name for name in PLANNED if (folder / name).exists()]
     names += [f"worker/{name}" for name in sizes_in(folder, "worker") if "__pycache__" not in name.split("/")]
-    files = digests_of(folder, names)
+    files = dict(sorted({**known, **digests_of(folder, set(names) - known.keys())}.items()))
     own = {} if own_id is None else {RUN_ID: own_id}
     text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, **own, "files": as_json(files)})
     write_whole(folder, INTEGRITY_FILE, text)
