@@ -127,9 +127,11 @@ class _Training:
             print(other, flush=True)
         phases.goes_on_with("preparing the data")
         seen: dict[str, object] = {}
-        rows = prepared_rows(plan.data, "dataset", folder / "cache", rank, seen)
+        cache = folder / "cache"
+        rows = prepared_rows(plan.data, "dataset", cache, rank, seen, is_resumed_later=True)
         if plan.evaluation is not None:
-            self.held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
+            held_out = plan.evaluation.data
+            self.held_out = prepared_rows(held_out, "evaluation", cache, rank, seen, is_resumed_later=True)
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)

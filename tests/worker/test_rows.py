@@ -2,12 +2,15 @@
 
 import csv
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from worker_runs import planned_data
 
+from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
 
@@ -90,6 +93,68 @@ def test_a_prompt_column_of_another_type_is_replaced(tmp_path: Path) -> None:
     planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt="{{ prompt }}", columns={}, max_rows=9))
     rows = prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
     assert list(rows) == [{"prompt": [{"role": "user", "content": "1+1="}]}]
+
+
+def file_with_digest(folder: Path) -> Data:
+    from dataclasses import replace
+
+    return replace(json_file(folder), sha256=file_sha256(folder / "rows.jsonl"))
+
+
+def rendered_again(data: Data, cache: Path) -> bool:
+    """Whether rows are rendered, and not taken as the run left them; either way they are the same."""
+    from grpo_recipes.worker.data import dataset
+
+    seen, expected = dict[str, object](), dict[str, object]()
+    dataset.without_cache(cache)
+    with patch.object(dataset, "rendered_rows", wraps=dataset.rendered_rows) as rendering:
+        rows = dataset.prepared_rows(data, "dataset", cache, 0, seen, is_resumed_later=True)
+    fresh = dataset.prepared_rows(data, "dataset", cache.parent / uuid.uuid4().hex, 0, expected)
+    assert (list(rows), rows.features, seen) == (list(fresh), fresh.features, expected)
+    return rendering.called
+
+
+def test_a_resumed_run_takes_the_rows_that_were_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    data, cache = file_with_digest(tmp_path), tmp_path / "cache"
+    assert [rendered_again(data, cache) for _ in range(3)] == [True, False, False]
+    assert sorted(entry.name for entry in cache.iterdir()) == ["dataset-0.arrow", "dataset-0.json"]
+    assert rendered_again(replace(data, prompt="{{ question }} "), cache)
+    unpinned = replace(data, sha256=None)
+    assert [rendered_again(unpinned, cache) for _ in range(2)] == [True, True]
+
+
+@pytest.mark.parametrize("left", ["other rows", "a seal of somebody else", "no seal", "a broken seal", "links"])
+def test_rows_that_somebody_else_left_are_rendered_again(
+    left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    data, cache = file_with_digest(tmp_path), tmp_path / "cache"
+    assert rendered_again(data, cache)
+    rows, seal = cache / "dataset-0.arrow", cache / "dataset-0.json"
+    if left == "other rows":
+        rows.write_bytes(rows.read_bytes().replace(b"1+1=", b"9+9="))
+    elif left == "a seal of somebody else":
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    elif left == "no seal":
+        seal.unlink()
+    elif left == "a broken seal":
+        seal.write_text(seal.read_text()[:-9])
+    else:
+        for file in (rows, seal):
+            file.symlink_to(file.rename(tmp_path / file.name))
+    assert rendered_again(data, cache)
+
+
+def test_rows_of_a_file_that_changed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    data, cache = file_with_digest(tmp_path), tmp_path / "cache"
+    assert rendered_again(data, cache)
+    (tmp_path / "rows.jsonl").write_text('{"question": "9+9=", "answer": "18", "number": 0}\n')
+    with pytest.raises(Refused, match="changed since the plan was made"):
+        rendered_again(data, cache)
 
 
 REFUSED = [
