@@ -17,8 +17,11 @@ from stricter import PROVEN_IN, STRICTER  # noqa: E402
 
 from grpo_recipes.contract.findings.finding import Finding  # noqa: E402
 from grpo_recipes.contract.findings.findings_text import finding_text  # noqa: E402
-from grpo_recipes.explain.explain import EXAMPLES, Example  # noqa: E402
-from grpo_recipes.explain.pages import known_ids  # noqa: E402
+from grpo_recipes.explain.pages import (  # noqa: E402
+    EXAMPLES,
+    Example,
+    known_ids,
+)
 from grpo_recipes.resolve.resolve import Resolution, resolve  # noqa: E402
 from grpo_recipes.rules.catalog import Rule, rules  # noqa: E402
 from grpo_recipes.yaml.compose import patched  # noqa: E402

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from grpo_recipes.explain.explain import id_page
-from grpo_recipes.explain.pages import known_ids
+from grpo_recipes.explain.pages import id_page, known_ids
 
 FOLDER = Path(__file__).parents[2] / "docs" / "rules"
 
@@ -62,7 +61,7 @@ def texts() -> dict[Path, str]:
     """What the files should hold."""
     pages = dict(sorted(known_ids().items()))
     families = {name: list(members) for name, members in groupby(pages, key=lambda rule_id: rule_id[:3])}
-    made = {FOLDER / f"{name}.md": _page(name, members, pages) for name, members in families.items()}
+    made = {FOLDER / f"{name}.md": _page(name, members) for name, members in families.items()}
     return {FOLDER / "index.md": _index(families, pages), **made}
 
 
@@ -80,10 +79,10 @@ def _title(page: str) -> str:
     return _prose(" ".join(page.partition("\n\n")[0].split())).replace("|", "\\|")
 
 
-def _page(name: str, members: list[str], pages: Mapping[str, str]) -> str:
+def _page(name: str, members: list[str]) -> str:
     lines = [f"# {name}: {FAMILIES[name]}", "", "What `grpo-run explain` prints; [all rules](index.md).", ""]
     for rule_id in members:
-        lines += [f"## {rule_id}", "", _body(id_page(rule_id, pages[rule_id]).removeprefix(f"{rule_id}\n\n")), ""]
+        lines += [f"## {rule_id}", "", _body((id_page(rule_id) or "").removeprefix(f"{rule_id}\n\n")), ""]
     return "\n".join(lines)
 
 

@@ -11,8 +11,7 @@ import pytest
 import recipe_reference
 import rule_pages
 
-from grpo_recipes.explain.explain import examples
-from grpo_recipes.explain.pages import known_ids
+from grpo_recipes.explain.pages import examples, known_ids
 from grpo_recipes.facts.released.history import history
 from grpo_recipes.schemas.keys import recipe_keys
 from grpo_recipes.schemas.models import sections

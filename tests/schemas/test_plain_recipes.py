@@ -174,16 +174,17 @@ def test_a_word_that_nobody_asks_for_is_refused() -> None:
 
 
 @pytest.mark.processes
-def test_a_recipe_without_a_mistake_is_checked_without_pydantic() -> None:
+@pytest.mark.parametrize("words", [("validate", str(ROOT / "recipes/qwen2_lora.yaml")), ("explain", "BAT001")])
+def test_a_correct_recipe_and_the_page_of_a_rule_need_no_pydantic(words: tuple[str, ...]) -> None:
     asked = """
 import sys
 from grpo_recipes.cli.main import main
 try:
-    main(["validate", sys.argv[1]])
+    main(sys.argv[1:])
 except SystemExit as end:
     assert not end.code, end.code
 print({"pydantic", "pydantic_core"} & set(sys.modules) or "none")
 """
-    command = [sys.executable, "-c", asked, str(ROOT / "recipes/qwen2_lora.yaml")]
+    command = [sys.executable, "-c", asked, *words]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=True)
     assert said.stdout.splitlines()[-1] == "none"

@@ -26,6 +26,11 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     grpo-run explain BAT001
     grpo-run explain grpo.beta --recipe recipe.yaml
     """
+    from grpo_recipes.explain.pages import id_page
+
+    if word is not None and target is None and recipe is None and (page := id_page(word)) is not None:
+        click.echo(page)
+        return EXIT_DONE
     from grpo_recipes.explain.explain import explain as page_of
     from grpo_recipes.explain.explain import nearest, overview, section_keys, set_here
 
