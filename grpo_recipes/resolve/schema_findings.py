@@ -57,7 +57,8 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
     grouped: dict[Path, list[Mapping[str, Any]]] = {}
     for error in errors:
         grouped.setdefault(_path(error, source), []).append(error)
-    for path in [path for path in grouped if any(other != path and other[: len(path)] == path for other in grouped)]:
+    above = {path[:length] for path in grouped for length in range(len(path))}
+    for path in above & grouped.keys():
         del grouped[path]  # another branch of the union went deeper, and says more
     found = {path: with_reason(_finding(path, group, facts, source), path, source) for path, group in grouped.items()}
     moved = {patch.path for finding in found.values() for patch in finding.patch if not patch.remove}

@@ -30,6 +30,16 @@ def test_a_finding_gives_place_source_line_reason_fix_and_page() -> None:
     )
 
 
+def test_too_many_findings_are_counted_and_the_errors_come_first() -> None:
+    warnings = [Finding("TRN001", "warning", f"warning {number}") for number in range(2000)]
+    error = Finding("TRN002", "error", "the error")
+    text = findings_text([*warnings, error], "x.yaml")
+    assert text.startswith("x.yaml: error: the error [TRN002]\n")
+    assert "warning 98 " in text and "warning 99 " not in text
+    assert text.endswith("\n\n1,901 more findings are left out; grpo-run validate --format json prints all")
+    assert "left out" not in findings_text(warnings[:100], "x.yaml")
+
+
 def test_a_finding_without_a_place_names_the_file() -> None:
     finding = Finding("YML001", "error", "there is no such file")
     assert finding_text(finding, "x.yaml").splitlines() == [

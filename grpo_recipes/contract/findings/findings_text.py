@@ -7,6 +7,8 @@ from grpo_recipes.contract.findings.finding import Finding, mistake
 
 WIDEST_LINE = 160
 """A longer source line is cut to this many characters around the place."""
+MOST_FINDINGS = 100
+"""More findings of one recipe are counted, not shown: a person mends the first ones and looks again."""
 LONGEST_TEXT = 4000
 """Characters of a message or a reason, from which on it is cut."""
 
@@ -60,8 +62,12 @@ def _source_line(finding: Finding) -> list[str]:
 
 
 def findings_text(findings: Sequence[Finding], file: str) -> str:
-    """All findings, a blank line between them, "" for none."""
-    return "\n\n".join(finding_text(finding, file) for finding in findings)
+    """The findings, a blank line between them, "" for none; of too many the errors first, and how many are left out."""
+    if len(findings) <= MOST_FINDINGS:
+        return "\n\n".join(finding_text(finding, file) for finding in findings)
+    first = sorted(findings, key=lambda finding: finding.severity != "error")[:MOST_FINDINGS]
+    more = f"{len(findings) - MOST_FINDINGS:,} more findings are left out; grpo-run validate --format json prints all"
+    return f"{findings_text(first, file)}\n\n{more}"
 
 
 def count_text(findings: Sequence[Finding]) -> str:
