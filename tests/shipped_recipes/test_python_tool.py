@@ -29,7 +29,10 @@ TOLD = [
     ("print(1)\n\nprint(1 / 0)", "1\nZeroDivisionError: division by zero (line 3)"),
     ("def f():\n    raise ValueError\nf()", "ValueError (line 2)"),
     ("def f(", "SyntaxError: '(' was never closed (code, line 1)"),
-    ("print(open('/no/such/file').read())", "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file' (line 1)"),
+    (
+        "print(open('/no/such/file').read())",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file' (line 1)",
+    ),
     ("\udc80", "UnicodeEncodeError"),
     ("import os\nprint(1, flush=True)\nos._exit(1)", "1\n[ended with exit code 1]"),
     ("import ctypes\nctypes.string_at(0)", "[ended by signal 11: Segmentation fault]"),
