@@ -21,7 +21,7 @@ from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock,
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.finding import as_record, mistake
-from grpo_recipes.contract.findings.lost_peer import lost_by_watchdog
+from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_by_watchdog
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.host.surroundings import told as told_of_places
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
@@ -216,7 +216,8 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         lost = lost_by_watchdog(log, int(rank_failure[2]))
     if record is not None and record.status != "running" and record.exit_code is not None:
         # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
-        is_crash = rank_failure is not None and lost is None and int(rank_failure[1]) not in (0, EXIT_INTERRUPTED)
+        is_own = lost is None or isinstance(lost, WrongSetUp)
+        is_crash = rank_failure is not None and is_own and int(rank_failure[1]) not in (0, EXIT_INTERRUPTED)
         if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
             return record.exit_code
     status, exit_code, findings = "interrupted", EXIT_INTERRUPTED, []
@@ -224,6 +225,8 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         message = f"ended by {' and '.join(asked)} before the worker had saved"
     elif lost is not None:
         message, findings = str(lost), [as_record(finding) for finding in lost.findings]
+        if isinstance(lost, WrongSetUp):
+            status, exit_code = "failed", EXIT_FAILED
     else:
         status, exit_code = "failed", EXIT_FAILED
         how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"

@@ -11,7 +11,7 @@ from grpo_recipes.contract.files.folder_lock import TRAINING, Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
-from grpo_recipes.contract.findings.lost_peer import lost_peer
+from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.host.surroundings import settle
@@ -43,7 +43,7 @@ def train(folder: Path, *, resume: bool) -> int:
     """Trains a run folder and returns the exit code of this process.
 
     0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it;
-    75 interrupted by a signal, or because it lost the other processes of the run or its vLLM server.
+    75 interrupted by a signal, by a fault of a GPU, or because it lost the run's other processes or its vLLM server.
     """
     make_steady()
     settle(os.environ, folder)
@@ -71,13 +71,13 @@ def train(folder: Path, *, resume: bool) -> int:
         return _leave(EXIT_STOPPED)
     except BaseException as problem:
         lost = lost_peer(problem)
-        if lost is not None:
+        if lost is not None and not isinstance(lost, WrongSetUp):
             return _leave(_interrupted(record, lost))
         if (gone := loss_of_server(folder, problem)) is not None:
             print(hide_secrets(f"error: {gone}"), file=sys.stderr)
             record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
             return _leave(EXIT_INTERRUPTED)
-        why, said = _words(problem, folder, record)
+        why, said = _words(lost or problem, folder, record)
         make_room(folder, problem)
         record.end("failed", EXIT_FAILED, why)
         print(hide_secrets(said), file=sys.stderr, end="")

@@ -145,6 +145,23 @@ sys.exit(1)
     assert ended(folder).message == (lost if said else "the worker ended without a word: rank 1 was killed by SIGABRT")
 
 
+def test_what_nccl_lacks_ends_in_failure_whatever_the_others_wrote(run_folder: MakeFolder) -> None:
+    small = WATCHDOG.partition("[Rank 1] Watchdog")[0] + (
+        "NCCL error: unhandled system error, NCCL version 2.21.5\nncclSystemError: System call failed\nLast error:\n"
+        "Error while creating shared memory segment /dev/shm/nccl-1YsMbG (size 7340384)"
+    )
+    folder = run_folder(f"""
+record(status="interrupted", exit_code=75, step=0)
+print({small!r})
+print("E1120 api.py:1003] failed (exitcode: -6) local_rank: 1 (pid: 77) of binary: python")
+sys.exit(1)
+""")
+    assert launch(str(folder), echo=io.StringIO()) == 1
+    record = ended(folder)
+    assert record.status == "failed" and record.message.startswith("NCCL got no shared memory")
+    assert "--shm-size" in record.findings[0]["fix"]
+
+
 @pytest.mark.parametrize(("exit_code", "code", "status"), [(-6, 75, "interrupted"), (-9, 1, "failed")])
 def test_what_the_watchdog_printed_is_why_its_process_ended(
     exit_code: int, code: int, status: str, run_folder: MakeFolder

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from worker_runs import Changes, Trained, planned_reward
 
-from grpo_recipes.contract.findings.lost_peer import lost_by_watchdog, lost_peer
+from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_by_watchdog, lost_peer
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
 NCCL = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, Timeout(ms)=600000)"
@@ -45,6 +45,58 @@ def test_what_torch_says_of_the_others_is_understood(text: str, said: str) -> No
     assert str(lost_peer(wrapped)) == str(words)
 
 
+SYSTEM = (
+    "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, unhandled system error (run with "
+    "NCCL_DEBUG=INFO for details), NCCL version 2.21.5\nncclSystemError: System call (e.g. socket, malloc) or external "
+    "library call failed or device error. \nLast error:\n"
+)
+SMALL = "Error while creating shared memory segment /dev/shm/nccl-1YsMbG (size 7340384)"
+
+
+@pytest.mark.parametrize(
+    ("last", "fix"),
+    [
+        (SMALL, "--shm-size"),
+        (
+            "Error: failed to extend /dev/shm/nccl-WU88OE to 9637892 bytes, error: No space left on device (28)",
+            "emptyDir",
+        ),
+        ("Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory", "ulimit -l unlimited"),
+        ("Call to ibv_create_cq failed with error Cannot allocate memory", "ulimit -l unlimited"),
+    ],
+    ids=["shm of Docker", "shm is full", "memlock", "memlock of a queue"],
+)
+def test_what_nccl_lacks_on_this_machine_is_no_lost_peer(last: str, fix: str) -> None:
+    words = lost_peer(RuntimeError(SYSTEM + last))
+    assert isinstance(words, WrongSetUp) and fix in str(words.findings[0].fix)
+    assert words.findings[0].because == (last,)
+
+
+def test_another_error_of_the_system_is_not_called_a_lost_peer() -> None:
+    assert lost_peer(RuntimeError(f"{SYSTEM}Call to open failed: Permission denied")) is None
+    lost = lost_peer(RuntimeError(f"{SYSTEM}Call to connect to 10.0.0.2<4711> failed: Connection refused"))
+    assert lost is not None and not isinstance(lost, WrongSetUp)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be asynchronously reported",
+        "CUDA error: uncorrectable NVLink error detected during the execution",
+        "CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
+    ],
+)
+def test_a_fault_of_the_hardware_continues_on_another_gpu(text: str) -> None:
+    words = lost_peer(RuntimeError(text))
+    assert words is not None and not isinstance(words, WrongSetUp)
+    assert "a GPU has a hardware fault" in str(words) and "--resume on other GPUs" in str(words)
+
+
+def test_a_failed_kernel_is_the_run_s_own() -> None:
+    assert lost_peer(RuntimeError("CUDA error: an illegal memory access was encountered")) is None
+    assert lost_peer(RuntimeError("CUDA error: unspecified launch failure")) is None
+
+
 # What was printed on GPUs, by torch 2.7 and by 2.2, the second by the C++ runtime too.
 ENDED_BY_NCCL = """
 [rank1]:[E606 09:10:08.364365475 ProcessGroupNCCL.cpp:818] [Rank 1] Some NCCL operations have failed or timed out.
@@ -56,6 +108,11 @@ TIMEOUT = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpTy
 BEFORE = (
     "terminate called after throwing an instance of 'std::runtime_error'\n  what():  [Rank 1] NCCL watchdog thread \
 terminated with exception: "
+)
+STUCK = (
+    "[rank1]:[F725 02:47:41.268394894 ProcessGroupNCCL.cpp:1653] [PG ID 0 PG GUID 0(default_pg) Rank 1] [PG ID 0 PG "
+    "GUID 0(default_pg) Rank 1] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
+    "watchdog hang."
 )
 REMOTE = "NCCL error: remote process exited or there was a network error, NCCL version 2.27.3"
 
@@ -73,8 +130,21 @@ REMOTE = "NCCL error: remote process exited or there was a network error, NCCL v
         ),
         (f"{ENDED_BY_NCCL}{REMOTE}", 1, "the connection to another process broke"),
         (f"{BEFORE}[Rank 1] {TIMEOUT}", 1, "no answer from the other processes for 600 s"),
+        (f"{ENDED_BY_NCCL}CUDA error: uncorrectable ECC error encountered", 1, "a GPU has a hardware fault"),
+        (f"{ENDED_BY_NCCL}{SYSTEM.replace(' in: /pytorch', ':')}{SMALL}", 1, "NCCL got no shared memory"),
+        (STUCK, 1, "a call of NCCL or CUDA never returned"),
     ],
-    ids=["another failure", "its own kernel", "another process", "too late", "broken", "torch 2.2"],
+    ids=[
+        "another failure",
+        "its own kernel",
+        "another process",
+        "too late",
+        "broken",
+        "torch 2.2",
+        "ECC",
+        "no shared memory",
+        "the watchdog hangs",
+    ],
 )
 def test_what_a_watchdog_printed_before_it_ended_a_process_is_understood(log: str, rank: int, said: str | None) -> None:
     lost = lost_by_watchdog(f"step 7\n{log}\nException raised from checkTimeout at ProcessGroupNCCL.cpp:760", rank)
@@ -84,6 +154,7 @@ def test_what_a_watchdog_printed_before_it_ended_a_process_is_understood(log: st
 FAILING = [
     pytest.param("raise LookupError('no such unit')", 1, "reward mine raised LookupError: no such unit", id="raises"),
     pytest.param("os.kill(os.getpid(), 9)", -9, "process 1 ended without a word: it was killed", id="is killed"),
+    pytest.param(f"raise RuntimeError({SYSTEM + SMALL!r})", 1, "NCCL got no shared memory", id="lacks shared memory"),
     pytest.param("os.abort()", -6, "process 1 ended without a word: it was killed", id="crashes in a library"),
 ]
 
