@@ -43,9 +43,9 @@ LAYERS = (
 # Rooms of a part that has several, lowest first: each imports of its part itself and what stands before it.
 ROOMS = {
     "contract": (
+        "contract.findings",
         "contract.host",
         "contract.tasks",
-        "contract.findings",
         "contract.files",
         "contract.secrets",
         "contract.integrity",

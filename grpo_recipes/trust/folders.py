@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
 from grpo_recipes.trust.code import OF_FILES, TURNS, WITHOUT_SANDBOX, CodePart, not_allowed, refusal
-from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256, replace_list
+from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256, remembered, replace_list
 
 HERE = "here"
 _OF_THE_RECIPE = frozenset((TURNS, WITHOUT_SANDBOX))
@@ -42,15 +41,15 @@ class Allowed:
 def listed() -> list[Allowed]:
     """The folders that this user has allowed. Raises Refusal where the list may be another's."""
     try:
-        content = parsed(own_content(_path(), _LARGEST_BYTES, around_others=0o022))
+        content = parsed(own_content(user_folder() / _FILE, _LARGEST_BYTES, around_others=0o022))
         if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
             raise ValueError("it is no list of folders")
         return [one for one in map(_entry, content["folders"]) if one is not None]
-    except FileNotFoundError:
+    except (FileNotFoundError, NoKey):
         return []
     except (OSError, ValueError, RecursionError) as problem:
         raise Refusal.of(
-            f"{_path()}: the list of allowed folders cannot be read",
+            f"{remembered(_FILE)}: the list of allowed folders cannot be read",
             because=f"{type(problem).__name__}: {problem}",
             fix="remove the file and allow again what you trust",
         ) from problem
@@ -167,14 +166,7 @@ def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> Non
         rows = [{**asdict(one.folder), "since": one.since, "digests": list(one.digests)} for one in kept]
         return json.dumps({"folders": rows}, indent=1) + "\n"
 
-    replace_list(_path(), "folders", text)
-
-
-def _path() -> Path:
-    try:
-        return user_folder() / _FILE
-    except NoKey as problem:
-        raise Refusal.of("no place for what is allowed", because=str(problem)) from problem
+    replace_list(remembered(_FILE), "folders", text)
 
 
 def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str]) -> list[str]:

@@ -162,17 +162,27 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def allowed_file() -> Path:
-    """Where the digests are. Raises NoKey where nobody knows this user's home."""
-    return user_folder() / ALLOWED_FILE
+    """Where the digests are. Raises Refusal where nobody knows this user's home."""
+    return remembered(ALLOWED_FILE)
+
+
+def remembered(name: str) -> Path:
+    """Where a list of this user's own is. Raises Refusal where nobody knows this user's home."""
+    try:
+        return user_folder() / name
+    except NoKey as problem:
+        raise Refusal.of("no place for what is allowed", because=str(problem)) from problem
 
 
 def _listed() -> frozenset[str]:
+    """The digests; none for a user without a home, for whom nothing can be remembered."""
     try:
         return listed_digests()
-    except (NoKey, OSError, ValueError) as problem:
-        file = ALLOWED_FILE if isinstance(problem, NoKey) else allowed_file()
+    except NoKey:
+        return frozenset()
+    except (OSError, ValueError) as problem:
         raise Refusal.of(
-            f"{file}: the list of allowed code cannot be read",
+            f"{allowed_file()}: the list of allowed code cannot be read",
             because=f"{type(problem).__name__}: {problem}",
             fix="what the reason says, or remove the file and allow again what you trust",
         ) from problem

@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
 from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
-from grpo_recipes.contract.host.surroundings import settle
+from grpo_recipes.contract.host.surroundings import OF_VLLM, locked_caches, settle
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
@@ -122,6 +122,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     plan = read_plan(folder)
     refuse_changed_plan(folder)
     check_world(plan)
+    refuse_locked_caches(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
     check_tool_files(plan, user)
@@ -217,6 +218,14 @@ def check_world(plan: Plan) -> None:
                 fix=f"start with launch.sh of the run folder{' on each machine' if machines > 1 else ''}, or plan "
                 f"again for {'these machines' if machines > 1 else 'this machine'}",
             )
+
+
+def refuse_locked_caches(plan: Plan) -> None:
+    """Raises Refused where vLLM would end, minutes later, because this user cannot write its caches."""
+    if plan.vllm is not None and plan.world.device == "cuda":
+        locked = locked_caches(os.environ, OF_VLLM, "error")
+        if locked is not None:
+            raise Refused(locked)
 
 
 def _end_at_once(record: Record) -> None:

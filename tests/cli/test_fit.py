@@ -22,6 +22,24 @@ def test_machines_are_compared(grpo_run: Callable) -> None:
     assert "  = assumed: prompts of at most 512 tokens" in answer.out
 
 
+@pytest.mark.parametrize("torch", ["2.13.0+cpu", "2.13.0", None])
+def test_a_declared_machine_does_not_depend_on_this_ones_build_of_torch(
+    torch: str | None, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpo_recipes.cli.commands import fit
+    from grpo_recipes.stack.probe import probe
+
+    here = probe()
+    packages = {**here.packages, "torch": torch, "vllm": None}
+    built_for = "" if torch else None
+    here = here._replace(packages=packages, torch_cuda=built_for, driver="470.1", c_compiler=False)
+    monkeypatch.setattr(fit, "chosen_stack", lambda target: here)
+    answer = grpo_run("fit", LORA, "--gpus", "1xH200", "--set", "generation.use_vllm=true")
+    assert answer.code == 0, answer.out
+    assert answer.out.startswith("1xH200: fits, "), answer.out
+    assert "this machine" not in answer.out
+
+
 def test_bytes_for_programs_add_up(grpo_run: Callable) -> None:
     answer = grpo_run("fit", ZERO3, *TESTED, "--gpus", "8xH100-80GB", "--json")
     machine = json.loads(answer.out)["machines"][0]

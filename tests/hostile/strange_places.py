@@ -1,6 +1,7 @@
 """Commands in surroundings that no user wants, each in a fork of this process with streams as a start finds them."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import resource
@@ -14,6 +15,7 @@ from pathlib import Path
 
 WALL_S = 120
 CLOSED_PIPE = "a pipe that nobody reads"
+_NEW_USERS = 0x10000000
 _HIGH = 100  # no standard stream has such a number
 
 
@@ -112,6 +114,28 @@ def _opened(path: str, number: int) -> int:
 def limited(which: int, value: int) -> Callable[[], None]:
     """Sets a limit of the process."""
     return lambda: resource.setrlimit(which, (value, value))
+
+
+def nameless() -> None:
+    """Becomes a user without an entry in passwd, even as root. Raises OSError where that is not allowed."""
+    number, own = 64_321, os.getuid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEW_USERS) != 0:
+        raise OSError(ctypes.get_errno(), "no namespace of users")
+    Path("/proc/self/uid_map").write_text(f"{number} {own} 1")
+    os.setresuid(number, number, number)
+
+
+def can_be_nameless() -> bool:
+    """Whether this system lets a process be one without a name."""
+    child = os.fork()
+    if child == 0:
+        try:
+            nameless()
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def in_removed_folder() -> None:

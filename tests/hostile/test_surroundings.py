@@ -2,13 +2,26 @@
 
 import os
 import resource
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hostile_recipes import BASE, ROWS
 from small_recipe import STACK
-from strange_places import CLOSED_PIPE, Around, Ended, ended, in_folder, in_removed_folder, limited
+from strange_places import (
+    CLOSED_PIPE,
+    Around,
+    Ended,
+    can_be_nameless,
+    ended,
+    in_folder,
+    in_removed_folder,
+    limited,
+    nameless,
+)
 
 from grpo_recipes.cli.main import COMMANDS, main
 
@@ -59,7 +72,7 @@ TALK: dict[str, tuple[list[str], int]] = {
 COMMON = {**ANSWERS, **TALK}
 # Each surrounding is tried with these; each command with those surroundings that ended one.
 FEW = ("validate, bad", "plan", "a dry run", "plan, bad")
-MANY = ("nothing strange", "stderr closed", "stderr full", "ascii alone")
+MANY = ("nothing strange", "stderr closed", "stderr full", "ascii alone", "no HOME and no name")
 
 # Surroundings in which nothing is lost: exit and answer are as ever.
 HARMLESS = {
@@ -73,6 +86,7 @@ HARMLESS = {
     "latin alone": Around(environment={"PYTHONIOENCODING": "latin-1"}),
     "LANG=C": Around(environment={"LANG": "C", "LC_ALL": "C"}),
     "no HOME": Around(environment={"HOME": None}),
+    "no HOME and no name": Around(environment={"HOME": None}, before=nameless),
     "a HOME that is not there": Around(environment={"HOME": "/nowhere/at/all"}),
     "a HOME that is a file": Around(environment={"HOME": "/dev/null"}),
     "no TMPDIR": Around(environment={"TMPDIR": "/nowhere/at/all"}),
@@ -119,6 +133,8 @@ def right(found: Ended, code: int) -> bool:
 )
 def test_what_harms_no_answer_changes_none(command: str, around: str, team: Path) -> None:
     words, code = COMMON[command]
+    if HARMLESS[around].before is nameless and not can_be_nameless():
+        pytest.skip("this system has no namespaces of users")
     found = ended(words, team, HARMLESS[around], main)
     assert right(found, code), found
     assert bool(found.out) == (command in ANSWERS)
@@ -281,3 +297,21 @@ def test_without_the_defence_it_would_be_seen(
 def test_each_command_is_tried() -> None:
     tried = {word for words, _ in COMMON.values() for word in words[:1]}
     assert {*COMMANDS} - {"run", "preflight"} <= tried
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("words", [["preflight"], ["run", "--out", "OUT", "--set", "training.max_steps=1"]], ids=str)
+def test_a_user_without_home_and_name_trains(words: list[str], tmp_path: Path) -> None:
+    if not can_be_nameless():
+        pytest.skip("this system has no namespaces of users")
+    shutil.copytree(Path(__file__).parents[2] / "recipes", tmp_path / "recipes")
+    done = subprocess.run(
+        [sys.executable, "-m", "grpo_recipes.cli.main", words[0], "recipes/quickstart.yaml", *words[1:]],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+        preexec_fn=nameless,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr

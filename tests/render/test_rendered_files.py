@@ -130,10 +130,13 @@ def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -
     assert lines[0] == f"{launch} {tmp_path}/worker/train.py --resume"
 
 
+HOME = {"HOME": "/data/me"}
 MACHINE_1 = ["--node", "1", "--address", "10.0.0.7", "--port", "29500"]
 
 
-def run_as_a_machine(plan: Plan, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_as_a_machine(
+    plan: Plan, folder: Path, *arguments: str, home: dict[str, str] = HOME
+) -> "subprocess.CompletedProcess[str]":
     """What launch.sh starts with these arguments, one of several machines; the program prints its own."""
     (folder / "launch.sh").write_text(launch_sh(plan), encoding="utf-8")
     program = folder / "program"
@@ -141,7 +144,7 @@ def run_as_a_machine(plan: Plan, folder: Path, *arguments: str) -> "subprocess.C
     program.chmod(0o755)
     return subprocess.run(
         ["bash", str(folder / "launch.sh"), *arguments],
-        env={"PATH": os.environ["PATH"], "HOME": "/data/me", "PYTHON": str(program)},
+        env={"PATH": os.environ["PATH"], "PYTHON": str(program), **home},
         text=True,
         capture_output=True,
     )
@@ -188,6 +191,13 @@ def test_machines_compile_extensions_each_for_itself(tmp_path: Path) -> None:
     lines = run_as_a_machine(CASES["nodes_2_zero2_cpu"], tmp_path, *MACHINE_1).stdout.splitlines()
     folder = next(line for line in lines if line.startswith("TORCH_EXTENSIONS_DIR="))
     assert folder == f"TORCH_EXTENSIONS_DIR=/data/me/.cache/torch_extensions/{socket.gethostname()}-1"
+
+
+@pytest.mark.processes
+def test_a_user_without_a_home_compiles_in_a_private_folder(tmp_path: Path) -> None:
+    done = run_as_a_machine(CASES["nodes_2_zero2_cpu"], tmp_path, *MACHINE_1, home={"TMPDIR": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"TORCH_EXTENSIONS_DIR={tmp_path}/tmp." in done.stdout
 
 
 @pytest.mark.parametrize("case", ["nodes_2_and_server_node", "node_and_server_node"])

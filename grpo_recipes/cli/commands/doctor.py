@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import click
 
@@ -9,6 +10,7 @@ from grpo_recipes.cli.options import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.host.surroundings import OF_DEEPSPEED, OF_THE_HUB, OF_VLLM, locked_caches
 from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
@@ -32,7 +34,12 @@ def doctor(target: str | None, as_json: bool) -> int:
     grpo-run doctor --json
     """
     stack = chosen_stack(target)
-    findings = [*stack_findings(stack, facts_for(stack)), *_missing(stack), *_of_the_gpus(stack)]
+    findings = [
+        *stack_findings(stack, facts_for(stack)),
+        *_missing(stack),
+        *_of_the_gpus(stack),
+        *_of_the_caches(stack),
+    ]
     known = known_defects(stack)
     sandbox = None if stack.declared else available()
     if as_json:
@@ -74,3 +81,15 @@ def _of_the_gpus(stack: Stack) -> list[Finding]:
     """Problems that keep the GPUs from training, as the rules report them for a recipe."""
     found = {DRIVER: torch_and_driver(stack), TRITON: triton_compiler(stack)}
     return [Finding(rule, "error", one.message, because=one.because, fix=one.fix) for rule, one in found.items() if one]
+
+
+def _of_the_caches(stack: Stack) -> list[Finding]:
+    """The caches of installed packages that this user cannot write."""
+    if stack.declared:
+        return []
+    by_package = {"vllm": OF_VLLM, "deepspeed": OF_DEEPSPEED}
+    packages = [*OF_THE_HUB]
+    for package, caches in by_package.items():
+        packages += [] if stack.is_absent(package) else caches
+    locked = locked_caches(os.environ, packages, "warning")
+    return [] if locked is None else [locked]

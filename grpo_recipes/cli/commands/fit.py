@@ -58,10 +58,29 @@ def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
         declared, findings = parse_target(f"gpus={name}")
         if declared is None:
             raise Refusal(*findings)
-        found[name] = stack._replace(gpus=declared.gpus, declared=True)
+        found[name] = _elsewhere(stack, name)._replace(gpus=declared.gpus)
     if not found:
         raise Refusal.of("--gpus is empty", fix="--gpus 1xA100-40GB,8xH100-80GB")
     return found
+
+
+def _elsewhere(stack: Stack, name: str) -> Stack:
+    """The releases of this machine on another one, whose driver, compilers and build of torch are not known.
+
+    Nor is it known what else is installed there.
+    """
+    if stack.declared:
+        return stack
+    return stack._replace(
+        packages={name: found.partition("+")[0] for name, found in stack.packages.items() if found is not None},
+        declared=True,
+        origin=name,
+        driver=None,
+        torch_cuda=None,
+        c_compiler=None,
+        python_headers=None,
+        avx512_bf16=None,
+    )
 
 
 def _fitted(name: str, resolution: Resolution) -> Fitted:

@@ -1,5 +1,6 @@
 """`grpo-run preflight`: tries data, tokenizer, rewards and tools on this machine before the model is loaded."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, se
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
+from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import plan_of
@@ -74,9 +76,20 @@ def preflight(recipe: str, rows: int, time_limit: float, memory_limit: float | N
         "time_limit": time_limit,
         "memory_limit": None if memory_limit is None else int(memory_limit * GIB),
     }
+    locked = _of_the_caches(plan)
+    if has_errors(locked):
+        return _answer(resolution.file, [*resolution.findings, *locked], "", asked.as_json)
     found, text = _found(plan, resolution.context, limits, strict=asked.strict)
     news = [finding for finding in found if not _is_said(finding, resolution.findings)]
-    return _answer(resolution.file, [*resolution.findings, *news], text, asked.as_json)
+    return _answer(resolution.file, [*resolution.findings, *locked, *news], text, asked.as_json)
+
+
+def _of_the_caches(plan: Plan) -> list[Finding]:
+    """The caches that a run needs and this user cannot write: an error for vLLM, which ends then."""
+    for_vllm = OF_VLLM if plan.vllm is not None and plan.world.device == "cuda" else ()
+    for_the_hub = OF_THE_HUB if "hub" in (plan.model.source, plan.data.source) else ()
+    locked = locked_caches(os.environ, for_vllm + for_the_hub, "error" if for_vllm else "warning")
+    return [] if locked is None else [locked]
 
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:

@@ -1,8 +1,11 @@
-"""What the processes of a run inherit: nothing that lies in a run folder is found by their lists of places."""
+"""What the processes of a run inherit: lists of places, without those of a run folder, and caches to write in."""
 
 import contextlib
-from collections.abc import Mapping, MutableMapping
+import os
+from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
+
+from grpo_recipes.contract.findings.finding import Finding, Severity
 
 # Lists of files and folders from which programs, libraries and headers are taken.
 LISTS_OF_PLACES = (
@@ -57,6 +60,52 @@ def settle(environment: MutableMapping[str, str], folder: Path) -> None:
         del environment[SAFE_PATH]
     if _DEEPSPEED in environment:
         environment[_DEEPSPEED] = str(folder / environment[_DEEPSPEED])
+
+
+OF_VLLM = ("vllm", "flashinfer", "triton")
+OF_THE_HUB = ("huggingface_hub",)
+OF_DEEPSPEED = ("deepspeed",)
+
+
+def locked_caches(environment: Mapping[str, str], packages: Collection[str], severity: Severity) -> Finding | None:
+    """What to say of the caches of these packages that this user cannot write; None where all can be written.
+
+    Source: vllm 0.30.0, flashinfer 0.6.18, triton 3.7, huggingface_hub 2.0, torch 2.13 for deepspeed's extensions.
+    """
+    home = environment.get("HOME") or os.path.expanduser("~")  # stays "~" for a user without an entry in passwd
+    caches = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"
+    places = {
+        "huggingface_hub": ("HF_HOME", f"{caches}/huggingface", ""),
+        "vllm": ("VLLM_CACHE_ROOT", f"{caches}/vllm", ""),
+        "flashinfer": ("FLASHINFER_WORKSPACE_BASE", home, "/.cache/flashinfer"),
+        "triton": ("TRITON_CACHE_DIR", f"{environment.get('TRITON_HOME') or home}/.triton/cache", ""),
+        "deepspeed": ("TORCH_EXTENSIONS_DIR", f"{caches}/torch_extensions", ""),
+    }
+    locked = {}
+    for package in packages:
+        variable, usual, below = places[package]
+        folder = os.path.expanduser(environment.get(variable) or usual) + below
+        # flashinfer asks for the home even where its variable is set.
+        if not _can_be_made(folder) or (package == "flashinfer" and home == "~"):
+            locked[variable] = f"{package}: {folder}"
+    if not locked:
+        return None
+    return Finding(
+        "",
+        severity,
+        f"caches that this user cannot write: {len(locked)}",
+        because=tuple(locked.values()),
+        fix=f"set HOME to a folder that this user can write, or {', '.join(locked)}",
+    )
+
+
+def _can_be_made(folder: str) -> bool:
+    """Whether a folder is there and can be written, or can be made. A relative one would be made where a run starts."""
+    if not os.path.isabs(folder):
+        return False
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
 
 
 def remove_unused(folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.findings.lost_peer import causes
+from grpo_recipes.contract.host.surroundings import OF_DEEPSPEED, OF_THE_HUB, locked_caches
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint, remove_leftovers
 
@@ -59,7 +60,11 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
     for one in causes(problem):
         number, place = _number_at(one, folder), _named(one)
         is_inside = place is not None and place.is_relative_to(folder)
-        if number is None or (number in _NOT_ALLOWED and not is_inside):
+        if number is None:
+            continue
+        if number in _NOT_ALLOWED and not is_inside:
+            if place is not None and (locked := _of_a_cache(place)) is not None:
+                return locked
             continue
         if place is None:  # libraries write beside the run folder, too
             place = next((beside for beside in _places(folder) if _free(beside) < _NOTHING_FREE), folder)
@@ -74,6 +79,14 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
             fix=f"{_FAULTS[number][1]}, then grpo-run RUNDIR --resume: it {goes_on}",
         )
     return None
+
+
+def _of_a_cache(place: Path) -> Mistake | None:
+    """What to say where a place is in a cache that cannot be written, or above it."""
+    locked = locked_caches(os.environ, OF_THE_HUB + OF_DEEPSPEED, "error")
+    folders = [] if locked is None else [Path(reason.partition(": ")[2]) for reason in locked.because]
+    is_one = any(place.is_relative_to(folder) or folder.is_relative_to(place) for folder in folders)
+    return Mistake(locked) if locked is not None and is_one else None
 
 
 def why_unwritten(problem: BaseException, place: Path) -> str | None:

@@ -94,7 +94,7 @@ export NCCL_DEBUG='it'"'"'s $HOME'
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
 
 # DeepSpeed compiles what it needs. Two machines that do so in one home folder break each other's, or wait without end.
-export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/torch_extensions}/$HOSTNAME-$node"
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-${HOME:-$(mktemp -d)}/.cache}/torch_extensions}/$HOSTNAME-$node"
 
 # First the machines meet: each once, with the same plan, stack and folder, or all of them end and report why. Then each
 # becomes `accelerate launch`.
