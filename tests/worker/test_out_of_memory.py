@@ -4,10 +4,17 @@ The limits are real: each training runs in a process that the kernel gives no mo
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from support.plans import small_plan
 from test_phase_peaks import estimates
 from worker_runs import Changes, Trained
+
+from grpo_recipes.contract.plan import Arguments
+from grpo_recipes.contract.plan_sections import Vllm
+from grpo_recipes.worker.memory.out_of_memory import is_of_memory, out_of_memory
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, ResidentMemory
 
 pytestmark = pytest.mark.stack
 # A loss of 512 completions of 100 tokens keeps about 1 GB of activations, their cache is a twentieth of it.
@@ -90,3 +97,63 @@ def test_another_error_keeps_its_own_words(make_plan: Callable[..., Changes], tr
     assert run.exit_code == 1
     assert "Traceback" in run.output
     assert "out of memory" not in run.output
+
+
+SHARE = {"vllm_gpu_memory_utilization": 0.3}
+# As vllm 0.30.0 says it: request_memory, _check_enough_kv_cache_memory, _dummy_sampler_run.
+VLLM_SAYS = [
+    (
+        "Free memory on device cuda:0 (20.1/79.2 GiB) on startup is less than desired GPU memory utilization (0.3, "
+        "23.8 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+        "less free memory on the GPU than its share",
+        "a smaller generation.vllm_gpu_memory_utilization (now 0.3)",
+    ),
+    (
+        "CUDA out of memory occurred when warming up sampler with 256 dummy requests. Please try lowering "
+        "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine.",
+        "less free memory on the GPU than its share",
+        "a smaller generation.vllm_gpu_memory_utilization (now 0.3)",
+    ),
+    (
+        "No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+        "leaves no memory for its cache",
+        "a larger generation.vllm_gpu_memory_utilization (now 0.3) with trl.vllm_enable_sleep_mode: true",
+    ),
+    (
+        "To serve at least one request with the model's max seq len (32768), (7.0 GiB KV cache is needed, which is "
+        "larger than the available KV cache memory (5.5 GiB). Based on the available memory, the estimated maximum "
+        "model length is 25740. Try increasing `gpu_memory_utilization`",
+        "does not hold one sequence of the longest length",
+        "or at most 25740 as generation.vllm_max_model_length",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "fix"), VLLM_SAYS, ids=[message for _, message, _ in VLLM_SAYS])
+def test_vllm_that_cannot_start_says_what_to_change(text: str, message: str, fix: str, tmp_path: Path) -> None:
+    vllm = Vllm("colocate", "bfloat16")
+    plan = small_plan(arguments=Arguments(GRPOConfig={"max_steps": 2, **SHARE}, model_init_kwargs={}), vllm=vllm)
+    told = out_of_memory(ValueError(text), plan, PhasePeaks(ResidentMemory(), {}), tmp_path)
+    assert told is not None
+    (finding,) = told.findings
+    assert message in finding.message and fix in str(finding.fix)
+    assert finding.because[0].startswith(f"ValueError: {text[:40]}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA driver error: out of memory",
+        "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
+        "NCCL error in: NCCLUtils.cpp:77, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+        "Last error:\nCuda failure 'out of memory'",
+    ],
+)
+def test_memory_that_the_driver_refuses_is_understood(text: str, tmp_path: Path) -> None:
+    assert is_of_memory(RuntimeError(text))
+    vllm = Vllm("colocate", "bfloat16")
+    peaks = PhasePeaks(ResidentMemory(), {})
+    peaks.goes_on_with("update")
+    told = out_of_memory(RuntimeError(text), small_plan(vllm=vllm), peaks, tmp_path)
+    assert told is not None and "while the policy was updated" in str(told)
+    assert "trl.vllm_enable_sleep_mode: true" in str(told.findings[0].fix)

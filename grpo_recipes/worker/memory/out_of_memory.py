@@ -1,7 +1,8 @@
 """What an exception says of memory that could not be had, as a message: where, how much, what was held, what to change.
 
 torch has a class for a GPU and a text for the CPU, numpy and Python raise MemoryError, what the kernel refuses comes as
-an OSError or within another text. A process that the kernel kills says nothing of it.
+an OSError or within another text, and vLLM raises ValueError before it asks for anything. A process that the kernel
+kills says nothing of it.
 """
 
 import errno
@@ -21,8 +22,17 @@ from grpo_recipes.contract.run_record import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.user_code.outcome import explained_reward
 
+# Of vLLM 0.30 while it starts: v1/worker/utils.py, v1/core/kv_cache_utils.py, v1/worker/gpu_model_runner.py.
+_SHARE_IS_TAKEN = re.compile(r"is less than desired GPU memory utilization|out of memory occurred when warming up")
+_SHARE_IS_SMALL = re.compile(r"No available memory for the cache blocks")
+_CACHE_IS_SMALL = re.compile(
+    r"KV cache is needed, which is larger than the available|number of tokens that can be stored"
+)
+_LONGEST_LENGTH = re.compile(r"estimated maximum model length is (\d+)")
+# The last two: of the CUDA driver, as torch's expandable segments and vLLM's sleep mode say it, and of NCCL.
 _OF_MEMORY = re.compile(
-    r"DefaultCPUAllocator: (can't allocate|not enough) memory|(CUDA|HIP) (error: )?out of memory"
+    r"DefaultCPUAllocator: (can't allocate|not enough) memory"
+    r"|(CUDA|HIP) (driver )?(error: )?out of memory|CUDA Error: out of memory|Cuda failure (\d+ )?'out of memory'"
     r"|CUBLAS_STATUS_ALLOC_FAILED|std::bad_alloc|Cannot allocate memory|\(os error 12\)"
 )
 _ASKED = re.compile(r"(?:[Tt]ried to allocate|Unable to allocate) (\d+(?:\.\d+)? (?:bytes|[KMGT]i?B))")
@@ -36,7 +46,7 @@ _WHERE: dict[Phase, str] = {
     "evaluation": "while held-out rows were answered",
 }
 _OF_A_STEP = ("generate", "score", "update", "sync")
-_LONGEST_CAUSE = 200
+_LONGEST_CAUSE = 300
 
 
 class OutOfMemory(Mistake):
@@ -59,6 +69,9 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
     asked_by = [] if reward is None else [reward[0].findings[0].message, *reward[0].findings[0].because]
     text = f"{type(cause).__name__}: {' '.join(str(cause).split())}".rstrip(": ")
     asked = _ASKED.search(text)
+    if (of_vllm := _vllm_lacks(text, plan)) is not None:
+        message, fix = of_vllm
+        return OutOfMemory(mistake(message, because=[text[:_LONGEST_CAUSE], _held(plan, peaks)], fix=fix))
     step = f" in step {peaks.step}" if peaks.phase in _OF_A_STEP else ""
     finding = mistake(
         f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {_size(asked[1])} more could not be had" if asked else ""),
@@ -82,7 +95,32 @@ def is_of_memory(problem: BaseException) -> bool:
     """Whether an exception by itself says that memory could not be had, of a GPU or of the machine."""
     if isinstance(problem, OSError) and problem.errno == errno.ENOMEM:
         return True
-    return isinstance(problem, MemoryError | torch.OutOfMemoryError) or bool(_OF_MEMORY.search(str(problem)))
+    texts = (_OF_MEMORY, _SHARE_IS_TAKEN, _SHARE_IS_SMALL, _CACHE_IS_SMALL)
+    is_of_torch = isinstance(problem, MemoryError | torch.OutOfMemoryError)
+    return is_of_torch or any(words.search(str(problem)) for words in texts)
+
+
+def _vllm_lacks(text: str, plan: Plan) -> tuple[str, str] | None:
+    """What vLLM lacks where it cannot start, and the way out; None for any other text."""
+    share = (
+        f"generation.vllm_gpu_memory_utilization (now {plan.arguments.GRPOConfig.get('vllm_gpu_memory_utilization')})"
+    )
+    if _SHARE_IS_TAKEN.search(text):
+        fix = f"a smaller {share}, or auto; or end what else runs on this GPU, which nvidia-smi lists"
+        return "vLLM finds less free memory on the GPU than its share", fix
+    larger = f"a larger {share}"
+    if plan.vllm is not None and plan.vllm.mode == "colocate" and not _sleeps(plan):
+        larger += f" with {_SLEEP}, which lends it to the update"
+    if _SHARE_IS_SMALL.search(text):
+        return "vLLM's share of the GPU leaves no memory for its cache", larger
+    if _CACHE_IS_SMALL.search(text):
+        length = _LONGEST_LENGTH.search(text)
+        most = "a smaller" if length is None else f"at most {length[1]} as"
+        return (
+            "vLLM's cache does not hold one sequence of the longest length",
+            f"{larger}; or {most} generation.vllm_max_model_length, which prompt and completion have to fit in",
+        )
+    return None
 
 
 def _held(plan: Plan, peaks: PhasePeaks) -> str:
@@ -105,6 +143,7 @@ def gib(count: int) -> str:
 # What takes less memory in a phase of a training: without a different experiment, and with one.
 
 
+_SLEEP = "trl.vllm_enable_sleep_mode: true"
 _SHARDED = ("zero3", "fsdp2")
 # The evaluation answers as many rows at a time as a micro-batch has.
 _OF_ONE_MICRO_BATCH = ("update", "score", "evaluation")
@@ -123,6 +162,8 @@ def same_experiment(plan: Plan, phase: Phase) -> str:
         ways.append("training.gradient_checkpointing: true")
     if phase == "generate" and plan.vllm is not None and plan.vllm.mode == "colocate":
         ways.append("a smaller generation.vllm_gpu_memory_utilization")
+    if phase in ("update", "score") and plan.vllm is not None and plan.vllm.mode == "colocate" and not _sleeps(plan):
+        ways.append(f"{_SLEEP}, or a smaller generation.vllm_gpu_memory_utilization")
     if phase == "generate" and plan.vllm is None:
         ways.append("more processes (launch.num_processes), each of which then makes fewer completions at once")
     if plan.world.strategy not in _SHARDED and _learns_the_same_in_shards(plan):
@@ -130,6 +171,11 @@ def same_experiment(plan: Plan, phase: Phase) -> str:
         ways.append(f"distributed.strategy: zero3 or fsdp2{more}, which shares the weights out")
     ways.append("a GPU with more memory" if plan.world.device == "cuda" else "more memory")
     return "; or ".join(ways)
+
+
+def _sleeps(plan: Plan) -> bool:
+    """Whether vLLM gives its memory back while the policy is updated."""
+    return plan.arguments.GRPOConfig.get("vllm_enable_sleep_mode") is True
 
 
 def _learns_the_same_in_shards(plan: Plan) -> bool:
