@@ -20,6 +20,8 @@ from grpo_recipes.user_files.architecture import Architecture, read_architecture
 Verdict = Literal["fits", "tight", "does not fit", "unknown"]
 TIGHT = 0.92
 """The share of a GPU above which a run is tight: what the formulas may be off by."""
+CERTAIN = ("weights", "adapter", "reference", "gradients", "optimizer", "context")
+"""Terms that do not depend on how long prompts and completions get."""
 
 
 class Term(NamedTuple):
@@ -50,6 +52,10 @@ class MemoryEstimate(NamedTuple):
     def peak(self) -> MemoryPhase | None:
         """The phase that needs most."""
         return max(self.phases, key=MemoryPhase.total, default=None)
+
+    def certain(self) -> int:
+        """The bytes that the run needs however short its prompts and completions are."""
+        return max(sum(term.size for term in phase.terms if term.name in CERTAIN) for phase in self.phases)
 
     def by_phase(self) -> dict[str, dict[str, int]]:
         """Bytes by the name of a term, by the phase."""

@@ -25,6 +25,7 @@ _ATTENTION: Mapping[str, Attention] = {
     "flash_attention_3": "flash_attention_2",
 }
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+NOT_COUNTED = "no max_prompt_length, and no preflight counted them"
 _ASSUMED_PROMPT = 512
 _OF_THE_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _DECIDING = (("model",), ("lora",), ("quantization",))
@@ -159,9 +160,7 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
         return counted.longest, (
             f"prompts of at most {counted.longest} tokens, the longest {of} that preflight counted",
         )
-    return _ASSUMED_PROMPT, (
-        f"prompts of at most {_ASSUMED_PROMPT} tokens: no max_prompt_length, and no preflight counted them",
-    )
+    return _ASSUMED_PROMPT, (f"prompts of at most {_ASSUMED_PROMPT} tokens: {NOT_COUNTED}",)
 
 
 def prompts_key(context: Context) -> str | None:
