@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import read_json
@@ -156,7 +156,7 @@ class SlurmJob:
     cpus_per_task: processors of each machine's task, None leaves it to the cluster. time: the limit as sbatch takes
     it, None the partition's. signal_seconds: so long before the limit the run saves and stops.
     max_requeues: how often the job puts itself back into the queue. options: more of sbatch's long options, without
-    their dashes; true for one that takes no value.
+    their dashes; true for one that takes no value. gpu_option: which of them asks for the GPUs.
     """
 
     partition: str | None
@@ -169,6 +169,7 @@ class SlurmJob:
     signal_seconds: int
     max_requeues: int
     options: dict[str, str | bool] = field(default_factory=dict)
+    gpu_option: Literal["gpus-per-node", "gres"] = "gpus-per-node"
 
 
 def slurm_job(plan: Plan) -> SlurmJob:
@@ -207,14 +208,18 @@ def _header(plan: Plan, slurm: SlurmJob) -> dict[str, str | int | bool]:
         "nodes": job.all_nodes,
         "ntasks-per-node": 1,
         "cpus-per-task": slurm.cpus_per_task,
-        "gpus-per-node": gpus if slurm.gpus_per_node else None,
+        "gpus-per-node": gpus if slurm.gpus_per_node and slurm.gpu_option == "gpus-per-node" else None,
         "signal": f"B:USR1@{slurm.signal_seconds}",
         "requeue": True,
     }
     for key, value in slurm.options.items():
         if not is_allowed(key) or not has_shape(key, value):
             raise Refusal.of(f"slurm.options.{key!r}: {value!r} is nothing that a recipe may ask sbatch for")
-    return {key: value for key, value in wished.items() if value is not None} | slurm.options
+    options = slurm.options
+    if slurm.gpus_per_node and slurm.gpu_option == "gres":
+        others = [str(options["gres"])] if "gres" in options else []
+        options = options | {"gres": ",".join([f"gpu:{gpus}", *others])}
+    return {key: value for key, value in wished.items() if value is not None} | options
 
 
 def _option(key: str, value: str | int | bool) -> str:

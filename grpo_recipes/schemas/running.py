@@ -92,6 +92,8 @@ class SlurmSection(Section):
     """
     gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] | None = None
     """Type of the GPUs, by the cluster's own name: `scontrol show node` shows it under Gres. null: any."""
+    gpu_option: Literal["gpus-per-node", "gres"] = "gpus-per-node"
+    """The option of sbatch that requests the GPUs. gres: `--gres=gpu:8`, for clusters that accept nothing else."""
     cpus_per_task: PositiveInt | None = None
     """CPUs on each machine. null: the cluster's default, which may be one."""
     signal_seconds: Annotated[int, Field(ge=1, le=65535)] | Auto = "auto"

@@ -31,6 +31,20 @@ def test_an_option_is_one_word_of_the_header(name: str, value: str | bool, line:
 
 
 @pytest.mark.parametrize(
+    ("gpu_type", "options", "line"),
+    [
+        (None, {}, "#SBATCH --gres=gpu:8"),
+        ("h100", {"gres": "nvme:1"}, "#SBATCH --gres=gpu:h100:8,nvme:1"),
+    ],
+)
+def test_a_cluster_with_gres_alone_is_asked_by_gres(gpu_type: str | None, options: dict[str, str], line: str) -> None:
+    gpus = {"gpus_per_node": 8, "gpu_type": gpu_type, "gpu_option": "gres", "options": options}
+    text = str(job_sbatch(dataclasses.replace(PLAN, job=PLAN.job | gpus)))
+    assert line in text.splitlines()
+    assert "--gpus-per-node" not in text
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("comment", "a\nrm -rf /"),

@@ -112,4 +112,11 @@ def test_slurm_reads_a_golden_job_as_it_was_meant(case: str, slurm: Cluster, tmp
     )
     assert (job["NumNodes"].split("-")[0], job.get("TresPerNode")) == (nodes, gpus)
     assert job["JobName"] == "addition"
+    if gpus is not None:  # --gres asks for the same
+        script = golden.read_text().replace("--gpus-per-node=", "--gres=gpu:")
+        done = subprocess.run(
+            [*words[:-1]], input=script, cwd=tmp_path, env=environment(slurm, tmp_path), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert slurm.job(done.stdout.strip()).get("TresPerNode") == gpus
     assert job["Requeue"] == "1"
