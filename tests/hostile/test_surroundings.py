@@ -87,7 +87,7 @@ HARMLESS = {
     "LANG=C": Around(environment={"LANG": "C", "LC_ALL": "C"}),
     "no HOME": Around(environment={"HOME": None}),
     "no HOME and no name": Around(environment={"HOME": None}, before=nameless),
-    "a HOME that is not there": Around(environment={"HOME": "/nowhere/at/all"}),
+    "a HOME that is not there": Around(environment={"HOME": "/proc/nowhere/at/all"}),
     "a HOME that is a file": Around(environment={"HOME": "/dev/null"}),
     "no TMPDIR": Around(environment={"TMPDIR": "/nowhere/at/all"}),
     "a cache that is a file": Around(environment={"XDG_CACHE_HOME": "/dev/null"}),
