@@ -189,6 +189,8 @@ def test_zero_scores_and_generates_in_the_precision_of_ddp(kind: str, tmp_path: 
         _assert_completed(run)
         losses[strategy] = run.steps("loss")[0]
         dtypes[strategy] = [json.loads(file.read_text()) for file in sorted(run.folder.glob("dtypes-*.json"))]
+        shims = json.loads((run.folder / "run.json").read_text())["shims"]
+        assert ("zero_autocast" in shims) == (strategy != "ddp")
     assert {found["scores"][0] for found in dtypes["ddp"]} == {found["loss"][0] for found in dtypes["ddp"]}
     assert dtypes["zero2"] == dtypes["zero3"] == dtypes["ddp"]
     assert losses["zero2"] == pytest.approx(losses["ddp"], rel=BFLOAT16)
