@@ -8,7 +8,7 @@ max_completion_length allows.
 It is an error if what does not depend on the length of texts does not fit: weights, adapter, reference, gradients,
 optimizer states and the CUDA context. If max_prompt_length or a preflight says how long prompts get, it is also an
 error if even 1.15 of the GPU and prompts of 64 tokens would not be enough: no comparison with a measurement
-was ever that far off, and on an H200 the update of LoRA and full trainings of 0.5B and 1.5B was estimated 3 to 4 % too
+was ever that far off, and on an H200 the update of LoRA and full trainings of 0.5B to 7B was estimated 2 to 4 % too
 large. Otherwise prompts of 512 tokens are assumed, and the estimate may be twice the truth. From 0.92 of the GPU on it
 is a warning, with the certain part and the estimate.
 
@@ -47,10 +47,8 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if any(share_is_wrong(context)):
         return
-    from grpo_recipes.rules._shared.memory_needs import (
-        NOT_COUNTED,
-        memory_needs,
-    )  # a recipe for a CPU does not pay for it
+    # A recipe for a CPU does not pay for it.
+    from grpo_recipes.rules._shared.memory_needs import NOT_COUNTED, memory_needs
 
     needs = memory_needs(context)
     if isinstance(needs, str):
