@@ -121,16 +121,18 @@ def _phases(
     needed = vllm_needs(architecture, update, layout)
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
     idle = {"vllm": (VLLM_LEFT_BYTES if layout.vllm_sleeps else pool) if pool else 0}
+    # vLLM takes its whole share when it starts, after the policy; asleep, it is woken for weights without the cache.
+    getting = {"vllm": min(pool, needed) if layout.vllm_sleeps else pool}
     always, gathered = stays | trained | around, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout)
     found = [
-        _phase("load", stays | around, loading),
+        _phase("load", stays | around, {"vllm": pool} if pool else loading),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
         _evaluating(layout, always, idle, pool, _answering(architecture, update, layout, update.batch, held)),
         _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,
         _phase("update", always | idle | gathered, update_holds),
-        _phase("sync", always, {"vllm": min(pool, needed), **_merged(update, layout, held, tensor)}) if pool else None,
+        _phase("sync", always, {**getting, **_merged(update, layout, held, tensor)}) if pool else None,
         _phase("save", always | idle, {"largest tensor": tensor}),
     ]
     return tuple(phase for phase in found if phase is not None)
