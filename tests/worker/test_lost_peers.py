@@ -79,6 +79,25 @@ def test_another_error_of_the_system_is_not_called_a_lost_peer() -> None:
 
 
 @pytest.mark.parametrize(
+    "last", ["", "socketStartConnect: Connect to 10.0.0.2 failed : Software caused connection abort"]
+)
+def test_an_error_of_the_system_without_a_reason_or_of_the_network_is_a_lost_peer(last: str) -> None:
+    found = lost_peer(RuntimeError(f"{SYSTEM}{last}"))
+    assert found is not None
+    assert "the connection to another process broke" in str(found)
+
+
+def test_a_call_that_never_returned_says_less_than_a_peer_that_was_late() -> None:
+    late = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000)"
+    log = (
+        "[rank0]:[E1] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog"
+        " hang.\n"
+        f"[rank0]:[E2] Process group watchdog thread terminated with exception: {late}\n"
+    )
+    assert "no answer from the other processes" in str(lost_by_watchdog(log, 0))
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be asynchronously reported",

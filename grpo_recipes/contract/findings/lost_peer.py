@@ -25,9 +25,10 @@ _BROKEN = re.compile(
     r"Connection (closed by peer|reset by peer|refused|was likely closed)|Broken pipe|No route to host"
     r"|Connection timed out|Network is unreachable|Read error \[|writev? \[|NCCL communicator was aborted"
     r"|ncclRemoteError|remote process exited or there was a network error"
+    r"|connection abort|Got completion from peer|ncclSystemError[^\n]*(\nLast error:)?\s*$"
     r"|failed to recv, got 0 bytes|recvValue failed|sendBytes failed"
 )
-# Words of NCCL 2.7 to 2.30, which torch appends to ncclSystemError. Each stays until somebody changes the machine.
+# Words of NCCL 2.7 to 2.30, which torch appends to ncclSystemError: each stays until somebody changes the machine.
 _SET_UP = (
     (
         re.compile(
@@ -82,7 +83,8 @@ def lost_by_watchdog(log: str, rank: int) -> Mistake | None:
 
     A watchdog also ends a process whose own kernel failed, as one that reads where nothing is.
     """
-    for words in re.findall(_WATCHDOG.format(rank=rank), log):
+    # That a call never returned may be what a lost peer left behind, and says less.
+    for words in sorted(re.findall(_WATCHDOG.format(rank=rank), log), key=lambda one: bool(_STUCK.search(one))):
         found = _understood(words, "by the word of torch's watchdog")
         if found is not None:
             return found
@@ -90,7 +92,7 @@ def lost_by_watchdog(log: str, rank: int) -> Mistake | None:
 
 
 def _understood(text: str, where: str) -> Mistake | None:
-    if (of_machine := _of_machine(text, where)) is not None:
+    if (of_machine := _of_machine(text)) is not None:
         return of_machine
     late = _LATE.search(text)
     if late:
@@ -110,7 +112,7 @@ def _message(found: str, where: str, text: str) -> Mistake:
     )
 
 
-def _of_machine(text: str, where: str) -> Mistake | None:
+def _of_machine(text: str) -> Mistake | None:
     """What is wrong with this machine, by what NCCL or CUDA said; None where that is not said."""
     for words, message, fix in _SET_UP:
         if words.search(text):
@@ -120,7 +122,7 @@ def _of_machine(text: str, where: str) -> Mistake | None:
         return None
     what = "a call of NCCL or CUDA never returned" if is_stuck else "a GPU has a hardware fault"
     return Mistake.of(
-        f"{what}, on {socket.gethostname()}, {where}",
+        f"{what}, on {socket.gethostname()}",
         because=_shortened(text),
         fix="continue with --resume on other GPUs (sbatch --exclude); the kernel's log has the Xid: dmesg | grep Xid",
     )
