@@ -221,8 +221,8 @@ def check_world(plan: Plan) -> None:
 
 
 def refuse_locked_caches(plan: Plan) -> None:
-    """Raises Refused where vLLM would end, minutes later, because this user cannot write its caches."""
-    if plan.vllm is not None and plan.world.device == "cuda":
+    """Raises Refused where vLLM in this process would end, minutes later: this user cannot write its caches."""
+    if plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda":
         locked = locked_caches(os.environ, OF_VLLM, "error")
         if locked is not None:
             raise Refused(locked)

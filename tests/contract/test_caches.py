@@ -61,6 +61,7 @@ def test_a_run_with_vllm_on_a_gpu_ends_before_anything_is_loaded(
     on_a_gpu = World("local", 1, 1, "cuda", "single")
     refuse_locked_caches(small_plan(on_a_gpu))
     refuse_locked_caches(small_plan(vllm=Vllm("colocate", "bfloat16")))
+    refuse_locked_caches(small_plan(on_a_gpu, vllm=Vllm("server", "bfloat16")))
     with pytest.raises(Refused, match="caches that this user cannot write: 3"):
         refuse_locked_caches(small_plan(on_a_gpu, vllm=Vllm("colocate", "bfloat16")))
 

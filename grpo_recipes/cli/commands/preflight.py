@@ -85,11 +85,12 @@ def preflight(recipe: str, rows: int, time_limit: float, memory_limit: float | N
 
 
 def _of_the_caches(plan: Plan) -> list[Finding]:
-    """The caches of a run that this user cannot write: an error for vLLM, which ends then.
+    """The caches of a run that this user cannot write: an error for vLLM in its processes, which end then.
 
     A cache of the hub may be shared and complete, and nothing is written to it.
     """
-    for_vllm = OF_VLLM if plan.vllm is not None and plan.world.device == "cuda" else ()
+    is_here = plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda"
+    for_vllm = OF_VLLM if is_here else ()
     for_the_hub = OF_THE_HUB if "hub" in (plan.model.source, plan.data.source) else ()
     locked = locked_caches(os.environ, for_vllm, "error"), locked_caches(os.environ, for_the_hub, "warning")
     return [finding for finding in locked if finding is not None]

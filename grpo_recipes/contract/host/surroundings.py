@@ -100,9 +100,10 @@ def locked_caches(environment: Mapping[str, str], packages: Collection[str], sev
 
 
 def _can_be_made(folder: str) -> bool:
-    """Whether a folder is there and can be written, or can be made. A relative one would be made where a run starts."""
-    if not os.path.isabs(folder):
+    """Whether a folder is there and can be written, or can be made; not that of a home which is not known."""
+    if folder.startswith("~"):
         return False
+    folder = os.path.abspath(folder)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
