@@ -41,6 +41,10 @@ class MemoryPhase(NamedTuple):
         """The bytes of all terms."""
         return sum(term.size for term in self.terms)
 
+    def certain(self) -> int:
+        """The bytes that are needed however short prompts and completions are."""
+        return sum(term.size for term in self.terms if term.name in CERTAIN)
+
 
 class MemoryEstimate(NamedTuple):
     """What a run needs of each GPU. unknown: why nothing is known, "" where it is. gpu_bytes: None is unknown."""
@@ -52,10 +56,6 @@ class MemoryEstimate(NamedTuple):
     def peak(self) -> MemoryPhase | None:
         """The phase that needs most."""
         return max(self.phases, key=MemoryPhase.total, default=None)
-
-    def certain(self) -> int:
-        """The bytes that the run needs however short its prompts and completions are."""
-        return max(sum(term.size for term in phase.terms if term.name in CERTAIN) for phase in self.phases)
 
     def by_phase(self) -> dict[str, dict[str, int]]:
         """Bytes by the name of a term, by the phase."""

@@ -58,7 +58,6 @@ class Update(NamedTuple):
     without it. batch: completions in a micro-batch; prompt, completion: tokens, the longest there may be; accumulation:
     micro-batches in a step. is_padded: some prompts are shorter than others. output: how probabilities come from the
     last hidden states. gathers_as_computed: sharded weights are put together in the type of mixed precision.
-    widens_logits: logits of mixed precision are copied into float32, which DeepSpeed does not do.
     """
 
     weight_width: int
@@ -76,7 +75,6 @@ class Update(NamedTuple):
     is_padded: bool = True
     device: Device = "cuda"
     gathers_as_computed: bool = False
-    widens_logits: bool = True
 
     @property
     def width(self) -> int:
@@ -90,8 +88,11 @@ class Update(NamedTuple):
 
     @property
     def copies_logits(self) -> bool:
-        """Whether whole logits are copied into float32. Source: accelerate 1.15.0, accelerator.py: prepare_model."""
-        return self.autocast_width is not None and self.widens_logits
+        """Whether whole logits are copied into float32. Under DeepSpeed the shim zero_autocast does it.
+
+        Source: accelerate 1.15.0, accelerator.py: prepare_model.
+        """
+        return self.autocast_width is not None
 
     @property
     def length(self) -> int:

@@ -118,13 +118,13 @@ def test_a_step_makes_lists_of_the_part_that_a_process_has() -> None:
     assert plain - fused < 5 * GIB
 
 
-def test_logits_are_copied_into_float32_unless_deepspeed_makes_them() -> None:
+def test_logits_of_autocast_are_copied_into_float32() -> None:
     update = FULL._replace(output="logits", batch=8, completion=2048)
     wide, narrow = (
-        sum(_terms(_of("Qwen/Qwen2.5-1.5B", update._replace(widens_logits=one), EIGHT, 80), "update").values())
-        for one in (True, False)
+        sum(_terms(_of("Qwen/Qwen2.5-1.5B", update._replace(autocast_width=one), EIGHT, 80), "update").values())
+        for one in (2, None)
     )
-    assert wide > narrow + 2 * 8 * 2048 * 151_936
+    assert wide > narrow
 
 
 def test_a_reference_is_a_second_model_for_full_training_alone() -> None:

@@ -52,10 +52,10 @@ def test_shards_with_vllm_in_the_same_processes() -> None:
 def test_deepspeed_casts_half_precision_weights_and_has_no_autocast() -> None:
     sixteen = ("model.dtype=bfloat16", "training.learning_rate=1e-5")
     found = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", *sixteen)
-    assert (found.update.weight_width, found.update.autocast_width) == (2, None)
+    assert (found.update.weight_width, found.update.autocast_width, found.update.copies_logits) == (2, None, False)
     beside = _known("qwen2_lora.yaml", f"{NEWEST}8xH100-80GB", "distributed.strategy=ddp")
     assert (beside.update.autocast_width, beside.update.copies_logits) == (2, True)
-    assert not _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB").update.copies_logits
+    assert _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB").update.copies_logits
 
 
 def test_parameters_that_are_not_gathered_to_generate_stay_in_shards() -> None:

@@ -25,7 +25,6 @@ _ATTENTION: Mapping[str, Attention] = {
     "flash_attention_3": "flash_attention_2",
 }
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
-NOT_COUNTED = "no max_prompt_length, and no preflight counted them"
 _ASSUMED_PROMPT = 512
 _OF_THE_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _DECIDING = (("model",), ("lora",), ("quantization",))
@@ -95,7 +94,6 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
         device="cpu" if context.value("world.device") == "cpu" else "cuda",
         # DeepSpeed's torch_autocast gathers in its type; deepspeed 0.19.8, runtime/torch_autocast.py: get_comm_dtype
         gathers_as_computed=strategy == "zero3",
-        widens_logits=not strategy.startswith("zero"),
     )
     layout = _layout(context, strategy, cut)
     return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *assumed_sizes(context)))
@@ -160,7 +158,9 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
         return counted.longest, (
             f"prompts of at most {counted.longest} tokens, the longest {of} that preflight counted",
         )
-    return _ASSUMED_PROMPT, (f"prompts of at most {_ASSUMED_PROMPT} tokens: {NOT_COUNTED}",)
+    return _ASSUMED_PROMPT, (
+        f"prompts of at most {_ASSUMED_PROMPT} tokens: no max_prompt_length, and no preflight counted them",
+    )
 
 
 def prompts_key(context: Context) -> str | None:
