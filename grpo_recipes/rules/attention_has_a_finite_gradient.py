@@ -13,6 +13,7 @@ from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM026"
+APPLIES_TO = {"torch": ">=2.11"}
 OWNS = ("shims.attention_gradient",)
 READS = ("world.device",)
 KERNEL = "model_init_kwargs.attn_implementation"

@@ -1,10 +1,10 @@
-"""A ZeRO training scores and generates in the precision of its loss.
+"""A ZeRO training scores in the precision of its loss, and generates as DDP does.
 
-With float32 weights and `bf16: true`, DDP runs the model under autocast wherever it is called. Under DeepSpeed only the
-passes of the loss are under autocast: TRL scores completions for vLLM's ratios, several iterations and the KL term in
-float32, and transformers samples in float32. The shim `zero_autocast` wraps the model as accelerate does for DDP. With
-ZeRO-3 it also keeps autocast from holding a copy of every gathered weight until a pass is done. It can be removed when
-accelerate does so under DeepSpeed.
+With float32 weights and `bf16: true`, DDP runs the model under autocast wherever TRL calls it; with an adapter that is
+everything but generation by transformers, without one that too. Under DeepSpeed only the passes of the loss are under
+autocast: TRL scores completions for vLLM's ratios, several iterations and the KL term in float32. The shim
+`zero_autocast` wraps the model as accelerate does for DDP. With ZeRO-3 it also keeps autocast from holding a copy of
+every gathered weight until a pass is done. It can be removed when accelerate does so under DeepSpeed.
 """
 
 from collections.abc import Iterator

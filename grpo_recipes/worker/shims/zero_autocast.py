@@ -1,9 +1,10 @@
-"""Puts every forward pass of a ZeRO training under autocast, as accelerate does for DDP.
+"""Puts the forward pass of a ZeRO training's model under autocast, as accelerate does for DDP.
 
 Defect: under DeepSpeed accelerate wraps nothing in autocast and its `accelerator.autocast()` does nothing; DeepSpeed's
-own torch_autocast covers the passes that go through its engine, those of the loss. TRL scores completions and
-transformers generates them with the model itself, so float32 weights then compute in float32: the ratios, the KL term
-and the samples are of another precision than the loss, and on a GPU a scoring pass takes many times as long.
+own torch_autocast covers the passes that go through its engine, those of the loss. TRL scores completions with the
+model itself, and without an adapter transformers generates with it, so float32 weights then compute in float32: the
+ratios, the KL term and the samples are of another precision than the loss, and on a GPU scoring takes many times as
+long.
 Seen: deepspeed 0.17.2 to 0.19.8 with accelerate 1.15.0 (accelerator.py, `prepare_model` and `autocast`).
 Remove when: accelerate covers the model itself under DeepSpeed.
 """
@@ -22,4 +23,4 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     # A cache would keep a half-precision copy of each weight that ZeRO-3 gathers, until the whole pass is done.
     autocast = torch.autocast(device, getattr(torch, str(value)), cache_enabled=plan.expect.deepspeed_stage != 3)
     model.forward = convert_outputs_to_fp32(autocast(model.forward))
-    return f"every pass is under autocast to {value}"
+    return f"the model is under autocast to {value}, as with DDP"
