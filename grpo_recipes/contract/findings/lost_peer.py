@@ -40,7 +40,7 @@ _SET_UP = (
     (
         re.compile(r"ibv_reg_mr\w* failed|(ibv_create_|Unable to register memory).* Cannot allocate memory"),
         "NCCL cannot lock memory for InfiniBand: the limit is too low",
-        "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and slurmd's unit on each machine",
+        "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and for the scheduler",
     ),
 )
 # What CUDA calls a fault of the hardware; the kernel's log has its Xid. A launch failure may as well be a kernel's own.
@@ -124,7 +124,7 @@ def _of_machine(text: str) -> Mistake | None:
     return Mistake.of(
         f"{what}, on {socket.gethostname()}",
         because=_shortened(text),
-        fix="continue with --resume on other GPUs (sbatch --exclude); the kernel's log has the Xid: dmesg | grep Xid",
+        fix="continue with --resume on other GPUs; the kernel's log has the Xid: dmesg | grep Xid",
     )
 
 
