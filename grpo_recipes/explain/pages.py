@@ -71,8 +71,11 @@ MEANINGS: dict[str, str] = {
 
 
 def id_page(word: str) -> str | None:
-    """What a rule checks and why, an example with its output, the fix, and the proof; None if there is no such id."""
-    rule_id = word.upper()
+    """What a rule checks and why, an example with its output, the fix, and the proof; None if there is no such id.
+
+    word: the id, or the name of the shim that the rule asks for.
+    """
+    rule_id = next((rule.id for rule in rules() if f"shims.{word}" in rule.owns), word.upper())
     page = known_ids().get(rule_id)
     if page is None:
         return None

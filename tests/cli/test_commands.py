@@ -173,6 +173,12 @@ def test_a_rule_and_a_key_have_a_page(grpo_run: Callable) -> None:
     assert "dr_grpo" in page
 
 
+def test_a_shim_is_explained_by_its_rule(grpo_run: Callable) -> None:
+    answer = grpo_run("explain", "less_padding")
+    assert answer.code == 0
+    assert answer.out.startswith("SHM025\n")
+
+
 def test_explain_alone_lists_what_has_a_page(grpo_run: Callable) -> None:
     answer = grpo_run("explain")
     assert answer.code == 0
