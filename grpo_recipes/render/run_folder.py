@@ -40,7 +40,7 @@ class FirstRun(NamedTuple):
 
 
 def first_run(folder: Path) -> FirstRun:
-    """The run folder that was just written, for the others of its sweep. Raises Damaged, which it is not."""
+    """What the other runs of a sweep take from the run folder that was just written."""
     written = read_integrity(folder)
     assert written is not None
     own = {name: digest for name, digest in written.files.items() if name.startswith(f"{_PACKAGE}/")}
@@ -158,7 +158,7 @@ def copy_worker(plan: Plan, worker: Path, first: FirstRun | None = None) -> None
 
 
 def link_or_copy(old: str | Path, new: str | Path) -> None:
-    """Gives a file a second name, or copies it where the file system has no such links."""
+    """Makes a hard link, or a copy if the file system has no hard links."""
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError:

@@ -61,7 +61,7 @@ def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, 
     for recipe in recipes:
         resolutions.append(resolved(recipe, stack, asked))
         if form == "text" and not fix:
-            _answer(resolutions[-1:], form)  # thousands of recipes take a while, and each is told as it is checked
+            _answer(resolutions[-1:], form)  # at once: a folder of recipes takes a while
     if fix:
         from grpo_recipes.cli.fix import asked_rules, fixed
 

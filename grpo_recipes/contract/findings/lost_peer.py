@@ -51,7 +51,7 @@ _OF_GPU = re.compile(
 _STUCK = re.compile(r"watchdog hang")
 _OF_TORCH = re.compile(r"gloo|NCCL|nccl|c10d|TCPStore|Dist(Backend|Network|Store)Error|monitoredBarrier")
 _PEER = re.compile(r"peer (\[[^\]]+\]:\d+)|\[([0-9a-fA-F:.]+)\]:(\d+)")
-# The last words of a watchdog, of its own thread or of the C++ runtime; of torch 2.2, then of 2.3 and newer. A second
+# What a watchdog prints last, from its own thread or from the C++ runtime; torch 2.2, then 2.3 and newer. A second
 # thread watches the watchdog, and ends a process in which a call of NCCL or CUDA never returned.
 _WATCHDOG = (
     r"(?:\[rank{rank}\]:.*|\bRank {rank}\] )(?:(?:NCCL|Process group) watchdog thread terminated with exception: "

@@ -100,7 +100,7 @@ def locked_caches(environment: Mapping[str, str], packages: Collection[str], sev
 
 
 def _can_be_made(folder: str) -> bool:
-    """Whether a folder is there and can be written, or can be made; not that of a home which is not known."""
+    """Whether a folder can be written or made. One that begins with ~ is of a user without a home, and cannot."""
     if folder.startswith("~"):
         return False
     folder = os.path.abspath(folder)

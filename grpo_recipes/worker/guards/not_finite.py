@@ -16,7 +16,9 @@ checks the losses and the weights. Sources: transformers 5.23.0 trainer.py, trl 
 
 Action: stop. No final model is written, and the last checkpoint is from before that step.
 What to do: check the reward, which may return NaN or infinity; use a smaller learning_rate or max_grad_norm, or
-bfloat16 instead of float16. Then resume from the last checkpoint.
+bfloat16 instead of float16. Then resume from the last checkpoint. On a Hopper or Blackwell GPU with torch 2.11 or
+newer, look into run.json: a run that was planned without the shim attention_gradient meets cuDNN's NaN (SHM026), so
+plan its recipe again.
 """
 
 from grpo_recipes.worker.guards.alarm import Alarm, shown
