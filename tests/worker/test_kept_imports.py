@@ -16,6 +16,7 @@ class Circle:
 
 @pytest.fixture(autouse=True)
 def usual_collector() -> Iterator[None]:
+    gc.enable()  # the command line turns it off where an earlier test imports it
     yield
     gc.enable()
     gc.unfreeze()
