@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
+from grpo_recipes.rules._shared.adapter_modules import is_all_linear
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
@@ -74,6 +75,6 @@ def _names(modules: object, name: str) -> bool:
     """Whether a list of module names, or a regular expression, names a module, as PEFT matches them."""
     if isinstance(modules, list):
         return any(name == one or name.endswith(f".{one}") for one in modules)
-    if not isinstance(modules, str):
+    if not isinstance(modules, str) or is_all_linear(modules):
         return False
     return any(ask((modules,), (name,))[0].finds)

@@ -83,11 +83,6 @@ def test_a_good_pattern_finds_what_python_finds(pattern: str) -> None:
     assert any(asked.finds)
 
 
-def test_a_common_pattern_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "_asked_apart", None)
-    assert any(ask_once(list(GOOD.values())[:2], NAMES, "fullmatch")[1].finds)
-
-
 @pytest.mark.hostile
 @pytest.mark.parametrize("names", [NAMES, typical_names()], ids=["of the model", "of others"])
 @pytest.mark.parametrize("pattern", SLOW.values(), ids=SLOW)
@@ -106,11 +101,10 @@ def test_what_is_no_pattern_is_said(pattern: str) -> None:
 
 
 def test_only_the_first_of_many_slow_ones_costs_time() -> None:
-    asked = ask_once([*GOOD.values(), *list(SLOW.values())[:1] * 1000, "q"], NAMES, "fullmatch")
+    asked = ask_once([*GOOD.values(), *list(SLOW.values())[:1] * 1000], NAMES, "fullmatch")
     assert all(any(one.finds) for one in asked[: len(GOOD)])
     assert "more than 1 s" in asked[len(GOOD)].slow
-    assert "not tried" in asked[-2].slow
-    assert asked[-1].finds
+    assert "not tried" in asked[-1].slow
 
 
 def test_where_no_process_starts_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ PASSED = [
         "trl: {vllm_structured_outputs_regex: a+, vllm_importance_sampling_mode: token_truncate}",
         {"vllm_guided_decoding_regex": "a+"},
         id="an-older-name",
+        marks=pytest.mark.processes,
     ),
     pytest.param("0.14.0", EVERYWHERE + "trl: {disable_dropout: false}", {}, id="a-written-value-that-needs-no-field"),
 ]

@@ -24,7 +24,8 @@ THINK = "<think>a</think>\n<answer>b</answer>"
 def case(
     name: str, reward: Reward, text: str, value: float | None, **keywords: object
 ) -> object:  # one line of the table
-    return pytest.param(reward, text, value, keywords, id=f"{reward.__name__}: {name}")
+    marks = [pytest.mark.processes] if reward is regex_match else []
+    return pytest.param(reward, text, value, keywords, id=f"{reward.__name__}: {name}", marks=marks)
 
 
 def counted(name: str, answer: str, value: float, nums: object = (44, 19, 35), target: object = 98) -> object:
@@ -204,6 +205,7 @@ def test_a_length_without_a_slope_is_an_error() -> None:
         completion_length(["a"], target=10, max_characters=10)
 
 
+@pytest.mark.processes
 def test_a_pattern_that_cannot_be_compiled_is_an_error() -> None:
     with pytest.raises(re.error):
         regex_match(["a"], pattern="(")
