@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.memory.compute import Compute
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.plan_text import GIB, memory_table
 
@@ -15,7 +14,7 @@ from grpo_recipes.report.plan_text import GIB, memory_table
 class Fitted:
     """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them.
 
-    ways: what would make it fit, "" where it does or nothing is known. compute: None where it cannot run.
+    ways: what would make it fit, "" where it does or nothing is known.
     unit: what has the memory, "GPU" or, on the CPU, "process": its share of this machine's memory.
     """
 
@@ -25,7 +24,6 @@ class Fitted:
     assumed: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
     ways: str = ""
-    compute: Compute | None = None
     unit: str = "GPU"
 
     def verdict(self) -> str:
@@ -34,12 +32,12 @@ class Fitted:
 
 
 def fit_text(found: Sequence[Fitted]) -> str:
-    """A block for each machine: the verdict, terms by phases in GiB of one GPU, and what a step computes."""
-    return "\n\n".join("\n".join([_memory(one), *_computed(one.compute)]) for one in found)
+    """A block for each machine: the verdict, and terms by phases in GiB of one GPU."""
+    return "\n\n".join(map(_memory, found))
 
 
 def fit_json(found: Sequence[Fitted]) -> str:
-    """The answer for programs, in bytes, tokens and operations."""
+    """The answer for programs, in bytes."""
     return json.dumps({"machines": [_value(one) for one in found]}, indent=2)
 
 
@@ -57,22 +55,6 @@ def _memory(one: Fitted) -> str:
     lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
     lines += [f"  = would fit with: {one.ways}"] if one.ways else []
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
-
-
-def _computed(compute: Compute | None) -> list[str]:
-    """Tokens and operations of a step, and the steps of the run."""
-    if compute is None:
-        return []
-    tokens, flops, run = compute.tokens, compute.flops, f"{compute.steps} steps"
-    operations = f"operations unknown: {compute.unknown}"
-    if flops is not None:
-        operations = f"{flops.total():.3g} floating-point operations"
-    if compute.steps is None:
-        run = "unknown: the rows that epochs are counted in are not known before they are loaded"
-    return [
-        f"  a step   {tokens.generated:,.0f} tokens generated, {tokens.trained:,} trained, at most; {operations}",
-        f"  the run  {run}",
-    ]
 
 
 def _reasons(one: Fitted) -> list[str]:
@@ -94,16 +76,4 @@ def _value(one: Fitted) -> dict[str, object]:
         "assumed": list(one.assumed),
         "phases": one.estimate.by_phase(),
         "fix": one.ways or None,
-        "compute": None if one.compute is None else _compute_value(one.compute),
-    }
-
-
-def _compute_value(compute: Compute) -> dict[str, object]:
-    """What is computed, for programs; null is unknown."""
-    return {
-        "generated_tokens": compute.tokens.generated,
-        "trained_tokens": compute.tokens.trained,
-        "flops": None if compute.flops is None else compute.flops._asdict(),
-        "steps": compute.steps,
-        "because": compute.unknown or None,
     }

@@ -85,30 +85,6 @@ def test_a_recipe_that_is_not_there_is_no_answer(grpo_run: Callable) -> None:
     assert "nowhere.yaml does not exist" in answer.err
 
 
-@pytest.mark.parametrize(
-    ("settings", "operations"),
-    [
-        pytest.param((), "5.17e+14 floating-point operations", id="known"),
-        pytest.param(
-            ("model.model_name_or_path=google/gemma-2-2b",), "operations unknown: models of type", id="another family"
-        ),
-    ],
-)
-def test_a_step_has_tokens_and_operations(grpo_run: Callable, settings: tuple[str, ...], operations: str) -> None:
-    overrides = [word for setting in settings for word in ("--set", setting)]
-    out = grpo_run("fit", LORA, *overrides, *TESTED, "--gpus", "2xA100-80GB").out
-    assert f"  a step   65,536 tokens generated, 131,072 trained, at most; {operations}" in out
-    assert "  the run  500 steps" in out
-
-
-def test_operations_for_programs(grpo_run: Callable) -> None:
-    answer = grpo_run("fit", ZERO3, *TESTED, "--gpus", "8xH100-80GB", "--json")
-    found = json.loads(answer.out)["machines"][0]["compute"]
-    assert set(found["flops"]) == {"generation", "scoring", "update"}
-    assert all(part > 0 for part in found["flops"].values())
-    assert found["because"] is None
-
-
 def test_a_cpu_is_judged_by_the_memory_of_this_machine(grpo_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     from grpo_recipes.cli.commands import fit
     from grpo_recipes.stack.probe import probe

@@ -1,4 +1,4 @@
-"""`grpo-run fit`: the GPU memory that a recipe needs, and what it computes, machine by machine."""
+"""`grpo-run fit`: the GPU memory that a recipe needs, machine by machine."""
 
 import click
 
@@ -8,12 +8,11 @@ from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.memory.compute import planned_compute
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
-from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules import memory_is_enough
-from grpo_recipes.rules._shared.memory_needs import longest_prompt, memory_needs
+from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.probe import machine_memory
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
@@ -28,7 +27,7 @@ from grpo_recipes.stack.target import parse_target
     metavar="MACHINES",
     help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; counts are GPUs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print bytes, tokens and operations for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print bytes for programs.")
 def fit(
     recipe: str,
     overrides: tuple[str, ...],
@@ -36,7 +35,7 @@ def fit(
     gpus: str | None,
     as_json: bool,
 ) -> int:
-    """Estimate a recipe's memory per GPU, or on the CPU, and what a step computes; no torch, no GPU.
+    """Estimate a recipe's memory per GPU, or on the CPU; no torch, no GPU.
 
     The estimate comes from the model's config.json and the plan. Exits 0 if the recipe fits everywhere, even tightly,
     and 1 otherwise.
@@ -90,10 +89,9 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
         raise Refusal(*errors)
     if errors:
         return Fitted(name, MemoryEstimate((), None), refused=errors)
-    needs, prompt = memory_needs(resolution.context), longest_prompt(resolution.context)[0]
-    compute = None if resolution.refused else planned_compute(plan_of(resolution), prompt, needs)
+    needs = memory_needs(resolution.context)
     if isinstance(needs, str):
-        return Fitted(name, MemoryEstimate((), None, needs), compute=compute)
+        return Fitted(name, MemoryEstimate((), None, needs))
     processes = needs.layout.processes
     layout = f"{needs.layout.strategy}, {processes} process{'es' if processes > 1 else ''}"
     unit = "GPU"
@@ -107,6 +105,5 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
         f"{layout}, micro-batch {needs.update.batch}",
         needs.assumed,
         ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
-        compute=compute,
         unit=unit,
     )
