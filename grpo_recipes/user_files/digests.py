@@ -5,21 +5,18 @@ status cannot be set back by a program that sets the other one back.
 """
 
 import codecs
-import contextlib
 import glob
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from pathlib import Path
 
 from grpo_recipes.contract.files.digest import file_sha256, files_sha256
 from grpo_recipes.contract.files.regular_file import open_regular, read_text
-from grpo_recipes.facts.source.cache import cache_folder
+from grpo_recipes.facts.source.cache import keep, kept
 
 KEPT_FROM_BYTES = 4 * 1024**2
 """A smaller file is read again sooner than its digest is looked up."""
@@ -29,6 +26,7 @@ UNSETTLED_NS = 2 * 10**9
 MOST_FILES = 100_000
 _SYSTEM = ("", "bin", "boot", "dev", "etc", "home", "lib", "proc", "root", "run", "sys", "tmp", "usr", "var")
 SYSTEM_FOLDERS = frozenset(f"/{name}" for name in _SYSTEM)
+_CACHE = "digests.json"
 _LARGEST_CACHE_BYTES = 16 * 1024**2
 _LARGEST_TEXT_BYTES = 16 * 1024**2
 _READ_AT_ONCE = 1 << 18
@@ -137,46 +135,19 @@ def _read(path: str, count_rows: bool) -> FileContent:
     return FileContent(digest.hexdigest(), None if is_array else rows + is_row)
 
 
-def _cache_file() -> Path | None:
-    facts = cache_folder()
-    return None if facts is None else facts.with_name("digests.json")
-
-
 @cache
 def _known() -> dict[str, list[int | str | None]]:
-    """What was kept: path -> the stamp, the digest, the rows. Nothing where the file is not this user's own."""
-    path = _cache_file()
-    try:
-        if path is None:
-            return {}
-        with path.open("rb") as file:
-            if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
-                return {}
-            content = json.loads(file.read(_LARGEST_CACHE_BYTES))
-        return {name: row for name, row in content.items() if isinstance(row, list) and len(row) == 6}
-    except (OSError, ValueError, AttributeError, RecursionError):
+    """What was kept: path -> the stamp, the digest, the rows."""
+    content = kept(_CACHE, _LARGEST_CACHE_BYTES)
+    if not isinstance(content, dict):
         return {}
+    return {name: row for name, row in content.items() if isinstance(row, list) and len(row) == 6}
 
 
 def _keep(path: str, row: list[int | str | None]) -> None:
-    """Adds a row; a cache that cannot be written is left alone."""
-    import tempfile
-
-    cache_file, known = _cache_file(), _known()
+    known = _known()
     known[path] = row
-    if cache_file is None:
-        return
-    temporary = None
-    try:
-        cache_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=cache_file.parent, suffix=".new", delete=False) as file:
-            temporary = file.name
-            json.dump(known, file)
-        os.replace(temporary, cache_file)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+    keep(_CACHE, known)
 
 
 # What `datasets` reads of a data folder's README.md: its front matter, and the files that this names elsewhere.

@@ -7,11 +7,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
-from grpo_recipes.contract.files.regular_file import open_regular, read_text
-from grpo_recipes.facts.source.cache import cache_folder
+from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.facts.source.cache import keep, kept
 from grpo_recipes.user_files.local_files import LARGEST_ROW, is_one_array
 
 MOST_COUNTED = 10_000
@@ -99,6 +98,7 @@ def _lines(file: TextIOWrapper) -> Iterator[str]:
 # How long the prompts of a recipe are, as its preflight counted them on this machine.
 
 
+_FILE = "prompts/%s.json"
 _LARGEST_BYTES = 1000
 _MOST_TOKENS = 1 << 30
 
@@ -123,26 +123,12 @@ def key_of(values: object, files: Iterable[str]) -> str:
 def counted_prompts(key: str) -> CountedPrompts | None:
     """What was kept, None where nothing was, or where it cannot be read."""
     try:
-        value = json.loads(read_text(str(_file(key)), _LARGEST_BYTES))
-        counted = CountedPrompts(**value)
-    except (OSError, ValueError, TypeError, RecursionError):
+        counted = CountedPrompts(**kept(_FILE % key, _LARGEST_BYTES))
+    except TypeError:
         return None
     return counted if all(type(each) is int and 0 < each < _MOST_TOKENS for each in counted) else None
 
 
 def keep_counted(key: str, counted: CountedPrompts) -> None:
     """Keeps it; a cache that cannot be written is left alone."""
-    try:
-        file = _file(key)
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file.write_text(json.dumps(counted._asdict()), encoding="utf-8")
-    except OSError:
-        return
-
-
-def _file(key: str) -> Path:
-    """Raises FileNotFoundError for a user without a home."""
-    facts = cache_folder()
-    if facts is None:
-        raise FileNotFoundError(key)
-    return facts.with_name("prompts") / f"{key}.json"
+    keep(_FILE % key, counted._asdict())

@@ -33,7 +33,7 @@ def facts() -> PackageFacts:
 def entry() -> Path:
     folder = cache_folder()
     assert folder is not None
-    (file,) = folder.iterdir()
+    (file,) = (folder / "facts").iterdir()
     return file
 
 
@@ -119,14 +119,14 @@ def test_a_cache_that_cannot_be_written_never_stops_the_answer(
 
 
 def test_a_full_disk_leaves_no_half_written_file(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
     assert facts().owners["GRPOConfig"].fields
     folder = cache_folder()
     assert folder is not None
-    assert list(folder.iterdir()) == []
+    assert list((folder / "facts").iterdir()) == []
 
 
 @pytest.mark.parametrize("configured", ["", "relative/cache"], ids=["unset", "relative"])
@@ -135,7 +135,7 @@ def test_the_cache_lies_in_the_home_unless_an_absolute_folder_is_set(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", configured)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "grpo-run" / "facts"
+    assert cache_folder() == tmp_path / ".cache" / "grpo-run"
 
 
 def test_a_package_that_is_not_installed_has_no_facts(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""Facts of installed packages, kept as JSON so that the next command need not parse their source.
+"""The cache of grpo-run, and in it the facts of installed packages, so that the next command need not parse them.
 
 The cache is a convenience: whatever is wrong with it, facts are read from the source again.
 """
@@ -9,8 +9,9 @@ import os
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.facts.source.package_facts import (
     MODULES,
     PackageFacts,
@@ -41,13 +42,14 @@ def installed_facts(package: str, version: str, known: Known | None = None) -> P
     folder = package_folder(package) if package in MODULES else None
     if folder is None:
         return None
-    path = _cache_file(package, version, folder)
-    cached = _load(path, folder) if path is not None else None
+    place = zlib.crc32(f"{folder}\0{version}".encode())
+    name = f"facts/{package}-{place:08x}.json"
+    cached = _load(name, folder)
     if cached is not None and cached.version == version:
         return cached
     read = (known(package, version, folder) if known is not None else None) or _read(package, version, folder)
-    if read is not None and path is not None:
-        _store(path, folder, read.files, read.facts)
+    if read is not None:
+        _store(name, folder, read.files, read.facts)
     return None if read is None else read.facts
 
 
@@ -60,33 +62,10 @@ def _read(package: str, version: str, folder: Path) -> Read | None:
     return None if facts is None else Read(facts, [*source.files.values()])
 
 
-def cache_folder() -> Path | None:
-    """The cache folder of grpo-run, None for a user without a home. XDG_CACHE_HOME must be absolute."""
-    configured = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(configured):
-        return Path(configured, "grpo-run", "facts")
+def _load(name: str, folder: Path) -> PackageFacts | None:
+    entry = kept(name, _LARGEST_FILE_BYTES)
     try:
-        return Path.home() / ".cache" / "grpo-run" / "facts"
-    except RuntimeError:
-        return None
-
-
-def _cache_file(package: str, version: str, folder: Path) -> Path | None:
-    caches = cache_folder()
-    place = zlib.crc32(f"{folder}\0{version}".encode())
-    return None if caches is None else caches / f"{package}-{place:08x}.json"
-
-
-def _load(path: Path, folder: Path) -> PackageFacts | None:
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            # A file of another user could make wrong facts look right.
-            if hasattr(os, "getuid") and status.st_uid != os.getuid():
-                return None
-            content = file.read(_LARGEST_FILE_BYTES + 1)
-        entry = json.loads(content)
-        files = [Path(name) for name in entry["files"]]
+        files = [Path(file) for file in entry["files"]]
         if not files or entry["files"] != _stamps(files) or entry["reader"] != _reader_stamps():
             return None
         if entry["folder"] != str(folder):
@@ -96,27 +75,15 @@ def _load(path: Path, folder: Path) -> PackageFacts | None:
         return None
 
 
-def _store(path: Path, folder: Path, files: Iterable[Path], facts: PackageFacts) -> None:
-    """Writes the whole file or nothing; a cache that cannot be written is left alone."""
-    import tempfile
-
-    temporary = None
-    try:
+def _store(name: str, folder: Path, files: Iterable[Path], facts: PackageFacts) -> None:
+    with contextlib.suppress(OSError):
         entry = {
             "folder": str(folder),
             "reader": _reader_stamps(),
             "files": _stamps(files),
             "facts": package_to_json_value(facts),
         }
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False) as file:
-            temporary = file.name
-            json.dump(entry, file)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        keep(name, entry)
 
 
 def _reader_stamps() -> dict[str, list[int]]:
@@ -138,3 +105,40 @@ def _stamps(files: Iterable[Path]) -> dict[str, list[int]]:
         status = file.stat()
         stamps[str(file)] = [status.st_mtime_ns, status.st_size]
     return stamps
+
+
+def cache_folder() -> Path | None:
+    """The cache folder of grpo-run, None for a user without a home. XDG_CACHE_HOME must be absolute."""
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(configured):
+        return Path(configured, "grpo-run")
+    try:
+        return Path.home() / ".cache" / "grpo-run"
+    except RuntimeError:
+        return None
+
+
+def kept(name: str, most: int) -> Any:
+    """The JSON value of a file of the cache, None where none can be read. most: bytes of it that are read."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    try:
+        with open_regular(folder / name) as file:
+            # A file of another user could make wrong values look right.
+            is_own = os.fstat(file.fileno()).st_uid == os.getuid()
+            return json.loads(file.read(most + 1)) if is_own else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def keep(name: str, value: object) -> None:
+    """Writes the whole file or nothing; a cache that cannot be written is left alone."""
+    from grpo_recipes.contract.files.folder_files import write_whole
+
+    folder = cache_folder()
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(folder, name, json.dumps(value), mode=0o600)
