@@ -5,7 +5,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,9 +125,9 @@ def _timed(command: list[str], folder: Path, strategy: str) -> tuple[int, float,
     return done.returncode, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
 
 
-def grpo_run(strategy: str, kind: str, folder: Path, **more: object) -> Run:
-    """`grpo-run RECIPE` to its end."""
-    command = [python(strategy), "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run")]
+def grpo_run(strategy: str, kind: str, folder: Path, inside: Sequence[str] = (), **more: object) -> Run:
+    """`grpo-run RECIPE` to its end. inside: a command that runs it."""
+    command = [*inside, python(strategy), "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run")]
     ended = _timed([*command, *options(strategy, kind, **more)], folder, strategy)
     return Run(strategy, kind, folder / "run", *ended)
 

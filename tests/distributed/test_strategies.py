@@ -90,6 +90,14 @@ def test_a_stale_extension_lock_holds_nobody_up(run_of: RunOf, tmp_path: Path) -
     assert sorted(path for path in (tmp_path / "extensions").rglob("*") if path.is_file()) == sorted(locks)
 
 
+@full_form
+def test_two_processes_train_with_the_shared_memory_of_docker(tmp_path: Path) -> None:
+    inside = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64m small /dev/shm && exec "$@"', "sh"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    _assert_completed(grpo_run("ddp", "LoRA", tmp_path, inside))
+
+
 def _live(run: Run) -> tuple[dict[str, object], str]:
     """The values that were compared before the first step, and what the proof of the processes saw."""
     record = json.loads((run.folder / "run.json").read_text())

@@ -10,7 +10,7 @@ from grpo_recipes.cli.options import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
-from grpo_recipes.contract.host.surroundings import OF_DEEPSPEED, OF_THE_HUB, OF_VLLM, locked_caches
+from grpo_recipes.contract.host.surroundings import OF_DEEPSPEED, OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
 from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
@@ -39,6 +39,7 @@ def doctor(target: str | None, as_json: bool) -> int:
         *_missing(stack),
         *_of_the_gpus(stack),
         *_of_the_caches(stack),
+        *(small_for_nccl() if not stack.declared and len(stack.gpus or ()) > 1 else []),
     ]
     known = known_defects(stack)
     sandbox = None if stack.declared else available()

@@ -12,7 +12,7 @@ from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, se
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
-from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches
+from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import plan_of
@@ -76,12 +76,12 @@ def preflight(recipe: str, rows: int, time_limit: float, memory_limit: float | N
         "time_limit": time_limit,
         "memory_limit": None if memory_limit is None else int(memory_limit * GIB),
     }
-    locked = _of_the_caches(plan)
-    if has_errors(locked):
-        return _answer(resolution.file, [*resolution.findings, *locked], "", asked.as_json)
+    here = [*_of_the_caches(plan), *_of_nccl(plan)]
+    if has_errors(here):
+        return _answer(resolution.file, [*resolution.findings, *here], "", asked.as_json)
     found, text = _found(plan, resolution.context, limits, strict=asked.strict)
     news = [finding for finding in found if not _is_said(finding, resolution.findings)]
-    return _answer(resolution.file, [*resolution.findings, *locked, *news], text, asked.as_json)
+    return _answer(resolution.file, [*resolution.findings, *here, *news], text, asked.as_json)
 
 
 def _of_the_caches(plan: Plan) -> list[Finding]:
@@ -94,6 +94,11 @@ def _of_the_caches(plan: Plan) -> list[Finding]:
     for_the_hub = OF_THE_HUB if "hub" in (plan.model.source, plan.data.source) else ()
     locked = locked_caches(os.environ, for_vllm, "error"), locked_caches(os.environ, for_the_hub, "warning")
     return [finding for finding in locked if finding is not None]
+
+
+def _of_nccl(plan: Plan) -> list[Finding]:
+    """What may be too small for the processes of a run, where they use NCCL."""
+    return small_for_nccl() if plan.world.device == "cuda" and plan.world.num_processes > 1 else []
 
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:

@@ -1,7 +1,8 @@
-"""What the processes of a run inherit: lists of places, without those of a run folder, and caches to write in."""
+"""What the processes of a run inherit: lists of places, without those of a run folder, caches to write in, limits."""
 
 import contextlib
 import os
+import resource
 from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
 
@@ -107,6 +108,31 @@ def _can_be_made(folder: str) -> bool:
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+
+
+_SHARED, _LEAST_SHARED = "/dev/shm", 1 << 30
+_INFINIBAND, _LEAST_LOCKED = "/dev/infiniband", 1 << 30
+
+
+def small_for_nccl() -> list[Finding]:
+    """What of this machine may be too small where several processes with a GPU each talk to one another.
+
+    NCCL wants some MiB of shared memory for each pair and channel, and locks its buffers for InfiniBand. Source of the
+    sizes: NVIDIA's containers ask for `--shm-size=1g --ulimit memlock=-1`; Docker gives 64 MiB and 64 KiB by itself.
+    """
+    found = []
+    with contextlib.suppress(OSError):
+        there = os.statvfs(_SHARED)
+        if (size := there.f_bavail * there.f_frsize) < _LEAST_SHARED:
+            said = f"{_SHARED} has {size >> 20} MiB free, which may be too little for NCCL between GPUs"
+            fix = "docker run --shm-size=16g; in Kubernetes mount an emptyDir with medium: Memory there"
+            found.append(Finding("", "warning", said, fix=fix))
+    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    if os.path.isdir(_INFINIBAND) and locked != resource.RLIM_INFINITY and locked < _LEAST_LOCKED:
+        said = f"a process may lock {locked >> 10} KiB, which may be too little for NCCL over InfiniBand"
+        fix = "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and for the scheduler"
+        found.append(Finding("", "warning", said, fix=fix))
+    return found
 
 
 def remove_unused(folder: Path) -> None:
