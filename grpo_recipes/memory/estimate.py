@@ -92,11 +92,12 @@ def estimate(
 def _moments(architecture: Architecture, update: Update, layout: Layout) -> Moments | None:
     """The moments of an update; where gradients are cut, none of them stays whole until a micro-batch is over.
 
-    A first micro-batch then holds them as a later one does: in parts, and the one that is just made. Source: deepspeed
-    0.19.8, runtime/zero/stage3.py: partition_grads, stage_1_and_2.py: copy_grads_in_partition; torch 2.13.0,
+    A first micro-batch then holds them as a later one does: in parts, and the one that is just made. ZeRO-2 and 3 do so
+    with one process too. Source: deepspeed 0.19.8, runtime/zero/stage3.py: grad_partitions_flat_buffer,
+    partition_grads; stage_1_and_2.py: copy_grads_in_partition; torch 2.13.0,
     distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce.
     """
-    is_cut = layout.parts("gradients") > 1
+    is_cut = layout.parts("gradients") > 1 or layout.strategy in ("zero2", "zero3")
     return moments(architecture, update._replace(accumulation=max(2, update.accumulation)) if is_cut else update)
 
 
@@ -111,6 +112,8 @@ def _phases(
     """The phases in their order; each has what stays, and what it computes."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
+    if layout.strategy == "zero3":  # they stay from the start
+        trained["gradients"] = held.gradients
     around = {"libraries": LIBRARIES}
     if update.device == "cuda":
         around = {"context": _CONTEXT, "communicators": _COMMUNICATORS if layout.processes > 1 else 0}
@@ -118,6 +121,7 @@ def _phases(
     loading = {"largest tensor": tensor}
     if layout.strategy == "ddp" and (sent := min(held.weights + held.adapter, _BROADCAST)) > tensor:
         loading = {"broadcast": sent}
+    loading |= {"optimizer": held.initial}
     needed = vllm_needs(architecture, update, layout)
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
     idle = {"vllm": (VLLM_LEFT_BYTES if layout.vllm_sleeps else pool) if pool else 0}
@@ -125,7 +129,7 @@ def _phases(
     getting = {"vllm": min(pool, needed) if layout.vllm_sleeps else pool}
     always, gathered = stays | trained | around, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
-    update_holds = _updating(computed, held, layout)
+    update_holds = _updating(computed, held, layout, update.accumulation > 1)
     found = [
         _phase("load", stays | around, {"vllm": pool} if pool else loading),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
@@ -171,7 +175,7 @@ def _answering(
     TRL gathers all parameters of ZeRO-3 for it, unless told otherwise (1.16.0, trainer/grpo_trainer.py:
     ds3_gather_for_generation).
     """
-    is_whole = layout.strategy == "zero3" and layout.gathers_to_generate
+    is_whole = layout.strategy == "zero3" and layout.gathers_to_generate and layout.processes > 1
     whole = architecture.parameters() * update.weight_width if is_whole else held.gathered
     return {
         "cache": cache_bytes(architecture, update, sequences),
@@ -190,17 +194,25 @@ def _merged(update: Update, layout: Layout, held: States, tensor: int) -> dict[s
     return {"largest tensor": tensor}
 
 
-def _updating(computed: Moments, held: States, layout: Layout) -> dict[str, int]:
+def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool) -> dict[str, int]:
     """What the worst moment of an update holds beside what stays: gradients, activations, and what works on them.
 
-    A step works on the part of the states that a process has.
+    A step works on the part of the states that a process has. ZeRO-1 copies its part of the gradients out of all, and
+    ZeRO-2 has the part of one micro-batch beside that of those before, until both are added (deepspeed 0.19.8,
+    runtime/zero/stage_1_and_2.py: copy_grads_in_partition, independent_gradient_partition_epilogue).
     """
     constant = computed.weights + computed.adapter + computed.optimizer
+    moments = computed.in_order()
+    has_part_beside = layout.strategy == "zero1" or (layout.strategy == "zero2" and accumulates)
     found = []
-    for at, (moment, has_gradients) in enumerate(computed.in_order(), start=1):
+    for at, (moment, has_gradients) in enumerate(moments, start=1):
         gradients = held.gradients if has_gradients else 0
         beside = moment - constant - (computed.gradients if has_gradients else 0)
-        beside //= layout.parts("optimizer") if at == len(computed.in_order()) else 1
+        beside //= layout.parts("optimizer") if at == len(moments) else 1
+        if at == len(moments):
+            gradients += held.copied
+        elif at == len(moments) - 1 and has_part_beside and held.gradients:
+            gradients += computed.gradients // layout.parts("optimizer")
         kept = min(beside, computed.activations)
         found.append({"gradients": gradients, "activations": kept, "output layer and workspace": beside - kept})
     return max(found, key=lambda terms: sum(terms.values()))

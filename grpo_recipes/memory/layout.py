@@ -65,6 +65,7 @@ Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]
 Generation = Literal["transformers", "vllm_colocate", "vllm_server"]
 _MASTER = 4
 _LIVE_PARAMETERS = 1_000_000_000
+_SUB_GROUP = 1_000_000_000
 
 
 class Layout(NamedTuple):
@@ -106,7 +107,10 @@ class Layout(NamedTuple):
 
 
 class States(NamedTuple):
-    """Bytes of each GPU: gathered is what a strategy puts together for a layer, buckets what it sends from."""
+    """Bytes of each GPU: gathered is what a strategy puts together for a layer, buckets what it sends from.
+
+    copied: of gradients, which DeepSpeed copies for a step. initial: what DeepSpeed makes before the first one.
+    """
 
     weights: int
     adapter: int
@@ -115,6 +119,8 @@ class States(NamedTuple):
     reference: int
     buckets: int
     gathered: int
+    copied: int
+    initial: int
 
 
 def states(architecture: Architecture, update: Update, layout: Layout) -> States | None:
@@ -146,7 +152,29 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
         reference=weights // layout.parts("weights") if has_reference else 0,
         buckets=_buckets(architecture, update, layout, gradients),
         gathered=_gathered(architecture, update, layout),
+        copied=_copied(count, layout) if is_deepspeed and not layout.offloads_optimizer else 0,
+        initial=_initial(count, width, layout) if is_deepspeed and not layout.offloads_optimizer else 0,
     )
+
+
+def _copied(count: int, layout: Layout) -> int:
+    """The float32 gradients of a process once more, of ZeRO-3 one group of parameters at a time.
+
+    Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: step; stage3.py: _prepare_fp32_grad_for_sub_group;
+    config.py: sub_group_size.
+    """
+    part = count // layout.parts("optimizer")
+    return (min(part, _SUB_GROUP) if layout.strategy == "zero3" else part) * _MASTER
+
+
+def _initial(count: int, width: int, layout: Layout) -> int:
+    """A process's float32 copy and gradients of zero; before that ZeRO-1 and 2 have all that is trained twice.
+
+    Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: flatten_dense_tensors_aligned,
+    initialize_optimizer_states; stage3.py: _setup_for_real_optimizer.
+    """
+    part = 2 * _MASTER * count // layout.parts("optimizer")
+    return part if layout.strategy == "zero3" else max(part, count * width)
 
 
 def _buckets(architecture: Architecture, update: Update, layout: Layout, gradients: int) -> int:
@@ -166,16 +194,20 @@ def _buckets(architecture: Architecture, update: Update, layout: Layout, gradien
 
 
 def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int:
-    """Parameters that are whole for a while, in the type that is computed in where the strategy knows it.
+    """Parameters that are whole for a while.
 
-    ZeRO-3 lets up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters); FSDP2
+    ZeRO-3 lets up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters). It sends
+    them in the type of mixed precision and makes them as wide as they are loaded (partition_parameters.py:
+    AllGatherCoalescedHandle); one process has nothing to put together (NoGatherCoalescedHandle). FSDP2
     has the layer that computes, the next one, and the embeddings, which it leaves whole, or every layer where it does
     not reshard them (torch 2.13.0, distributed/fsdp/_fully_shard: reshard_after_forward, also that of the root).
     """
     if not layout.shards_weights():
         return 0
-    width = update.weight_width if update.casts_weights else update.width
+    width = update.weight_width
     if layout.strategy == "zero3":
+        if layout.processes == 1:
+            return 0
         least = 2 * architecture.layer_parameters() + architecture.embedding_parameters()
         return min(architecture.parameters(), max(_LIVE_PARAMETERS, least)) * width
     if layout.keeps_gathered:

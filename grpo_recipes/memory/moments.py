@@ -201,7 +201,7 @@ def _cached_copies(architecture: Architecture, update: Update) -> int:
     if update.adapter is not None:  # those of experts are added to the weights without autocast
         dense = architecture._replace(experts=None, intermediate=0) if architecture.experts else architecture
         return trained_parameters(dense, update) * update.width
-    is_beside = update.casts_weights and update.is_checkpointing
+    is_beside = update.casts_weights and update.is_checkpointing and update.caches_copies
     return architecture.layers * architecture.linear_parameters() * update.width * is_beside
 
 
@@ -233,12 +233,14 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     """What computing holds beside the cache: the prompts in one layer at first, or the probabilities of a token.
 
     Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes
-    float32 copies of the logits (generation/utils.py: _sample).
+    float32 copies of the logits (generation/utils.py: _sample). A model that is trained whole generates under autocast,
+    an adapted one does not (accelerate 1.15.0, accelerator.py: prepare_model).
     """
     prompts = update._replace(batch=sequences, completion=0, autocast_width=None)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
     copied = cache_bytes(architecture._replace(windows=None), update, sequences) // architecture.layers
-    return max(first, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
+    casts = _cached_copies(architecture, update._replace(is_checkpointing=True)) if update.trains_weights() else 0
+    return casts + max(first, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
 
 
 def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:

@@ -57,7 +57,8 @@ class Update(NamedTuple):
     weight_width: bytes of a weight as the model is loaded; autocast_width: of the type of mixed precision, None
     without it. batch: completions in a micro-batch; prompt, completion: tokens, the longest there may be; accumulation:
     micro-batches in a step. is_padded: some prompts are shorter than others. output: how probabilities come from the
-    last hidden states. gathers_as_computed: sharded weights are put together in the type of mixed precision.
+    last hidden states. caches_copies: autocast keeps its copies of weights until a forward pass is over; the shim
+    zero_autocast turns that off for ZeRO-3.
     """
 
     weight_width: int
@@ -74,7 +75,7 @@ class Update(NamedTuple):
     output: Output
     is_padded: bool = True
     device: Device = "cuda"
-    gathers_as_computed: bool = False
+    caches_copies: bool = True
 
     @property
     def width(self) -> int:
@@ -84,7 +85,7 @@ class Update(NamedTuple):
     @property
     def casts_weights(self) -> bool:
         """Whether mixed precision makes copies of the weights that it computes with."""
-        return self.width != self.weight_width and not self.gathers_as_computed
+        return self.width != self.weight_width
 
     @property
     def copies_logits(self) -> bool:

@@ -221,7 +221,7 @@ def _cut_to(size: int) -> Change:
 
 def _sharded(strategy: str) -> Change:
     def change(needs: MemoryNeeds) -> MemoryNeeds:
-        update = needs.update._replace(gathers_as_computed=strategy == "zero3")
+        update = needs.update._replace(caches_copies=strategy != "zero3")
         return needs._replace(update=update, layout=needs.layout._replace(strategy=strategy))  # type: ignore[arg-type]
 
     return change

@@ -92,8 +92,7 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
         optimizer=context.text("GRPOConfig.optim"),
         output=output,
         device="cpu" if context.value("world.device") == "cpu" else "cuda",
-        # DeepSpeed's torch_autocast gathers in its type; deepspeed 0.19.8, runtime/torch_autocast.py: get_comm_dtype
-        gathers_as_computed=strategy == "zero3",
+        caches_copies=strategy != "zero3",
     )
     layout = _layout(context, strategy, cut)
     return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *assumed_sizes(context)))
