@@ -48,10 +48,13 @@ def has_avx512_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
 _DRIVER_FILES = (Path("/sys/module/nvidia/version"), Path("/proc/driver/nvidia/version"))
 # Below it NVIDIA's forward compatibility puts a newer libcuda than the driver's, as their containers do.
 _TOOLKITS = Path("/usr/local")
+_LOADER_CACHE = Path("/etc/ld.so.cache")
 _LONGEST_READ = 4_096
 
 
-def driver_version(files: Iterable[Path] = _DRIVER_FILES, toolkits: Path = _TOOLKITS) -> str | None:
+def driver_version(
+    files: Iterable[Path] = _DRIVER_FILES, toolkits: Path = _TOOLKITS, loader_cache: Path = _LOADER_CACHE
+) -> str | None:
     """The version of NVIDIA's driver, as "580.65.06"; None without one, and where a newer libcuda stands before it."""
     for file in files:
         try:
@@ -60,7 +63,7 @@ def driver_version(files: Iterable[Path] = _DRIVER_FILES, toolkits: Path = _TOOL
         except OSError:
             continue
         if found:
-            return None if _has_newer_libcuda(toolkits) else found[1]
+            return None if _has_newer_libcuda(found[1], toolkits, loader_cache) else found[1]
     return None
 
 
@@ -96,7 +99,17 @@ def has_python_headers(prefix: str | None = None) -> bool:
     return (folder / version / "Python.h").is_file()
 
 
-def _has_newer_libcuda(toolkits: Path) -> bool:
+def _has_newer_libcuda(driver: str, toolkits: Path, loader_cache: Path) -> bool:
+    """Whether the loader finds a libcuda of another version than the driver's, or a toolkit has one beside it."""
+    folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    places = [Path(folder, "libcuda.so.1") for folder in folders]
+    with contextlib.suppress(OSError):
+        cached = re.findall(rb"(/[^\0]*/libcuda\.so\.1)\0", loader_cache.read_bytes())
+        places += [Path(os.fsdecode(place)) for place in cached]
+    for place in places:
+        version = re.fullmatch(r"libcuda\.so\.(\d+\.[\d.]+)", place.resolve().name)
+        if version and place.exists():
+            return version[1] != driver
     return any((folder / "compat" / "libcuda.so.1").exists() for folder in toolkits.glob("cuda*"))
 
 

@@ -39,6 +39,21 @@ def test_the_driver_says_nothing_where_a_newer_libcuda_stands_before_it(tmp_path
     assert driver_version((file,), tmp_path) is None
 
 
+@pytest.mark.parametrize("way", ["LD_LIBRARY_PATH", "cache"])
+@pytest.mark.parametrize(("libcuda", "expected"), [("580.65.06", None), ("535.104.05", "535.104.05")])
+def test_the_loader_decides_which_libcuda_is_used(
+    way: str, libcuda: str, expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "version").write_text("535.104.05\n")
+    (folder := tmp_path / "cuda-compat").mkdir()
+    (folder / f"libcuda.so.{libcuda}").touch()
+    (folder / "libcuda.so.1").symlink_to(f"libcuda.so.{libcuda}")
+    cache = tmp_path / "ld.so.cache"
+    cache.write_bytes(b"glibc-ld.so.cache1.1\0libcuda.so.1\0" + bytes(folder / "libcuda.so.1") + b"\0")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":{folder}" if way == "LD_LIBRARY_PATH" else "")
+    assert driver_version((file,), NOWHERE, cache if way == "cache" else NOWHERE) == expected
+
+
 # torch/version.py of 2.13.0+cpu, of PyPI's 2.0.1 and 2.15.0, and as a build for ROCm has it.
 CPU = "__version__ = '2.13.0+cpu'\ndebug = False\ncuda: Optional[str] = None\nhip: Optional[str] = None\n"
 OLD = "__version__ = '2.0.1+cu117'\ndebug = False\ncuda = '11.7'\ngit_version = 'e9eb'\nhip = None\n"
