@@ -17,10 +17,10 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_INTERNAL
 from grpo_recipes.contract.files.part_files import PROGRESS_FILE, read_answer, write_request
 from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.host import supervisor
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import handled
 from grpo_recipes.launch.echo import redacted_log
 from grpo_recipes.launch.progress import Progress

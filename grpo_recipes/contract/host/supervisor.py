@@ -37,9 +37,9 @@ from grpo_recipes.contract.host.surroundings import remove_unused
 # Without site-packages and without the folder it is started in, where a file could have the name of a module.
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); import grpo_recipes; del sys.path[0]; "
-    "from grpo_recipes.launch.supervisor import main; main()"
+    "from grpo_recipes.contract.host.supervisor import main; main()"
 )
-COMMAND = (sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).parents[2]))
+COMMAND = (sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).parents[3]))
 _POLL_S = 1.0
 _LEAVE_S = 1.0
 _SERVING = "worker/serve.py"
