@@ -170,7 +170,7 @@ def launched(
     else:
         code = engine.start(plan, folder, resume=resume, echo=sys.stderr, view=view, prepare=prepare)
         if commands := engine.commands(plan, folder, resume=resume):
-            _print_commands(plan, folder, commands, as_json=as_json)
+            _print_commands(plan, folder, commands, engine.advice(plan, folder), as_json=as_json)
             return code
     if code == EXIT_FAILED and (other := anew(plan, folder)) is not None:
         return launched(*other, as_json=as_json, view=view)
@@ -209,18 +209,12 @@ def _verdict(code: int, record: "RunRecord | None") -> str:
     return ", ".join(filter(None, words))
 
 
-def _print_commands(plan: Plan, folder: str, commands: list[str], *, as_json: bool) -> None:
-    """Prints the command of each machine, and on stderr what to know about them."""
-    job = job_of(plan)
-    if job.address is None:
-        click.echo("ADDRESS is the name or address under which the others reach the first machine", err=True)
-        click.echo("  (launch.main_process_ip writes it into the commands)", err=True)
-    click.echo(
-        f"one command for each of {job.all_nodes} machines, within ten minutes of each other; all of them need the run"
-        f" folder and {sys.executable} at these paths, for example on a shared disk",
-        err=True,
-    )
+def _print_commands(plan: Plan, folder: str, commands: list[str], advice: list[str], *, as_json: bool) -> None:
+    """Prints what a person types, and on stderr what to know about it."""
+    for line in advice:
+        click.echo(redact(line), err=True)
     if as_json:
+        job = job_of(plan)
         said = {"folder": folder, "address": job.address, "port": job.port, "commands": commands}
         click.echo(redact(json.dumps(said, indent=2)))
     else:

@@ -47,7 +47,11 @@ class Engine:
         return []
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
-        """What a person types to start the run, one line for each machine; none where the engine starts it."""
+        """What a person types to start the run; none where the engine starts it."""
+        return []
+
+    def advice(self, plan: Plan, folder: str) -> list[str]:
+        """What to know about these commands, line by line."""
         return []
 
 

@@ -27,5 +27,18 @@ class EngineByHand(Engine):
         """The command of each machine, the first one first and a vLLM server's last."""
         return machine_commands(job_of(plan), folder, sys.executable, resume=resume)
 
+    def advice(self, plan: Plan, folder: str) -> list[str]:
+        """When and where to type the commands."""
+        job = job_of(plan)
+        address = [
+            "ADDRESS is the name or address under which the others reach the first machine",
+            "  (launch.main_process_ip writes it into the commands)",
+        ]
+        return [
+            *(address if job.address is None else []),
+            f"one command for each of {job.all_nodes} machines, within ten minutes of each other; all of them need the"
+            f" run folder and {sys.executable} at these paths, for example on a shared disk",
+        ]
+
 
 ENGINE = EngineByHand()
