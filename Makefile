@@ -19,6 +19,8 @@ HOSTILE ?= full
 RESOLVE ?= quick
 # quick: test-slurm takes some minutes; full: it runs every test.
 SLURM ?= full
+# yes: test-kubernetes also fetches SkyPilot.
+SKYPILOT ?= no
 # quick: real runs a few CPU minutes of tests; full: it trains for a quarter of an hour.
 REAL ?= full
 # quick: test-survival takes some minutes; full: it kills each kind of run twenty times.
@@ -47,7 +49,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -156,6 +158,12 @@ test-slurm: setup
 	$(BIN)/python tests/slurm/install_slurm.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm -m "slurm$(if $(filter quick,$(SLURM)), and not long)" -rs \
 	  --durations=3 $(PYTEST_ARGS)
+
+# Judges the files for Kubernetes by its schemas, in an environment of 160 MB, and with SKYPILOT=yes those for SkyPilot
+# by its loader, in one of 460 MB.
+test-kubernetes: setup
+	$(PYTHON) tests/kubernetes/environment.py $(if $(filter yes,$(SKYPILOT)),skypilot)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/kubernetes -rs $(PYTEST_ARGS)
 
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py

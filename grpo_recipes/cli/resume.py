@@ -60,7 +60,9 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
     def prepare() -> list[str]:
         """Runs while the folder is locked."""
         told = list(_told(lock.plan, as_written))
-        return write_again(plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(plan))
+        return write_again(
+            plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(as_written)
+        )
 
     return launched(plan, lock.folder, as_json=asked.as_json, resume=True, view=view, prepare=prepare)
 

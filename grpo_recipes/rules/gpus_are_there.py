@@ -2,15 +2,15 @@
 
 torch starts one process per GPU; a process whose rank has no GPU dies with "invalid device ordinal" when it sets its
 device, after every import. If the driver does not say what GPUs this machine has, grpo-run does not guess: a machine
-with eight would train on one. With `launch.engine: slurm` the submitting machine is not the one that trains, and its
-GPUs mean nothing, so `launch.gpus_per_node` has to be set.
+with eight would train on one. With `launch.engine: slurm`, `kubernetes` or `skypilot` this machine is not the one that
+trains, and its GPUs mean nothing, so `launch.gpus_per_node` has to be set.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import PROCESSES, Context, claimed
-from grpo_recipes.rules._shared.machines import ENGINE, UNKNOWN_GPUS, is_slurm
+from grpo_recipes.rules._shared.machines import ENGINE, UNKNOWN_GPUS, is_of_a_cluster
 
 ID = "WLD002"
 GPUS = "launch.gpus_per_node"
@@ -18,9 +18,9 @@ GPUS = "launch.gpus_per_node"
 
 def check(context: Context) -> Iterator[Finding]:
     asked = context.value(GPUS)
-    if is_slurm(context) and asked == "auto":
+    if is_of_a_cluster(context) and asked == "auto":
         message = "launch.gpus_per_node is auto, but the GPUs of the cluster are not known"
-        reason = "Slurm gives a job the GPUs that it asks for; those of this machine do not matter"
+        reason = "a cluster gives a job the GPUs that it asks for; those of this machine do not matter"
         fix = "launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU"
         yield context.finding(message, GPUS if context.given(GPUS) else ENGINE, reason, fix=fix)
         return
@@ -35,7 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
         said = f"the recipe asks for {asked} GPUs, but {context.stack.origin} has {len(gpus)}"
         why = f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"
         yield context.wrong(said, GPUS, why, len(gpus))
-    elif gpus is None and isinstance(asked, int) and asked and not is_slurm(context):
+    elif gpus is None and isinstance(asked, int) and asked and not is_of_a_cluster(context):
         yield context.not_checked(f"whether {context.stack.origin} has {asked} GPUs is not known", GPUS, UNKNOWN_GPUS)
     processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
     if used and processes != used:

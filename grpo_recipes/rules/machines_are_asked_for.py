@@ -1,31 +1,34 @@
 """Keys for several machines or a cluster are used only if the run has them.
 
-The section `slurm` needs `launch.engine: slurm`. `launch.main_process_ip` and `launch.main_process_port` are for the
-commands that `launch.engine: local` prints for several machines. A Slurm job uses its first machine, and a port derived
-from its number, so that two jobs do not collide.
+The sections `slurm`, `kubernetes` and `skypilot` need the `launch.engine` of the same name. `launch.main_process_ip` is
+for the commands that `launch.engine: local` prints for several machines: a cluster uses the address of its first
+machine. So is `launch.main_process_port` with Slurm, where a job derives the port from its number, so that two jobs do
+not collide.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.host.engines import SECTIONS
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import is_slurm, machines
+from grpo_recipes.rules._shared.machines import is_of_a_cluster, is_slurm, machines
 
 ID = "WLD005"
-SECTION = "slurm"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if context.has_section(SECTION) and context.value("launch.engine") == "local":
-        yield _finding(context, (SECTION,), "no job is submitted", "launch.engine is local", "launch.engine: slurm")
+    engine = context.value("launch.engine")
+    for section, name in SECTIONS.items():
+        if context.has_section(section) and engine != name and (engine == "local" or is_of_a_cluster(context)):
+            why = f"launch.engine is {engine}"
+            yield _finding(context, (section,), "no job is submitted", why, f"launch.engine: {name}")
     for name in ("main_process_ip", "main_process_port"):
         key = f"launch.{name}"
         if not context.given(key) or context.value(key) is None:
             continue
-        if is_slurm(context):
-            yield _finding(
-                context, ("launch", name), f"{key} has no effect", "launch.engine is slurm, which sets it itself"
-            )
+        if is_slurm(context) or (is_of_a_cluster(context) and name == "main_process_ip"):
+            why = f"launch.engine is {engine}, which sets it itself"
+            yield _finding(context, ("launch", name), f"{key} has no effect", why)
         elif machines(context) == 1 and context.value("launch.num_nodes") == 1:
             more = "launch.num_nodes: 2"
             yield _finding(context, ("launch", name), f"{key} has no effect", "launch.num_nodes is 1", more)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
+from grpo_recipes.schemas.clusters import KubernetesSection, SkypilotSection
 from grpo_recipes.schemas.running import (
     DistributedSection,
     GuardsSection,
@@ -132,6 +133,8 @@ class Recipe(Section):
     distributed: DistributedSection = DistributedSection.model_construct()
     launch: LaunchSection = LaunchSection.model_construct()
     slurm: SlurmSection = SlurmSection.model_construct()
+    kubernetes: KubernetesSection = KubernetesSection.model_construct()
+    skypilot: SkypilotSection = SkypilotSection.model_construct()
     logging: LoggingSection = LoggingSection.model_construct()
     guards: GuardsSection = GuardsSection.model_construct()
     preflight: PreflightSection = PreflightSection.model_construct()

@@ -45,16 +45,19 @@ class LaunchSection(Section):
     """Where the processes run."""
 
     engine: Asked = "local"
-    """local starts them on this machine, and for several machines prints a command for each. slurm submits a job."""
+    """local starts them on this machine, and for several machines prints a command for each. slurm submits a job.
+    kubernetes and skypilot write a file for kubectl or sky, and print the commands.
+    """
     num_nodes: PositiveInt = 1
     """Number of machines. With more than one, a vLLM server of the run takes the last one, and the others train."""
     gpus_per_node: NonNegativeInt | Auto = "auto"
-    """GPUs to use on each machine. auto: all GPUs of this machine; slurm needs a number. 0: train on the CPU."""
+    """GPUs to use on each machine. auto: all GPUs of this machine; a cluster needs a number. 0: train on the CPU."""
     num_processes: PositiveInt | Auto = "auto"
     """Total number of training processes, the same on each machine. auto: one per GPU, or one per machine without GPUs.
     """
     main_process_ip: Address | None = None
-    """Name or address under which the others reach the first machine, for the printed commands. slurm sets it itself.
+    """Name or address under which the others reach the first machine, for the printed commands. A cluster sets it by
+    itself.
     """
     main_process_port: Annotated[int, Field(ge=1, le=65535)] = 29500
     """Port of the first machine where the processes of several machines find each other. slurm derives it from the job.

@@ -64,6 +64,8 @@ BECOMES = {
     "launch.engine": "what starts `launch.sh`",
     "launch.environment": "variables that `launch.sh` sets",
     "slurm": "the head of `job.sbatch` in the run folder",
+    "kubernetes": "`job.yaml` in the run folder",
+    "skypilot": "`task.yaml` in the run folder",
     "logging.kept_completions": "`kept_completions` of `plan.json`, which the worker reads",
     "guards": "what a guard of the worker does, and when",
 }

@@ -29,7 +29,8 @@ from grpo_recipes.stack.target import parse_target
 PACKAGE = Path(grpo_recipes.__file__).parent
 RECIPE = "recipes/quickstart.yaml"
 # Where an engine has its own: the list, the modules, the recipe's section and the rules that judge it, what a recipe
-# may ask sbatch for, the end of a job inside the run, its id there, and the key of plans of older releases.
+# may ask sbatch and Kubernetes for, the end of a job inside the run, its id there, and the key of plans of older
+# releases.
 KNOWING = (
     "contract/host/engines.py",
     "contract/read_plan.py",
@@ -38,6 +39,7 @@ KNOWING = (
     "schemas/",
     "rules/",
     "facts/accepted_keys.py",
+    "facts/kubernetes_words.py",
     "worker/",
 )
 
@@ -56,7 +58,7 @@ def test_what_a_recipe_asks_for_is_an_engine_and_a_section_is_the_recipes() -> N
     assert set(SECTIONS) <= set(Recipe.model_fields)
     assert engine_for("local", 1) == "local"
     assert engine_for("local", 2) == "by_hand"
-    assert engine_for("slurm", 2) == "slurm"
+    assert [engine_for(name, 2) for name in ("slurm", "kubernetes", "skypilot")] == ["slurm", "kubernetes", "skypilot"]
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +73,12 @@ def _started_by(plan: Plan, name: str) -> Plan:
 
 
 def test_an_engine_that_is_not_there_starts_nothing(plan: Plan, tmp_path: Path, grpo_run: Callable[..., Any]) -> None:
-    folder = Path(write_run_folder(_started_by(plan, "kubernetes"), str(tmp_path / "run"), "recipe: 1\n"))
-    with pytest.raises(Refusal, match="engine 'kubernetes', which this grpo-run does not have"):
-        launched(_started_by(plan, "kubernetes"), str(folder), as_json=False)
+    folder = Path(write_run_folder(_started_by(plan, "nomad"), str(tmp_path / "run"), "recipe: 1\n"))
+    with pytest.raises(Refusal, match="engine 'nomad', which this grpo-run does not have"):
+        launched(_started_by(plan, "nomad"), str(folder), as_json=False)
     answer = grpo_run(str(folder), "--resume")
     assert (answer.code, answer.out) == (2, "")
-    assert "engine 'kubernetes', which this grpo-run does not have" in answer.err
+    assert "engine 'nomad', which this grpo-run does not have" in answer.err
     assert not (folder / "train.log").exists()
 
 
@@ -171,6 +173,6 @@ def test_no_other_module_knows_an_engine_by_name() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if not str(path.relative_to(PACKAGE)).startswith(KNOWING)
         for name in _names_in(tree_of(path))
-        if re.search(r"slurm|sbatch|by_hand(?!le)", name.lower())
+        if re.search(r"slurm|sbatch|by_hand(?!le)|kubectl|skypilot", name.lower()) or "kubernetes" in name
     }
     assert knowing == set()

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-Asked = Literal["local", "slurm"]
+Asked = Literal["local", "slurm", "kubernetes", "skypilot"]
 """What `launch.engine` of a recipe takes."""
 
 
@@ -30,6 +30,8 @@ ENGINES: dict[str, EngineKind] = {
         scripts=("job.sbatch",),
         traces=("slurm.log", "job.json", "job_ends.jsonl", ".submit.lock"),
     ),
+    "kubernetes": EngineKind(section="kubernetes", trains_elsewhere=True, scripts=("job.yaml",)),
+    "skypilot": EngineKind(section="skypilot", trains_elsewhere=True, scripts=("task.yaml",)),
 }
 SECTIONS = {kind.section: name for name, kind in ENGINES.items() if kind.section is not None}
 

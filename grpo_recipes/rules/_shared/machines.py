@@ -1,5 +1,6 @@
 """The machines of a run, for rules."""
 
+from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
 from grpo_recipes.stack.gpus import sizes_in_gb
@@ -12,6 +13,13 @@ def is_slurm(context: Context) -> bool:
     """Whether Slurm assigns the machines."""
     setting = context.settings.get(ENGINE)
     return setting is not None and not setting.refused and setting.value == "slurm"
+
+
+def is_of_a_cluster(context: Context) -> bool:
+    """Whether the machines that train are not this one, as Slurm's."""
+    setting = context.settings.get(ENGINE)
+    kind = None if setting is None or setting.refused else ENGINES.get(str(setting.value))
+    return kind is not None and kind.trains_elsewhere
 
 
 def machines(context: Context) -> int:

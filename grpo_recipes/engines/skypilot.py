@@ -1,0 +1,137 @@
+"""The run is a managed job of SkyPilot: task.yaml in the run folder, which a person launches with sky.
+
+SkyPilot finds machines on a cloud, and other ones after a preemption. The run folder is uploaded once to a bucket or a
+volume, where every start finds its checkpoints.
+"""
+
+import shlex
+from dataclasses import dataclass, field, replace
+
+from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.exits import EXIT_INTERRUPTED
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import NotAPlan, section_of
+from grpo_recipes.engines.by_hand import EngineByHand
+from grpo_recipes.engines.cluster_file import job_name, local_files, machine_script, own_folder, to_yaml
+from grpo_recipes.memory.estimate import TIGHT
+from grpo_recipes.render.job import Job, job_of
+from grpo_recipes.stack.gpus import named_gpu
+
+TASK = "task.yaml"
+_DISK = "/runs"
+# Those that compute in bfloat16, by SkyPilot's names.
+_GPUS = ("L4", "A10G", "L40S", "A100", "A100-80GB", "H100", "H200", "B200")
+
+
+@dataclass(frozen=True, slots=True)
+class SkypilotTask:
+    """The recipe's skypilot section, which describes each key. gpus_per_node: of each machine, 0 asks for none."""
+
+    image: str
+    python: str
+    use_spot: bool
+    gpus_per_node: int
+    infra: str | None = None
+    accelerators: tuple[str, ...] = ()
+    storage: str | None = None
+    volume: str | None = None
+    secrets: tuple[str, ...] = ()
+    resources: dict[str, object] = field(default_factory=dict)
+
+
+def skypilot_task(plan: Plan) -> SkypilotTask:
+    """What the plan asks SkyPilot for. Raises Refusal for what no recipe may ask for."""
+    try:
+        return section_of(SkypilotTask, plan.job, "job")
+    except NotAPlan as problem:
+        raise Refusal.of("the plan asks SkyPilot for nothing that a recipe can", because=str(problem)) from None
+
+
+def task(plan: Plan) -> str:
+    """The text of task.yaml."""
+    asked, job, name = skypilot_task(plan), job_of(plan), job_name(plan)
+    resources = {
+        **asked.resources,
+        "infra": asked.infra,
+        "accelerators": dict.fromkeys(_accelerators(plan, asked), asked.gpus_per_node) if asked.gpus_per_node else {},
+        "use_spot": asked.use_spot,
+        "image_id": f"docker:{asked.image}",
+        "job_recovery": {"recover_on_exit_codes": [EXIT_INTERRUPTED]},
+    }
+    bucket = {"source": asked.storage, "mode": "MOUNT_CACHED"}
+    content: dict[str, object] = {
+        "name": name,
+        "num_nodes": job.all_nodes,
+        "workdir": own_folder(plan),
+        "resources": {key: value for key, value in resources.items() if value not in (None, {}, False)},
+        "file_mounts": ({} if asked.storage is None else {_DISK: bucket}) | {one: one for one in local_files(plan)},
+        "volumes": {} if asked.volume is None else {_DISK: asked.volume},
+        "envs": {"PYTHON": asked.python},
+        "secrets": dict.fromkeys(asked.secrets),
+        "run": _script(f"{_DISK}/{name}", job),
+    }
+    comment = [
+        f'Trains "{job.name}" with SkyPilot. Written by grpo-run from plan.json.',
+        f"The run folder is uploaded to {_DISK}/{name} when the job starts for the first time.",
+    ]
+    return to_yaml(comment, {key: value for key, value in content.items() if value != {}})
+
+
+def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
+    """The GPUs to choose from: the recipe's, or those that the estimate fits into. Raises Refusal if it has none."""
+    if asked.accelerators:
+        return asked.accelerators
+    peak = None if plan.memory is None else plan.memory.peak()
+    if peak is None:
+        raise Refusal.of(
+            "skypilot.accelerators is empty, and which GPUs the run fits into is not known",
+            because=(plan.memory and plan.memory.unknown) or "the plan has no estimate",
+            fix="skypilot.accelerators: [H100], or others by SkyPilot's names",
+        )
+    phase, size = peak
+    fitting = tuple(name for name in _GPUS if size <= TIGHT * (named_gpu(name).memory_gib or 0) * 2**30)
+    if not fitting:
+        raise Refusal.of(
+            f"skypilot.accelerators is empty, and the run fits into none of {', '.join(_GPUS)}",
+            because=f"it needs {size / 2**30:.0f} GiB for each GPU to {phase}",
+            fix="grpo-run fit shows what takes the memory; launch.gpus_per_node and distributed.strategy divide it",
+        )
+    return fitting
+
+
+def _script(folder: str, job: Job) -> str:
+    copy = f"{folder}.new"
+    return "\n".join(
+        [
+            "trap 'exit 75' TERM",
+            f'if [ "$SKYPILOT_NODE_RANK" = 0 ] && [ ! -e {folder}/plan.json ]; then',
+            f"  rm -rf {copy} && cp -rT . {copy} && mv {copy} {folder} || exit 1",
+            "fi",
+            f"until [ -e {folder}/plan.json ]; do sleep 1; done",
+            f"cd {folder} || exit 2",
+            "address=${SKYPILOT_NODE_IPS%%$'\\n'*}",
+            *machine_script(job, "$SKYPILOT_NODE_RANK", "$address"),
+            "",
+        ]
+    )
+
+
+class SkypilotEngine(EngineByHand):
+    """Writes the task and says how to launch it; SkyPilot shows how the job goes on."""
+
+    def files(self, plan: Plan) -> dict[str, str]:
+        """The task. Raises Refusal for what SkyPilot cannot be asked for."""
+        return {TASK: task(plan)}
+
+    def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
+        """The command for the job; started again it finds its checkpoints."""
+        secrets = "".join(f" --secret {name}" for name in skypilot_task(plan).secrets)
+        return [f"sky jobs launch{secrets} {shlex.quote(f'{folder}/{TASK}')}"]
+
+    def advice(self, plan: Plan, folder: str) -> list[str]:
+        """How to follow and stop the job."""
+        name = job_name(replace(plan, folder=folder))
+        return [f"to follow it: sky jobs logs -n {name}", f"to stop it: sky jobs cancel -n {name}"]
+
+
+ENGINE = SkypilotEngine()

@@ -1,0 +1,83 @@
+"""What Kubernetes accepts as names, quantities and labels, and which fields of a pod a recipe may set.
+
+Source: apimachinery's validation of v1.34 (k8s.io/apimachinery/pkg/util/validation, pkg/api/resource).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
+_WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_QUALIFIED = rf"({_LABEL}(\.{_LABEL})*/)?{_WORD}"
+_NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+_BYTES = rf"(?=.*[1-9]){_NUMBER}([KMGTPE]i|[kMGTPE])?"
+_COUNT = r"[1-9][0-9]*"
+_CORES = rf"(?=.*[1-9]){_NUMBER}m?"
+_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+_IMAGE = rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PART}(/{_PART})*{_TAG}"
+# Of each key: what a whole value looks like, and that in words.
+_FORMS = {
+    "image": (_IMAGE, "a reference to an image, such as registry.example.com/team/grpo-run:1"),
+    "namespace": (_LABEL, "lower-case letters, digits and dashes, at most 63"),
+    "volume_claim": (_SUBDOMAIN, "lower-case letters, digits, dashes and dots"),
+    "volume_path": (r"(/(?!\.\.?(/|$))[A-Za-z0-9._-]+)+", "an absolute path without .. and special characters"),
+    "gpu_resource": (rf"(?=[^/]+/){_QUALIFIED}", "domain/name, such as nvidia.com/gpu or amd.com/gpu"),
+    "shared_memory": (_BYTES, "a number with Ki, Mi, Gi or Ti, such as 16Gi"),
+}
+POD_FIELDS: Mapping[str, type] = {
+    "affinity": dict,
+    "imagePullSecrets": list,
+    "priorityClassName": str,
+    "runtimeClassName": str,
+    "schedulerName": str,
+    "securityContext": dict,
+    "serviceAccountName": str,
+    "tolerations": list,
+    "topologySpreadConstraints": list,
+}
+"""They choose the machine and the rights of the pod; what it runs and mounts is grpo-run's."""
+
+
+def faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Each value of a recipe's kubernetes section that the API server would refuse: its key, and what it has to be."""
+    for key, (form, words) in _FORMS.items():
+        value = section.get(key)
+        if value is not None and not re.fullmatch(form, str(value)):
+            yield key, words
+    yield from _resource_faults(section)
+    secrets = section.get("secrets")
+    if isinstance(secrets, list | tuple) and not all(re.fullmatch(_SUBDOMAIN, str(name)) for name in secrets):
+        yield "secrets", "names of Secrets: lower-case letters, digits, dashes and dots"
+    for name, value in _mapped(section, "node_selector").items():
+        if not re.fullmatch(_QUALIFIED, name) or not re.fullmatch(rf"({_WORD})?", str(value)):
+            yield f"node_selector.{name}", "a label of nodes and its value, such as pool: gpu, 63 characters at most"
+    for name, value in _mapped(section, "pod").items():
+        kind = POD_FIELDS.get(name)
+        if kind is None:
+            yield f"pod.{name}", f"one of {', '.join(POD_FIELDS)}"
+        elif not isinstance(value, kind):
+            yield f"pod.{name}", "a text" if kind is str else "a list" if kind is list else "a mapping"
+
+
+def _resource_faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in _mapped(section, "resources").items():
+        key = f"resources.{name}"
+        if name == section.get("gpu_resource"):
+            yield key, "absent: launch.gpus_per_node sets it"
+        elif name == "cpu":
+            if not re.fullmatch(_CORES, str(value)):
+                yield key, "a number of cores, such as 16 or 500m"
+        elif name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+            if not re.fullmatch(_BYTES, str(value)):
+                yield key, "a number with Ki, Mi, Gi or Ti, such as 64Gi"
+        elif "/" not in name or not re.fullmatch(_QUALIFIED, name):
+            yield key, "cpu, memory, ephemeral-storage, hugepages-SIZE, or a device as domain/name"
+        elif not re.fullmatch(_COUNT, str(value)):
+            yield key, "a whole number of devices"
+
+
+def _mapped(section: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = section.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,49 @@
+"""A task of SkyPilot has an image, and a disk that outlives its machines.
+
+SkyPilot replaces a preempted machine by a new, empty one. The run resumes only if its folder is in a bucket
+(`skypilot.storage`) or on a volume (`skypilot.volume`). A bucket is mounted with a cache on each machine, so that one
+machine does not see what another one writes; several machines need a volume.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import ENGINE, NODES, machines
+
+ID = "WLD011"
+SECTION = "skypilot"
+# Keys of SkyPilot's `resources` that grpo-run writes, and from what.
+OWNED = {
+    "accelerators": "skypilot.accelerators and launch.gpus_per_node",
+    "image_id": "skypilot.image",
+    "infra": "skypilot.infra",
+    "job_recovery": "what a run needs to resume",
+    "use_spot": "skypilot.use_spot",
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(ENGINE) != SECTION:
+        return  # WLD005 reports that the section has no effect
+    storage, volume = (context.value(f"{SECTION}.{name}") for name in ("storage", "volume"))
+    if context.value(f"{SECTION}.image") is None:
+        because = "the machines need an image with the training stack"
+        fix = "skypilot.image: registry.example.com/team/grpo-run:1"
+        yield context.finding("skypilot.image is missing", ENGINE, because, fix=fix)
+    if storage is None and volume is None:
+        because = "the run folder has to outlive the machines, or a preemption begins the training anew"
+        fix = "skypilot.storage: s3://my-runs, or skypilot.volume with the name of a SkyPilot volume"
+        yield context.finding("the run folder has no disk to stay on", ENGINE, because, fix=fix)
+    elif storage is not None and volume is not None:
+        yield context.wrong("the run folder has two disks", f"{SECTION}.storage", f"skypilot.volume is {volume}")
+    elif storage is not None and machines(context) > 1:
+        because = f"each one caches it and does not see what the others write; {NODES}: {context.origin(NODES)}"
+        fix = "skypilot.volume, with a volume that all machines can write, in its place"
+        yield context.finding(
+            f"{machines(context)} machines cannot share a bucket", f"{SECTION}.storage", because, fix=fix
+        )
+    for name in context.mapping(f"{SECTION}.resources"):
+        if name in OWNED:
+            message, because = f"skypilot.resources may not have {name}", f"it comes from {OWNED[name]}"
+            yield context.wrong(message, f"{SECTION}.resources", because, at=(SECTION, "resources", name))

@@ -1,0 +1,80 @@
+"""Runs launch.sh once on a machine of a cluster, and ends with the exit code of the run.
+
+    python -P worker/part.py survival.attempt FOLDER [ARGUMENT ...]
+
+The cluster starts the machine again for 75 and for nothing else. The code of launch.sh does not say enough: torch's
+launcher turns every failure into 1, and a vLLM server ends with 0 when its trainers were interrupted. So run.json
+decides. A start that finds a run.json resumes.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERRUPTED
+from grpo_recipes.contract.files.folder_files import status
+from grpo_recipes.contract.files.folder_lock import TRAINING, holder
+from grpo_recipes.contract.host.supervisor import supervise
+from grpo_recipes.worker._shared.record import Record
+
+# The other machines notice a lost one only when a collective gives up, after trl.ddp_timeout.
+_OTHERS_END_S = 3600.0
+# Machine 0 writes how the run ended when the others have ended; a network file system shows it later.
+_RECORD_S = 60.0
+_POLL_S = 1.0
+_ASKED_TO_END = 128 + signal.SIGTERM
+
+
+def attempt(folder: Path, arguments: Sequence[str], parent: int) -> int:
+    """Runs launch.sh to its end and returns the exit code of the run. parent: the process that started this one."""
+    is_server = "--server" in arguments
+    if not is_server:
+        _wait_for_others(folder)
+    before = _version(folder)
+    resume = ["--resume"] if before is not None and not is_server else []
+    code = supervise(str(folder), parent, [*arguments, *resume])
+    if code == EXIT_DONE and not is_server:
+        return code
+    give_up = time.monotonic() + (_RECORD_S if arguments else 0.0)
+    while (end := _ended(folder, before)) is None and time.monotonic() < give_up:
+        time.sleep(_POLL_S)
+    if end is not None:
+        return end
+    return EXIT_INTERRUPTED if code in (EXIT_DONE, _ASKED_TO_END) else code
+
+
+def _wait_for_others(folder: Path) -> None:
+    """Waits while an earlier start still trains here: it ends when it notices that this machine was lost."""
+    give_up, is_told = time.monotonic() + _OTHERS_END_S, False
+    while (other := holder(folder)) is not None and other.path.name == TRAINING and time.monotonic() < give_up:
+        if not is_told:
+            print(f"waiting for an earlier start of the run on {other.host}", file=sys.stderr, flush=True)
+            is_told = True
+        time.sleep(_POLL_S)
+
+
+def _ended(folder: Path, before: tuple[int, int] | None) -> int | None:
+    """The exit code that run.json has of this start, None while it has none."""
+    record = Record(folder, 0).read() if _version(folder) != before else {}
+    code = record.get("exit_code")
+    return code if record.get("status") != "running" and isinstance(code, int) else None
+
+
+def _version(folder: Path) -> tuple[int, int] | None:
+    """Changes with each writing of run.json; None while there is none."""
+    found = status(folder, "run.json")
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(EXIT_INTERRUPTED)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one attempt. The kernel ignores signals of a container's first process that have no handler."""
+    signal.signal(signal.SIGTERM, _leave)
+    folder, *more = arguments
+    return attempt(Path(folder).resolve(), more, os.getppid())
