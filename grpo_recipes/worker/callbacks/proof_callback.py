@@ -50,7 +50,7 @@ OF_TURNS: tuple[Prove, ...] = (
 
 
 class HandOver:
-    """Watches generations until one shows whether vLLM has the trained weights. leave() takes it off the trainer."""
+    """Watches generations for whether vLLM has the trained weights, to the end. leave() takes it off the trainer."""
 
     def __init__(self, trainer: Any, plan: Plan) -> None:
         self._plan = plan
@@ -58,29 +58,34 @@ class HandOver:
         # found() gives what the last generation that was looked at showed on this process, None where it was taken.
         self.leave, self.found = witness.leave, witness.take
         self._compute: str | None = None
-        self._at_first: Sampled | None = None
+        # What both differed by when they were last seen to be the same policy: the noise between two programs.
+        self._noise: Sampled | None = None
         self._reason = "vLLM generated once"
         self._proof: Proof | None = None
 
     def begin(self, seen: tuple[FirstStep, ...]) -> None:
         """Keeps what all processes saw of the first generation, from which the policy moves."""
         every = [one.sampled for one in seen if one.sampled is not None]
-        self._compute, self._at_first = seen[0].precision.compute, together(every)
-        if self._at_first is None:
+        self._compute, self._noise = seen[0].precision.compute, together(every)
+        if self._noise is None:
             self._reason = next((one.reason for one in every if one.reason), "no generation was seen")
 
     def look(self, trainer: Any, steps: int) -> bool:
-        """Whether nothing more is to come: it was proved, or failed, or cannot be seen here. All processes call it."""
-        if self._at_first is None:
-            return True
-        found = self._witness.take()
-        if found is None:  # on all processes alike
+        """Whether there is something new: it was proved, or failed. All processes call it."""
+        found = None if self._noise is None else self._witness.take()
+        if self._noise is None or found is None:  # on all processes alike
             return False
         now = together(gathered(trainer, [found]))
         if now is None or not now.tokens + now.cut:
             return False
-        self._proof = reach.prove(self._plan, self._compute, self._at_first, now, steps)
-        return self._proof.ok is not None
+        proof = reach.prove(self._plan, self._compute, self._noise, now, steps)
+        if proof.ok:
+            self._noise = now
+            self._witness.go_on()
+        if proof.ok is None and self._proof is not None and self._proof.ok:
+            return False  # proved before, and the policy has not moved enough since
+        self._proof = proof
+        return proof.ok is not None
 
     def proof(self, steps: int) -> Proof:
         """What is known by now."""
@@ -127,7 +132,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
                 self._prove_first_step(self._witness, gradients)
                 return
         if self._hand_over is not None and self._hand_over.look(self._trainer, self._steps):
-            self._settle_hand_over(self._hand_over)
+            self._keep_hand_over(self._hand_over)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Proves the movement after the second step, or as soon as there was a gradient to move by."""
@@ -149,7 +154,9 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._proofs.append(weights_move.postponed(self._steps))
             self._has_moved = True
         if self._hand_over is not None:
-            self._settle_hand_over(self._hand_over)
+            self._keep_hand_over(self._hand_over)
+            self._hand_over.leave()
+            self._hand_over = None
         self._keep_or_refuse()
         self._leave()
 
@@ -182,12 +189,13 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         if self._hand_over is not None:
             self._hand_over.begin(everyone)
 
-    def _settle_hand_over(self, hand_over: HandOver) -> None:
-        """Takes what is known of the hand-over for its proof."""
-        hand_over.leave()
-        self._hand_over = None
-        self._add(hand_over.proof(self._steps), self._steps + 1)
-        self._leave()
+    def _keep_hand_over(self, hand_over: HandOver) -> None:
+        """Takes what is known of the hand-over for its proof, in place of what was known before; says it once."""
+        proof, before = hand_over.proof(self._steps), [one for one in self._proofs if one.id == reach.ID]
+        if before:
+            self._proofs[self._proofs.index(before[0])] = proof
+        else:
+            self._add(proof, self._steps + 1)
         self._keep_or_refuse(self._steps + 1)
 
     def _seen(self, witness: Witness, gradients: list[Gradient]) -> FirstStep:

@@ -6,6 +6,9 @@ the policy moved on tokens of the first generation. Until that is ten times the 
 is the noise between two programs, nothing can be concluded, and the proof is postponed to a later generation: the
 second, fourth, eighth and so on. If vLLM then differs by half of that distance or more, it stayed behind, however small
 the difference is: with a small learning rate this shows long before any fixed bound would.
+
+Then it goes on: every 64th generation is compared as well, and the policy's movement is counted from the last one in
+which both were the same. So the run also stops when the hand-over breaks in the middle.
 """
 
 from grpo_recipes.contract.plan import Plan
@@ -16,19 +19,23 @@ from grpo_recipes.worker.proofs.seen import Sampled
 ID = "PRF011"
 PROOF = Statement(ID, "hand-over")
 CLEAR = 10
+GROWN = 5
 LEAST = 1e-6
 STAYED = 0.5
 
 
-def prove(plan: Plan, compute: str | None, at_first: Sampled, now: Sampled, steps: int) -> Proof:
-    """The difference at a later generation. steps: optimizer steps before it; ok is None while it is too early."""
+def prove(plan: Plan, compute: str | None, noise: Sampled, now: Sampled, steps: int) -> Proof:
+    """The difference at a later generation. steps: optimizer steps before it; ok is None while it is too early.
+
+    noise: what was seen when both were last the same policy, from which the movement is counted.
+    """
     moved = now.moved / now.moved_tokens if now.moved_tokens else 0.0
     most = first.bound(plan, compute, now.dtype)
-    if most is not None and first.mean(now) > most:
+    if most is not None and first.mean(now) > max(most, GROWN * first.mean(noise)):
         return _stayed_behind(now, moved, most, steps)
-    if moved < max(LEAST, CLEAR * first.mean(at_first)):
-        noise = f"less than {CLEAR} times the noise between trainer and vLLM"
-        return PROOF.unseen(f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {noise}")
+    if moved < max(LEAST, CLEAR * first.mean(noise)):
+        least = f"less than {CLEAR} times the noise between trainer and vLLM"
+        return PROOF.unseen(f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {least}")
     if first.mean(now) >= STAYED * moved:
         return _stayed_behind(now, moved, STAYED * moved, steps)
     return PROOF.holds(

@@ -127,6 +127,8 @@ def _texts_so_far(prompt: list[int], completion: list[int], device: Any) -> Any:
 
 
 ROWS = 4
+EVERY = 64
+"""Generations between two comparisons once the hand-over is proved."""
 TOKENS = 256
 TOKENS_OF_TURNS = 1024
 SAMPLED = "sampling_per_token_logps"
@@ -146,7 +148,8 @@ class SampledCompletion:
 class SamplerWitness:
     """Scores a few completions of the first, second, fourth, eighth ... generation by the policy that wrote them.
 
-    take() gives what was found. All processes do it at the same generations, equally often. leave() when it is enough.
+    take() gives what was found. All processes do it at the same generations, equally often. go_on() counts the policy's
+    movement from the newest completions, and looks at every 64th generation from now on. leave() takes it off.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -155,7 +158,9 @@ class SamplerWitness:
         self._generation: int | None = None
         self._generations = 0
         self._found: Sampled | None = None
-        self._first: list[tuple[SampledCompletion, Any]] = []
+        self._is_proved = False
+        self._newest: list[tuple[SampledCompletion, Any]] = []
+        self._from: list[tuple[SampledCompletion, Any]] = []
         self.leave = watch_inputs(trainer, self._look)
 
     def take(self) -> Sampled | None:
@@ -163,13 +168,17 @@ class SamplerWitness:
         found, self._found = self._found, None
         return found
 
+    def go_on(self) -> None:
+        """After the hand-over was proved by what was taken last."""
+        self._is_proved, self._from = True, self._newest
+
     def _look(self, inputs: Any) -> None:
         """At the first micro-batch of a generation, before the policy moves on from it."""
         generation = generation_in_use(self._trainer)
         if generation is None or generation == self._generation:
             return
         self._generation, self._generations = generation, self._generations + 1
-        if self._generations.bit_count() == 1:
+        if self._generations % EVERY == 0 if self._is_proved else self._generations.bit_count() == 1:
             self._found = self._compared(inputs)
 
     def _compared(self, inputs: Any) -> Sampled:
@@ -180,9 +189,10 @@ class SamplerWitness:
         with undisturbed(self._trainer):
             now = [self._scores(row, None) for row in rows]
             drawn = now if self._sampling.is_plain() else [self._scores(row, self._sampling) for row in rows]
-            moved = [(self._scores(row, None) - before).abs().sum().item() for row, before in self._first]
-        moved_tokens = sum(len(row.completion) for row, _ in self._first)
-        self._first = self._first or list(zip(rows, now, strict=True))
+            moved = [(self._scores(row, None) - before).abs().sum().item() for row, before in self._from]
+        moved_tokens = sum(len(row.completion) for row, _ in self._from)
+        self._newest = list(zip(rows, now, strict=True))
+        self._from = self._from or self._newest
         # Older releases let vLLM say what the model's own probability was, before temperature and truncation.
         plain, as_drawn = self._difference(rows, now), self._difference(rows, drawn)
         nearer = plain if plain.apart + plain.cut < as_drawn.apart + as_drawn.cut else as_drawn
