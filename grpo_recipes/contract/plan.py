@@ -280,6 +280,11 @@ class Plan:
         """Whether the run trains a model that is written into its folder before."""
         return bool(self.tokenizer.add_tokens) or (self.ancestor is not None and self.ancestor.use == "merge")
 
+    @property
+    def samples_a_copy(self) -> bool:
+        """Whether vLLM loads the base of a quantized policy dequantized, from the run's folder."""
+        return self.arguments.BitsAndBytesConfig is not None and "adapter_sync" in self.shims
+
 
 def to_json(plan: Plan) -> str:
     """The text of plan.json: keys in the order of the classes, two spaces, a final newline."""

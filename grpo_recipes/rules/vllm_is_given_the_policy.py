@@ -2,8 +2,9 @@
 
 Before each generation TRL merges the adapter into the weights and passes them to vLLM by their names. Some policies do
 not survive this. From a quantized model TRL passes the packed bits without their scales: vLLM ends in AssertionError,
-or loads meaningless numbers; for 8 bits TRL raises ValueError in colocate mode, after loading the model. vLLM does not
-know the names of trainable tokens, and an activated LoRA cannot be merged.
+or loads meaningless numbers; for 8 bits TRL raises ValueError in colocate mode, after loading the model. With 4 bits
+vLLM can be given the adapter alone (SHM028). vLLM does not know the names of trainable tokens, and an activated LoRA
+cannot be merged.
 
 vLLM holds a tied output layer and embedding as one matrix. An adapter or a trained copy of only one of the two makes
 them differ in the policy, and vLLM silently samples from a different model.
@@ -56,6 +57,8 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
     for found in obstacles(context):
+        if found.key == WIDTHS[0] and context.value("shims.adapter_sync") is not None:
+            continue  # vLLM gets the adapter alone, on the dequantized base
         because = [found.why, f"use_vllm: {context.origin(USE_VLLM)}"]
         yield context.wrong(found.what, found.key, because, False, at=("generation", "use_vllm"))
 

@@ -86,7 +86,8 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
     yield from _misplaced(context)
-    if context.value("world.device") == "cpu" and context.value(VLLM_MODE) == "colocate":
+    takes_weights = context.value("shims.adapter_sync") is None
+    if context.value("world.device") == "cpu" and context.value(VLLM_MODE) == "colocate" and takes_weights:
         because = "on the CPU it does not start, or cannot take the weights of a step"
         yield context.wrong("vLLM in the training processes needs a GPU", USE_VLLM, because, "auto")
         return

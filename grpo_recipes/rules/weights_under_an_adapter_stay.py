@@ -16,11 +16,11 @@ from grpo_recipes.rules._shared.settings import Setting
 ID = "SHM023"
 APPLIES_TO = {"trl": ">=0.15.0"}
 OWNS = ("shims.adapter_hand_over",)
-READS = ("GRPOConfig.use_vllm", "distributed.strategy")
+READS = ("GRPOConfig.use_vllm", "distributed.strategy", "shims.adapter_sync")
 
 
 def decide(context: Context) -> Iterator[Setting]:
     if not context.has_section("lora") or context.value("GRPOConfig.use_vllm") is not True:
         return
-    if context.value("distributed.strategy") != "zero3":
+    if context.value("distributed.strategy") != "zero3" and context.value("shims.adapter_sync") is None:
         yield decided(OWNS[0], True, "TRL adds the adapter to the weights and subtracts it again")

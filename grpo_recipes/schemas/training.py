@@ -153,6 +153,10 @@ class GenerationSection(Section):
     """
     vllm_engine: dict[str, Any] = {}
     """Further arguments of vLLM's engine by vLLM's names, e.g. {enforce_eager: true, max_num_seqs: 64}."""
+    weight_sync: Literal["auto", "full", "adapter"] = "auto"
+    """What vLLM gets before each generation: all weights with the adapter merged, or the adapter alone. auto: adapter
+    for a quantized model, full otherwise.
+    """
     max_prompt_length: PositiveInt | None = None
     """Prompt tokens to keep; a longer prompt loses its beginning. null: whole prompts."""
     max_completion_length: PositiveInt = 512

@@ -35,7 +35,7 @@ VALUES = (VARIABLE, WITHOUT_SANDBOX, TURNS)
 """What is no code by itself."""
 KNOWN_MODULES = ("trl.rewards",)
 # What vLLM's server of the run is started with, by facts/data/vllm_server.json.
-SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
+SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"), ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Writes the model with new tokens or a merged adapter in a process of its own, before server and trainer start.
+"""Writes the models of a run folder in a process of its own, before server and trainer start: with new tokens, merged
+with an adapter, or dequantized for vLLM.
 
 python -P worker/part.py extend FOLDER
 """
@@ -11,16 +12,20 @@ from grpo_recipes.worker._shared.planned import own_model_folder, read_plan, tru
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes it into a run folder, if it is not there yet."""
+    """Writes them into a run folder, if they are not there yet."""
     folder = Path(arguments[0])
     plan = read_plan(folder)
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.shims.catalog import apply_before_trainer
+        from grpo_recipes.worker.trainer.dequantized import write_dequantized
         from grpo_recipes.worker.trainer.own_model import write_own_model
         from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 
     if trust_remote_code(plan):
         run_only_planned_code(plan)
     apply_before_trainer(plan)
-    write_own_model(plan, own_model_folder(plan, folder))
+    if plan.trains_a_copy:
+        write_own_model(plan, own_model_folder(plan, folder))
+    if plan.samples_a_copy:
+        write_dequantized(plan, folder)

@@ -45,6 +45,7 @@ from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers import begin_reports
+from grpo_recipes.worker.trainer.dequantized import write_dequantized
 from grpo_recipes.worker.trainer.loaded_trainer import loaded
 from grpo_recipes.worker.trainer.model import (
     SeedEachStep,
@@ -119,6 +120,8 @@ class _Training:
             without_cache(folder / "cache")
             if plan.trains_a_copy:
                 write_own_model(plan, own_model_folder(plan, folder))
+            if plan.samples_a_copy:
+                write_dequantized(plan, folder)
         if plan.expect.world_size > 1:
             phases.goes_on_with("finding the other processes")
         arguments = training_arguments(plan, folder)

@@ -36,7 +36,7 @@ refused before it starts, with the changes that are enough.
   answers. Countdown, JSON, function calls, instructions and reversed text have rewards that need no mathematics.
   `code` runs what the model writes: use a container.
 - **By GPU.** LoRA fits where full training does not. If memory is still short, prefer a smaller model to a 4-bit one:
-  vLLM cannot load a 4-bit policy, so transformers generates, which is several times slower.
+  vLLM needs a 4-bit policy's base a second time, dequantized, and transformers is several times slower.
 - **By what you change.** Your model on a task of the catalogue is `extends: grpo-recipes:bases/gsm8k`, as
   [Recipes](recipes.md) shows; your data on the values of a recipe is `--set dataset.path=rows.jsonl`, or a recipe that
   extends it.

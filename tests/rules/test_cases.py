@@ -16,7 +16,7 @@ from grpo_recipes.yaml.compose import patched
 
 CASES = all_cases()
 # Their patterns are asked in a process that can be ended.
-ASKING_PATTERNS = ("GEN003", "GEN007", "LRA003", "LRA004", "LRA005", "LRA006", "LRA010", "LRA014")
+ASKING_PATTERNS = ("GEN003", "GEN007", "LRA003", "LRA004", "LRA005", "LRA006", "LRA010", "LRA014", "SHM028")
 SCHEMA = Path(__file__).parents[2] / "schemas/recipe.schema.json"
 EDITOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 

@@ -4,25 +4,16 @@ Each run is the command's, as a user starts it. TRL cannot hand weights over wit
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
-import yaml
-from small_models import write_random, write_rows
-from vllm_servers import environment, serving
+from digit_first import APART, COLOCATE, SERVER, STEPS, Record, proofs, train
+from small_models import write_random
+from vllm_servers import serving
 
 pytestmark = pytest.mark.vllm
 
-Record = dict[str, Any]
-STEPS, TIMEOUT_S = 20, 600
-ACCEPTED = ("--accept", "GEN001", "--accept", "GEN008")
-APART = "sampling/sampling_logp_difference/mean"
-COLOCATE = {"vllm_mode": "colocate", "vllm_max_model_length": 64, "vllm_engine": {"enforce_eager": True}}
-SERVER = {"vllm_mode": "server", "vllm_max_model_length": 64, "vllm_engine": {"enforce_eager": True}}
 # Of an untrained model little can be reached but by its output layer.
 LORA = {"r": 16, "lora_alpha": 64, "target_modules": "all-linear", "modules_to_save": ["lm_head"]}
 
@@ -31,46 +22,6 @@ LORA = {"r": 16, "lora_alpha": 64, "target_modules": "all-linear", "modules_to_s
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model whose output layer is its embedding."""
     return write_random(tmp_path_factory.mktemp("models") / "untrained")
-
-
-def _run(
-    folder: Path, model: Path, generation: Record, more: Record, code: int = 0, **variables: str
-) -> tuple[Record, list[Record]]:
-    """Trains a recipe that is paid for a digit at the beginning; run.json, and the figures of each step."""
-    rows = [{"question": question} for question in "abcdefgh"]
-    recipe = {
-        "recipe": 1,
-        "name": "digit-first",
-        "seed": 1,
-        "model": {"model_name_or_path": str(model)},
-        "dataset": {"path": str(write_rows(folder / "rows.jsonl", rows)), "prompt": "{{ question }}"},
-        "rewards": [{"name": "regex_match", "options": {"pattern": "[0-9].*", "full": True}}],
-        "generation": {"use_vllm": True, "max_completion_length": 6, **generation},
-        "grpo": {"num_generations": 8},
-        "training": {"prompts_per_step": 8, "max_steps": STEPS, "learning_rate": 1e-2, "save_steps": 0},
-    }
-    for section, values in more.items():
-        recipe[section] = {**recipe.get(section, {}), **values}  # type: ignore[dict-item]
-    path = folder / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.cli.main", str(path), "--out", str(folder / "run"), *ACCEPTED],
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == code, done.stdout[-6000:]
-    assert "Traceback" not in done.stdout
-    metrics = folder / "run" / "metrics.jsonl"
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
-    record: Record = json.loads((folder / "run" / "run.json").read_text())
-    return record, [line for line in lines if line["event"] == "step"]
-
-
-def _proofs(record: Record) -> dict[str, Record]:
-    return {proof["id"]: proof for proof in record["proofs"]}
 
 
 TRAININGS = [
@@ -84,13 +35,13 @@ TRAININGS = [
 def test_it_trains_on_what_vllm_samples_from_the_policy(
     generation: Record, more: Record, most: float, model: Path, tmp_path: Path
 ) -> None:
-    record, steps = _run(tmp_path, model, generation, more)
+    record, steps = train(tmp_path, model, generation, more)
     assert len(steps) == STEPS
     assert max(step[APART] for step in steps) < most
     rewards = [step["reward"] for step in steps]
     assert fmean(rewards[-5:]) > fmean(rewards[:5]) + 0.2, "it learned"
     assert {proof["ok"] for proof in record["proofs"]} == {True}
-    assert {"PRF010", "PRF011"} <= set(_proofs(record))
+    assert {"PRF010", "PRF011"} <= set(proofs(record))
     for step in steps:
         assert sum(step[f"completions/ended_by_{what}"] for what in ("stop", "eos", "length")) == pytest.approx(1)
         assert step["completions/with_tokens_after_end"] == 0
@@ -101,8 +52,8 @@ def test_it_trains_on_what_vllm_samples_from_the_policy(
 
 def test_a_hand_over_that_does_nothing_is_caught_however_little_moves(model: Path, tmp_path: Path) -> None:
     slowly = {"training": {"learning_rate": 1e-6}}
-    record, steps = _run(tmp_path, model, COLOCATE, slowly, code=3, GRPO_TEST_WEIGHTS="broken")
-    assert _proofs(record)["PRF010"]["ok"] is True, "until the policy moves, both are the base model"
+    record, steps = train(tmp_path, model, COLOCATE, slowly, code=3, GRPO_TEST_WEIGHTS="broken")
+    assert proofs(record)["PRF010"]["ok"] is True, "until the policy moves, both are the base model"
     assert "hand-over: the proof failed in step " in record["message"]
     assert "the weights did not reach vLLM" in record["message"]
     assert "grpo-run explain PRF011" in record["message"]
@@ -118,14 +69,14 @@ def test_a_server_with_other_weights_or_another_tokenizer_is_refused(model: Path
 
         folder = tmp_path / "weights"
         folder.mkdir()
-        record, steps = _run(folder, model, {"vllm_mode": "server"}, there, code=3, GRPO_TEST_WEIGHTS="broken")
+        record, steps = train(folder, model, {"vllm_mode": "server"}, there, code=3, GRPO_TEST_WEIGHTS="broken")
         assert "sampler: the proof failed in step 1 [PRF010]" in record["message"]
         assert "vLLM has other weights" in record["message"]
         assert not steps
 
         folder = tmp_path / "tokens"
         folder.mkdir()
-        record, steps = _run(folder, model, {"vllm_mode": "server", "stop": ["ab"]}, there, code=3)
+        record, steps = train(folder, model, {"vllm_mode": "server", "stop": ["ab"]}, there, code=3)
         assert "stop as vLLM spells it: plan 'ab', live 'ba'" in record["message"]
         assert "the vLLM server has a different tokenizer" in record["message"]
         assert not steps

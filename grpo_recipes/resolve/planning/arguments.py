@@ -122,12 +122,16 @@ def weights_dtype(context: Context) -> str | None:
 
 # Phase 6: how vLLM generates, for the plan.
 
+OF_AN_ADAPTER = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+
 
 def vllm(context: Context) -> Vllm | None:
     """What the worker and the server get besides GRPOConfig; None if transformers generates."""
     if context.value("GRPOConfig.use_vllm") is not True:
         return None
-    engine = dict(context.mapping("generation.vllm_engine"))
+    rank = context.value("shims.adapter_sync")
+    engine = {} if rank is None else {"enable_lora": True, "max_loras": 1, "max_lora_rank": rank}
+    engine |= context.mapping("generation.vllm_engine")
     return Vllm(
         mode="server" if context.text("GRPOConfig.vllm_mode") == "server" else "colocate",
         dtype=context.text("vllm.dtype"),
@@ -151,7 +155,7 @@ def server(context: Context, engine: Mapping[str, object]) -> VllmServer | None:
     arguments = {**_arguments(context, device), **engine}
     return VllmServer(
         command=(*program.command, *program.flags(arguments), *program.words),
-        environment=dict(program.environment),
+        environment=dict(program.environment) | (OF_AN_ADAPTER if "enable_lora" in engine else {}),
         gpus=tuple(range(first, first + gpus)),
         port=port if isinstance(port, int) else None,
         startup_timeout=context.whole("vllm_server.startup_timeout"),

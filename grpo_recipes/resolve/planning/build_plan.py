@@ -43,6 +43,7 @@ OF_THE_MACHINE = (
     "model_init_kwargs.attn_implementation",
     "model_init_kwargs.device_map",
     "generation.vllm_engine",
+    "generation.weight_sync",
     "training.on_out_of_memory",
 )
 # world.gpus says it in its reason.

@@ -18,8 +18,20 @@ def own_model_folder(plan: Plan, folder: Path) -> Path:
 
 
 def model_path(plan: Plan, folder: Path) -> str:
-    """What trainer and vLLM load: the planned model, or the one that is written into the run folder before."""
+    """What the trainer loads: the planned model, or the one that is written into the run folder before."""
     return str(own_model_folder(plan, folder)) if plan.trains_a_copy else plan.model.path
+
+
+def dequantized_folder(folder: Path) -> Path:
+    """Where the dequantized base lies in a run folder, for a vLLM that is given the adapter alone."""
+    return folder / "dequantized_model"
+
+
+def sampled_model(plan: Plan, folder: Path) -> tuple[str, str | None]:
+    """What vLLM loads, and its revision: the dequantized base of a quantized policy, else what the trainer loads."""
+    if plan.samples_a_copy:
+        return str(dequantized_folder(folder)), None
+    return model_path(plan, folder), model_revision(plan)
 
 
 def model_revision(plan: Plan) -> str | None:

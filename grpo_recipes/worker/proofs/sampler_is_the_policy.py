@@ -64,6 +64,8 @@ def mean(found: Sampled) -> float:
 
 def bound(plan: Plan, compute: str | None, dtype: str | None) -> float | None:
     """The largest mean that is allowed, None if no bound is known. compute, dtype: of the policy and of vLLM."""
+    if plan.samples_a_copy:
+        return BOUNDS["bfloat16"]  # TRL keeps the adapter of a quantized model in bfloat16
     if plan.arguments.BitsAndBytesConfig is not None:
         return None
     of_vllm = dtype or (None if plan.vllm is None else plan.vllm.dtype)

@@ -15,7 +15,7 @@ from typing import Any
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.planned import model_path
+from grpo_recipes.worker._shared.planned import sampled_model
 
 # What a vLLM server answers about itself. No proxy is asked on the way.
 
@@ -171,7 +171,7 @@ def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
     if not listed:
         return f"vLLM server at {url}, which does not say what it serves"
     first = listed[0]
-    _refuse_another_model(url, first, model_path(plan, folder))
+    _refuse_another_model(url, first, sampled_model(plan, folder)[0])
     length, longest = first.get("max_model_len"), arguments.max_completion_length
     if isinstance(length, int) and length <= longest:
         raise Refused.of(

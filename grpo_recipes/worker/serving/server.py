@@ -18,7 +18,7 @@ from grpo_recipes.contract.host.processes import die_with_parent, kill
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.planned import model_path, model_revision
+from grpo_recipes.worker._shared.planned import sampled_model
 from grpo_recipes.worker.serving import health, keep
 from grpo_recipes.worker.serving.health import HOST, ServerProblem, free_port, holder, is_free
 from grpo_recipes.worker.serving.other_machine import Wishes
@@ -74,8 +74,8 @@ def running(
 
     on_start: called with its address when it is started. Raises ServerProblem, with its last lines printed.
     """
-    model = model_path(plan, folder)
-    server = start(planned, model, model_revision(plan), folder, host=host)
+    model, revision = sampled_model(plan, folder)
+    server = start(planned, model, revision, folder, host=host)
     try:
         on_start(server.url)
         yield server if wait_until_up(server, model, planned.startup_timeout, wishes) else None

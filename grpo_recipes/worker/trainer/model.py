@@ -65,7 +65,7 @@ def build_trainer(
     """
     lora = plan.arguments.LoraConfig
     path = model_path(plan, folder)
-    with seeded_adapter(plan.arguments.GRPOConfig["seed"]), planned_engine(plan):  # type: ignore[arg-type]
+    with seeded_adapter(plan.arguments.GRPOConfig["seed"]), planned_engine(plan, folder):  # type: ignore[arg-type]
         trainer = GRPOTrainer(
             model=path,
             reward_funcs=[awaited(reward) for reward in rewards],

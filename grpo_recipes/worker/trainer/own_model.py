@@ -3,7 +3,7 @@
 import contextlib
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,15 @@ from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, write_model
 def write_own_model(plan: Plan, place: Path) -> None:
     """Writes the model that the run starts from, with its tokenizer, to `place`, if it is not yet there.
 
-    The adapter of model.from_run is merged into it. The tokens of `tokenizer.add_tokens` are not special, so they stay
-    in the decoded text that rewards see. New embeddings are drawn around the mean of the others, from the run's seed.
-    Embeddings are never made fewer: many models have spare rows. Call it before GRPOConfig is built, which under
-    ZeRO-3 makes every load a collective one. What is there and was not written so by this user is made anew: the same
-    model, adapter and seed give the same.
+    Call it before GRPOConfig is built, which under ZeRO-3 makes every load a collective one.
+    """
+    write_model(place, lambda: _extended(plan))
+
+
+def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
+    """Writes the tokenizer and the model that `make` gives, with a manifest.
+
+    What is there and was written so by this user stays; anything else is made anew: the same plan gives the same.
     """
     there = status(place.parent, place.name)
     if there is not None:
@@ -38,11 +42,7 @@ def write_own_model(plan: Plan, place: Path) -> None:
         if because is None:
             return
         print(f"{place.name} is made anew: {because}", flush=True)
-    set_seed(plan.arguments.GRPOConfig["seed"])
-    tokenizer, model = _merged(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
-    tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
-    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
-        model.resize_token_embeddings(len(tokenizer))
+    tokenizer, model = make()
     writing = place.with_name(f".{place.name}.writing")
     remove_tree(writing.parent, writing.name)
     model.save_pretrained(writing)
@@ -51,6 +51,21 @@ def write_own_model(plan: Plan, place: Path) -> None:
     with contextlib.suppress(NotADirectoryError):
         remove_tree(place.parent, place.name)
     put_in_place(writing, place)
+
+
+def _extended(plan: Plan) -> tuple[Any, Any]:
+    """Tokenizer and model that the run starts from.
+
+    The adapter of model.from_run is merged into it. The tokens of `tokenizer.add_tokens` are not special, so they stay
+    in the decoded text that rewards see. New embeddings are drawn around the mean of the others, from the run's seed.
+    Embeddings are never made fewer: many models have spare rows.
+    """
+    set_seed(plan.arguments.GRPOConfig["seed"])
+    tokenizer, model = _merged(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
+    tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
+    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        model.resize_token_embeddings(len(tokenizer))
+    return tokenizer, model
 
 
 def _origin(plan: Plan) -> dict[str, Any]:

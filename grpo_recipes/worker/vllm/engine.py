@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from transformers import set_seed
@@ -13,7 +14,7 @@ from transformers import set_seed
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import module_with_engine, sampling_of_vllm, seed_of, vllm_client, vllm_engine
-from grpo_recipes.worker._shared.planned import model_revision
+from grpo_recipes.worker._shared.planned import sampled_model
 from grpo_recipes.worker.completions.generation import kept_random_state
 from grpo_recipes.worker.ends.ends import end_tokens, tokenizer_of
 from grpo_recipes.worker.proofs.before_training.compared import VllmTokens
@@ -31,8 +32,8 @@ def seed_of_generation(seed: int, group: int, step: int, call: int) -> int:
 
 
 @contextmanager
-def planned_engine(plan: Plan) -> Iterator[None]:
-    """While it is open, an LLM that TRL builds gets the plan's dtype, revision, seed and engine keywords."""
+def planned_engine(plan: Plan, folder: Path) -> Iterator[None]:
+    """While it is open, an LLM that TRL builds gets the plan's model, dtype, revision, seed and engine keywords."""
     module = None if plan.vllm is None else module_with_engine()
     if module is None:
         yield
@@ -41,18 +42,20 @@ def planned_engine(plan: Plan) -> Iterator[None]:
 
     @functools.wraps(build)
     def build_planned(*given: Any, **named: Any) -> Any:
-        return build(*given, **engine_keywords(plan, named))
+        return build(*given, **engine_keywords(plan, named, folder))
 
     with replaced(module, "LLM", build_planned):
         yield
 
 
-def engine_keywords(plan: Plan, of_trl: dict[str, Any]) -> dict[str, Any]:
+def engine_keywords(plan: Plan, of_trl: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The keywords of TRL with those of the plan, which win. TRL's own seed is the number of the group."""
     assert plan.vllm is not None
     seed = int(plan.arguments.GRPOConfig["seed"])  # type: ignore[call-overload]
     planned: dict[str, Any] = {"dtype": plan.vllm.dtype, "seed": seed_of_engine(seed, of_trl.get("seed", 0))}
-    revision = model_revision(plan)
+    model, revision = sampled_model(plan, folder)
+    if plan.samples_a_copy:
+        planned |= {"model": model, "quantization": None}
     if revision is not None:
         planned |= {"revision": revision, "tokenizer_revision": revision}
     return {**of_trl, **planned, **plan.vllm.engine}

@@ -9,5 +9,6 @@ endpoint /collective_rpc, for which it has to be started with VLLM_SERVER_DEV_MO
 environment.py writes a .pth file into .venv-vllm that imports `hook` in each process there, so that it acts in the
 worker that grpo-run starts, which knows nothing of it. On another device than a CPU nothing is replaced.
 
-GRPO_TEST_WEIGHTS=broken loses the tensors on the way: a hand-over that fails without a word.
+GRPO_TEST_WEIGHTS=broken loses the tensors on the way: a hand-over that fails without a word. GRPO_TEST_ADAPTER breaks
+the hand-over of an adapter alone, which needs no stand-in: broken_adapters has its words.
 """

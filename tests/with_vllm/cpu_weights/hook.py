@@ -7,7 +7,12 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-MODULES = ("trl.generation.vllm_client", "trl.generation.vllm_generation", "vllm.v1.worker.gpu_model_runner")
+MODULES = (
+    "trl.generation.vllm_client",
+    "trl.generation.vllm_generation",
+    "vllm.v1.worker.gpu_model_runner",
+    "grpo_recipes.worker.shims.adapter_sync",
+)
 
 
 class _Finder:

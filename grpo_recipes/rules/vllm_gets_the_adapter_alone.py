@@ -1,0 +1,102 @@
+"""vLLM gets the adapter alone, if the recipe asks for it with `generation.weight_sync: adapter`.
+
+Before each generation TRL merges the adapter into the weights and passes vLLM all of them: 15 GB for a model of 7B,
+whose adapter of rank 16 has 160 MB. The shim `adapter_sync` saves the adapter instead, and vLLM loads it under a new
+name beside the base, which it keeps as it loaded it. vLLM then computes base and adapter separately, in the process and
+as a server, which the run starts with `--enable-lora`. No weights go through NCCL, so a server also works for a trainer
+on the CPU.
+
+vLLM reads r, lora_alpha and use_rslora of an adapter and silently ignores other fields: with `alpha_pattern` it sampled
+from a different policy, 1.05 nats off. Copies of whole modules, biases and adapters of the embeddings or the output
+layer it refuses. With the starts `pissa`, `olora`, `corda` and `loftq` the base in memory is not the checkpoint that
+vLLM loads. So an adapter has to be made of the fields that were tried.
+
+Of a model in 4 bits TRL can pass vLLM nothing else, so there `auto` means adapter. vLLM's base is then written into the
+run folder before the training: the numbers that the packed weights stand for, in vLLM's data type, as large as the
+model without quantization. The first proof holds both against each other.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
+
+ID = "SHM028"
+OWNS = ("shims.adapter_sync",)
+USE_VLLM, VLLM_MODE, STRATEGY = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode", "distributed.strategy"
+READS = (USE_VLLM, VLLM_MODE, STRATEGY)
+FOUR_BITS, EIGHT_BITS = "BitsAndBytesConfig.load_in_4bit", "BitsAndBytesConfig.load_in_8bit"
+SYNC, SECTION, RANK = "generation.weight_sync", "lora", "LoraConfig.r"
+ASLEEP = "GRPOConfig.vllm_enable_sleep_mode"
+RANKS = (8, 16, 32, 64, 128, 256, 512)
+"""The values of vLLM's max_lora_rank. Source: vllm 0.31.0 config/lora.py."""
+READ = {
+    "r",
+    "lora_alpha",
+    "lora_dropout",
+    "target_modules",
+    "exclude_modules",
+    "layers_to_transform",
+    "layers_pattern",
+    "use_rslora",
+    "task_type",
+}
+START = "init_lora_weights"
+STARTS = ("true", "false", "gaussian")
+NOT_ADAPTED = ("embed_tokens", "lm_head", "wte")
+SHARDED = ("zero3", "fsdp2")
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    is_quantized = context.value(FOUR_BITS) is True
+    is_wanted = context.value(SYNC) == "adapter" or (context.value(SYNC) == "auto" and is_quantized)
+    if context.value(USE_VLLM) is True and is_wanted and not any(_obstacles(context)):
+        rank = next(rank for rank in RANKS if rank >= context.whole(RANK))
+        base = "; its base is the dequantized model, written into the run folder" if is_quantized else ""
+        yield decided(OWNS[0], rank, f"vLLM makes room for an adapter of this rank{base}")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(SYNC) != "adapter":
+        return
+    if context.value(USE_VLLM) is not True:
+        said, because = "weight_sync has no effect", "transformers generates, with the trainer's own weights"
+        yield context.wrong(said, SYNC, because, "auto", severity="warning")
+        return
+    for key, why in _obstacles(context):
+        yield context.wrong(
+            "vLLM cannot be given this adapter alone", key, why, "full", at=("generation", "weight_sync")
+        )
+
+
+def _obstacles(context: Context) -> Iterator[tuple[str, str]]:
+    """What keeps vLLM from taking the adapter alone: the key, and the reason."""
+    if not context.has_section(SECTION):
+        yield SYNC, "the recipe has no section lora: all weights are trained"
+        return
+    since = "1.11" if context.value(VLLM_MODE) == "server" else "0.29.1"
+    trl = context.stack.version("trl")
+    if trl is not None and not is_within(trl, f">={since}"):
+        what = (
+            "starts its own server, which takes no adapters" if since == "1.11" else "passes vLLM the weights elsewhere"
+        )
+        yield VLLM_MODE, f"trl {trl} {what}; {since} is the first release that does not"
+    for name, value in context.settings.under("LoraConfig").items():
+        is_used = value not in (None, False, [], {}, "none")
+        if is_used and name not in READ and (name != START or str(value).lower() not in STARTS):
+            yield f"LoraConfig.{name}", f"vLLM does not apply {name} of an adapter"
+    targets = context.value("LoraConfig.target_modules")
+    for target in targets if isinstance(targets, list) else [targets]:
+        name = str(target)
+        if name.rpartition(".")[2] in NOT_ADAPTED:
+            yield "LoraConfig.target_modules", f"vLLM does not take an adapter of {name}"
+    if context.value(EIGHT_BITS) is True:
+        yield EIGHT_BITS, "TRL refuses vLLM beside a model of 8 bits"
+    if context.whole(RANK) > RANKS[-1]:
+        yield RANK, f"vLLM's largest rank is {RANKS[-1]}"
+    if context.value(STRATEGY) in SHARDED:
+        yield STRATEGY, "each process holds a part of the adapter, and no part is gathered"
+    if context.value(ASLEEP) is True:
+        yield ASLEEP, "TRL lets vLLM discard its weights while it sleeps, and the adapter does not bring the base back"

@@ -1,0 +1,73 @@
+"""The shim `adapter_sync` (SHM028): vLLM generates under the adapter that is trained, and a broken hand-over is caught.
+
+No stand-in has a part in it: on the CPU, too, vLLM loads an adapter through its own interface.
+"""
+
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from cpu_weights.broken_adapters import LATER
+from digit_first import APART, COLOCATE, SERVER, STEPS, proofs, train
+from small_models import write_random
+
+from grpo_recipes.worker.vllm.sampled import EVERY
+
+pytestmark = pytest.mark.vllm
+
+Record = dict[str, Any]
+ADAPTER = {"weight_sync": "adapter"}
+LORA = {"lora": {"r": 16, "lora_alpha": 64, "target_modules": "all-linear"}}
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained model."""
+    return write_random(tmp_path_factory.mktemp("models") / "untrained")
+
+
+ON_4_BITS = LORA | {"quantization": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}}
+TRAININGS = [
+    pytest.param(COLOCATE, LORA, 1e-5, id="colocate"),
+    pytest.param(SERVER, LORA, 1e-5, id="server", marks=pytest.mark.long),
+    # TRL keeps the adapter of a quantized model in bfloat16.
+    pytest.param(COLOCATE, ON_4_BITS, 1e-2, id="colocate on 4 bits", marks=pytest.mark.long),
+    pytest.param(SERVER, ON_4_BITS, 1e-2, id="server on 4 bits"),
+]
+
+
+@pytest.mark.parametrize(("where", "what", "most"), TRAININGS)
+def test_vllm_generates_under_the_adapter_that_is_trained(
+    where: Record, what: Record, most: float, model: Path, tmp_path: Path
+) -> None:
+    record, steps = train(tmp_path, model, where | ADAPTER, what)
+    assert len(steps) == STEPS
+    assert record["shims"]["adapter_sync"] == "vLLM gets the adapter alone"
+    assert max(step[APART] for step in steps) < most
+    assert (tmp_path / "run" / "dequantized_model" / "model.safetensors").exists() == (what is ON_4_BITS)
+    assert {proof["ok"] for proof in record["proofs"]} == {True}
+    assert {"PRF010", "PRF011"} <= set(proofs(record))
+    rewards = [step["reward"] for step in steps]
+    assert fmean(rewards[-5:]) > fmean(rewards[:5]), "it learned"
+    assert len(list((tmp_path / "run" / "cache" / "adapter-0").iterdir())) == 1, "older adapters are gone"
+
+
+BROKEN = [
+    pytest.param("never", 2, id="never handed over"),
+    pytest.param("once", 2, id="handed over once", marks=pytest.mark.long),
+    pytest.param("name", 2, id="under a name that vLLM knows", marks=pytest.mark.long),
+    pytest.param("behind", 3, id="one version behind", marks=pytest.mark.long),
+    pytest.param("twice", 2, id="on a base that has it already", marks=pytest.mark.long),
+    pytest.param("later", EVERY, id="no more after some steps", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("how", "by"), BROKEN)
+def test_a_broken_hand_over_of_an_adapter_stops_the_run(how: str, by: int, model: Path, tmp_path: Path) -> None:
+    more = LORA | {"training": {"max_steps": EVERY + 10}}
+    record, steps = train(tmp_path, model, COLOCATE | ADAPTER, more, code=3, GRPO_TEST_ADAPTER=how)
+    assert proofs(record)["PRF011"]["ok"] is False
+    assert "the weights did not reach vLLM" in record["message"]
+    assert len(steps) < by
+    assert how != "later" or len(steps) >= LATER
