@@ -29,11 +29,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 ON_4_BITS = LORA | {"quantization": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}}
 TRAININGS = [
-    pytest.param(COLOCATE, LORA, 1e-5, id="colocate"),
+    pytest.param(COLOCATE, LORA, 1e-5, id="colocate", marks=pytest.mark.long),
     pytest.param(SERVER, LORA, 1e-5, id="server", marks=pytest.mark.long),
     # TRL keeps the adapter of a quantized model in bfloat16.
-    pytest.param(COLOCATE, ON_4_BITS, 1e-2, id="colocate on 4 bits", marks=pytest.mark.long),
-    pytest.param(SERVER, ON_4_BITS, 1e-2, id="server on 4 bits"),
+    pytest.param(COLOCATE, ON_4_BITS, 1e-2, id="colocate on 4 bits"),
+    pytest.param(SERVER, ON_4_BITS, 1e-2, id="server on 4 bits", marks=pytest.mark.long),
 ]
 
 
