@@ -58,5 +58,6 @@ STAGES = {
     "peaks_14b": Stage(peaks.run_14b, 540, "memory of LoRA on 14B against the estimate"),
     "merges": Stage(merges.run, 300, "how far the base drifts when an adapter is merged fifty times"),
     "vllm": Stage(with_vllm.run, 480, "vLLM in the training process: it has the policy, and gets what is trained"),
+    "vllm_adapter": Stage(with_vllm.run_adapter, 480, "vLLM gets the adapter alone, and what that costs it"),
     "vllm_drift": Stage(with_vllm.run_drift, 540, "vLLM and the policy stay together over fifty steps of LoRA"),
 }

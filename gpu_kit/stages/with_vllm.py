@@ -16,7 +16,14 @@ MOST_GROWTH = 2.0
 
 
 def run(bench: Bench) -> None:
-    found = _trained(bench, "vllm", 4)
+    _proved(bench, _trained(bench, "vllm", 4))
+
+
+def run_adapter(bench: Bench) -> None:
+    _proved(bench, _trained(bench, "vllm_adapter", 4, more=("generation.weight_sync=adapter",)))
+
+
+def _proved(bench: Bench, found: Trained) -> None:
     for proof in (SAMPLER, HAND_OVER):
         bench.holds(found.proofs.get(proof) is True, f"{proof}: {found.shown.get(proof, 'was not made')}")
     step, share = found.step_seconds(), (found.record.get("duration") or {}).get("generation_share")
@@ -36,11 +43,11 @@ def run_drift(bench: Bench) -> None:
         bench.holds(last <= MOST_GROWTH * first + 1e-3, f"vLLM and the policy part: {first:.1e}, then {last:.1e}")
 
 
-def _trained(bench: Bench, name: str, steps: int, tokens: int = 256) -> Trained:
+def _trained(bench: Bench, name: str, steps: int, tokens: int = 256, more: tuple[str, ...] = ()) -> Trained:
     if bench.scale.device == "cpu":
         raise LeftOut("vLLM takes the weights of a trainer from a GPU alone")
     if not installed("vllm"):
         raise LeftOut("vllm is not installed")
     bench.figure("packages", versions())
     file = bench.recipe(name, "0.5B", tokens=tokens)
-    return bench.completed(bench.train(file, f"training.max_steps={steps}", *SETTINGS))
+    return bench.completed(bench.train(file, f"training.max_steps={steps}", *SETTINGS, *more))
