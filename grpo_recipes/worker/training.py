@@ -38,7 +38,13 @@ from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, co
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
 from grpo_recipes.worker.resume.resuming import agreed, experiment
-from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, ScheduleOfTheNewLength, recorded_at
+from grpo_recipes.worker.resume.run_state import (
+    ResumedEpochs,
+    RunState,
+    ScheduleOfTheNewLength,
+    keep_dtypes,
+    recorded_at,
+)
 from grpo_recipes.worker.serving.health import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.interruption import Interruption
@@ -198,6 +204,7 @@ class _Training:
         if evaluation is not None:
             evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
         state = RunState(trainer, record, guards, log, self.checkpoint)
+        keep_dtypes(trainer)
         save_whole_checkpoints(trainer, experiment(folder), state.save, self._best_step)
         check_before_saving(trainer, record.same)
         watch_saves(trainer, peaks)

@@ -32,11 +32,14 @@ def of_checkpoint(folder: Path, step: int) -> dict[str, str]:
 
 
 def _tensors(folder: Path) -> dict[str, str]:
+    import torch
+
     found = {}
     for file in sorted(folder.glob("*.safetensors")):
-        with safe_open(file, "np") as tensors:
+        with safe_open(file, "pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 (it is no dict)
-                found[f"{file.name}:{name}"] = hashlib.sha256(tensors.get_tensor(name).tobytes()).hexdigest()
+                numbers = tensors.get_tensor(name).contiguous().view(torch.uint8).numpy()  # numpy has no bfloat16
+                found[f"{file.name}:{name}"] = hashlib.sha256(numbers.tobytes()).hexdigest()
     return found
 
 

@@ -30,6 +30,7 @@ CASES: dict[str, tuple[str, Changes, int | None, int | None, int]] = {
     "a checkpoint that is due within a generation": ("full", {"num_iterations": 2, "save_steps": 3}, None, None, 4),
     "in the second epoch": ("full", {"logging_steps": 3}, 6, None, 4),
     "a reference that follows": ("full", SYNC, None, None, 4),
+    "an adapter in bfloat16 on 4 bits": ("nf4", {}, None, None, 4),
     "at the end of the training": ("lora", {"lr_scheduler_type": "constant"}, None, 0, 8),
 }
 

@@ -22,6 +22,25 @@ from grpo_recipes.worker.checkpoints.checkpoint import is_whole
 from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
 
+def keep_dtypes(trainer: Any) -> None:
+    """Lets a checkpoint change the values of what is trained, and not its dtype.
+
+    PEFT loads an adapter that is there in float32, whatever it was: the adapter of a quantized model, which TRL trains
+    in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
+    """
+    load = trainer._load_from_checkpoint
+
+    def load_as_it_was(*given: Any, **named: Any) -> Any:
+        before = {name: one.dtype for name, one in trainer.model.named_parameters() if one.requires_grad}
+        loaded = load(*given, **named)
+        for name, dtype in before.items():
+            parameter = trainer.model.get_parameter(name)
+            parameter.data = parameter.data.to(dtype)
+        return loaded
+
+    trainer._load_from_checkpoint = load_as_it_was
+
+
 class RunState(TrainerCallback):  # type: ignore[misc]
     """Adds its files to each checkpoint on every rank, and restores them on resume.
 
