@@ -297,6 +297,13 @@ def test_moved_weights_reach_the_sampler(now: Sampled, ok: bool | None, words: s
     assert words in f"{proof.shown} {told_of(proof)}"
 
 
+def test_what_correct_programs_differ_by_in_bfloat16_is_no_hand_over_that_fails() -> None:
+    plan, sure = planned(use_vllm=True), sampled(2e-6)
+    on_a_harder_prompt = weights_reach_the_sampler.prove(plan, "bfloat16", sure, sampled(1.9e-4, moved=2e-4), 64)
+    assert (on_a_harder_prompt.ok, "which two programs may be" in on_a_harder_prompt.shown) == (None, True)
+    assert weights_reach_the_sampler.prove(plan, "bfloat16", sure, sampled(2e-2, moved=3e-2), 64).ok is False
+
+
 ROW = TurnedRow(turns=2, replies=1, own=9, told=3)
 SCORED = [
     pytest.param([(sampled(1e-7), sampled(3e-7))], "float32", True, "max 6.0e-07 of 200 tokens", id="one policy"),

@@ -21,7 +21,7 @@ from grpo_recipes.worker.proofs.of_turns import (
     turns_are_trained_as_sampled,
 )
 from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
-from grpo_recipes.worker.proofs.sampler_is_the_policy import together
+from grpo_recipes.worker.proofs.sampler_is_the_policy import mean, together
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient, Sampled
 from grpo_recipes.worker.trainer.trained_tensors import (
     Arrivals,
@@ -58,7 +58,7 @@ class HandOver:
         # found() gives what the last generation that was looked at showed on this process, None where it was taken.
         self.leave, self.found = witness.leave, witness.take
         self._compute: str | None = None
-        # What both differed by when they were last seen to be the same policy: the noise between two programs.
+        # The most that both differed by while they were seen to be the same policy: the noise between two programs.
         self._noise: Sampled | None = None
         self._reason = "vLLM generated once"
         self._proof: Proof | None = None
@@ -76,11 +76,11 @@ class HandOver:
         if self._noise is None or found is None:  # on all processes alike
             return False
         now = together(gathered(trainer, [found]))
-        if now is None or not now.tokens + now.cut:
+        if now is None or not now.tokens:
             return False
         proof = reach.prove(self._plan, self._compute, self._noise, now, steps)
         if proof.ok:
-            self._noise = now
+            self._noise = max(self._noise, now, key=mean)
             self._witness.go_on()
         if proof.ok is None and self._proof is not None and self._proof.ok:
             return False  # proved before, and the policy has not moved enough since

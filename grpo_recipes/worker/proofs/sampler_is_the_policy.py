@@ -15,6 +15,8 @@ unplanned dtype can stay below the bound: the checks before the first step compa
 bound.
 """
 
+from collections.abc import Mapping
+
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
@@ -64,13 +66,19 @@ def mean(found: Sampled) -> float:
 
 def bound(plan: Plan, compute: str | None, dtype: str | None) -> float | None:
     """The largest mean that is allowed, None if no bound is known. compute, dtype: of the policy and of vLLM."""
-    if plan.samples_a_copy:
-        return BOUNDS["bfloat16"]  # TRL keeps the adapter of a quantized model in bfloat16
-    if plan.arguments.BitsAndBytesConfig is not None:
+    if plan.arguments.BitsAndBytesConfig is not None and not plan.samples_a_copy:
         return None
+    return coarsest(BOUNDS, plan, compute, dtype)
+
+
+def coarsest(figures: Mapping[str, float], plan: Plan, compute: str | None, dtype: str | None) -> float:
+    """The figure of the coarser of both dtypes, of which an unknown one is the coarsest.
+
+    TRL keeps the adapter of a quantized model in bfloat16.
+    """
     of_vllm = dtype or (None if plan.vllm is None else plan.vllm.dtype)
-    # An unknown dtype may be the coarsest.
-    return max(BOUNDS.get(one or "", BOUNDS["bfloat16"]) for one in (compute, of_vllm))
+    of_policy = "bfloat16" if plan.arguments.BitsAndBytesConfig is not None else compute
+    return max(figures.get(one or "", figures["bfloat16"]) for one in (of_policy, of_vllm))
 
 
 def shown(found: Sampled) -> str:
