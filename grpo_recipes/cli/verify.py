@@ -35,7 +35,7 @@ from grpo_recipes.contract.integrity.run_folder import (
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, NOBODY, SOMEBODY_ELSE, YOU, Damaged
 from grpo_recipes.contract.secrets.redact import redact
 
-MODELS = ("final", "extended_model", "merged_model")
+MODELS = ("final", "extended_model", "merged_model", "dequantized_model")
 # Grow while the run goes on, or are made anew where they are needed.
 _TRACES = tuple(name for kind in ENGINES.values() for name in kind.traces if not name.startswith("."))
 _GROWING = (

@@ -43,13 +43,17 @@ FOLDERS = (
     "completions",
     "extended_model",
     "merged_model",
+    "dequantized_model",
     "evaluation",
     "stalled",
     "tensorboard",
 )
 # For a moment: a file or folder that is written or removed, the mark of a machine or of a job.
 PASSING_FILES = (".meeting.*", ".job-*", ".probe.*")
-PASSING_FOLDERS = (".removed-*", ".final.writing", ".extended_model.writing", ".merged_model.writing")
+PASSING_FOLDERS = (
+    ".removed-*",
+    *(f".{name}.writing" for name in ("final", "extended_model", "merged_model", "dequantized_model")),
+)
 _MOST = 20_000_000
 
 
