@@ -79,10 +79,12 @@ def _wrongly_refused(count: int, seed: int, folder: Path) -> list[tuple[int, str
     return wrong
 
 
+@pytest.mark.processes
 def test_recipes_that_are_made_to_be_valid_have_no_error(tmp_path: Path) -> None:
     assert _wrongly_refused(40, 0, tmp_path)[:3] == []
 
 
 @pytest.mark.fuzz
+@pytest.mark.processes
 def test_500_recipes_that_are_made_to_be_valid_have_no_error(seed: int, tmp_path: Path) -> None:
     assert _wrongly_refused(500, seed, tmp_path)[:3] == []
