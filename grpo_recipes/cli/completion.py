@@ -49,18 +49,13 @@ def acceptable_rules(ctx: "Context", param: "Parameter", incomplete: str) -> "li
 
 
 def first_words(commands: "list[CompletionItem]", incomplete: str) -> "list[CompletionItem]":
-    """Commands and recipes, since either may come first; if none matches, any file or folder.
-
-    bash would not quote a recipe's name, so one that needs it is left to the files.
-    """
+    """Commands and recipes, since either may come first; if none matches, any file or folder."""
     import glob
-    import shlex
 
     from click.shell_completion import CompletionItem
 
     recipes = [path for end in ("yaml", "yml") for path in sorted(glob.glob(f"{glob.escape(incomplete)}*.{end}"))]
-    plain = [path for path in recipes if shlex.quote(path) == path]
-    return [CompletionItem(incomplete, type="file"), *commands, *map(CompletionItem, plain)]
+    return [CompletionItem(incomplete, type="file"), *commands, *map(CompletionItem, recipes)]
 
 
 def _beginning(words: list[str], incomplete: str) -> "list[CompletionItem]":

@@ -187,6 +187,8 @@ def grpo_run() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command and exits with its code: one message for a refusal, a traceback and exit 70 for a defect."""
     make_steady()
+    if "_GRPO_RUN_COMPLETE" in os.environ:
+        sys.exit(importlib.import_module("grpo_recipes.cli.commands.completion").serve(grpo_run))
     try:
         code = grpo_run.main(arguments, prog_name="grpo-run", standalone_mode=False)
     except Refusal as refusal:

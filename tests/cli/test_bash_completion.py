@@ -88,6 +88,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
         ("grpo-run validate folder/", "folder/inner.json"),
         ("grpo-run validate plain.yaml --form", "validate|plain.yaml|--format"),
         ("grpo-run validate plain.yaml --format sa", "validate|plain.yaml|--format|sarif"),
+        ("grpo-run validate plain.yaml --format=sa", "validate|plain.yaml|--format=sarif"),
+        ("grpo-run plain.yaml --target=no", "plain.yaml|--target=notes.txt"),
         ("grpo-run plain.yaml --set grpo.bet", "plain.yaml|--set|grpo.beta="),
         ("grpo-run runs --filter grpo.bet", "runs|--filter|grpo.beta="),
         ("grpo-run runs fol", "runs|folder/"),
