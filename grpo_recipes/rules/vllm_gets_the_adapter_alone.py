@@ -52,7 +52,7 @@ SHARDED = ("zero3", "fsdp2")
 def decide(context: Context) -> Iterator[Setting]:
     is_quantized = context.value(FOUR_BITS) is True
     is_wanted = context.value(SYNC) == "adapter" or (context.value(SYNC) == "auto" and is_quantized)
-    if context.value(USE_VLLM) is True and is_wanted and not any(_obstacles(context)):
+    if context.value(USE_VLLM) is True and is_wanted and not any(in_the_way(context)):
         rank = next(rank for rank in RANKS if rank >= context.whole(RANK))
         base = "; its base is the dequantized model, written into the run folder" if is_quantized else ""
         yield decided(OWNS[0], rank, f"vLLM makes room for an adapter of this rank{base}")
@@ -65,13 +65,13 @@ def check(context: Context) -> Iterator[Finding]:
         said, because = "weight_sync has no effect", "transformers generates, with the trainer's own weights"
         yield context.wrong(said, SYNC, because, "auto", severity="warning")
         return
-    for key, why in _obstacles(context):
+    for key, why in in_the_way(context):
         yield context.wrong(
             "vLLM cannot be given this adapter alone", key, why, "full", at=("generation", "weight_sync")
         )
 
 
-def _obstacles(context: Context) -> Iterator[tuple[str, str]]:
+def in_the_way(context: Context) -> Iterator[tuple[str, str]]:
     """What keeps vLLM from taking the adapter alone: the key, and the reason."""
     if not context.has_section(SECTION):
         yield SYNC, "the recipe has no section lora: all weights are trained"

@@ -18,6 +18,7 @@ from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.adapter_modules import is_all_linear
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
+from grpo_recipes.rules.vllm_gets_the_adapter_alone import SYNC, in_the_way
 
 ID = "GEN003"
 USE_VLLM = "GRPOConfig.use_vllm"
@@ -57,9 +58,12 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
     for found in obstacles(context):
-        if found.key == WIDTHS[0] and context.value("shims.adapter_sync") is not None:
-            continue  # vLLM gets the adapter alone, on the dequantized base
         because = [found.why, f"use_vllm: {context.origin(USE_VLLM)}"]
+        if found.key == WIDTHS[0]:
+            if context.value("shims.adapter_sync") is not None:
+                continue  # vLLM gets the adapter alone, on the dequantized base
+            why_not = [why for _, why in in_the_way(context)] or [f"weight_sync: {context.origin(SYNC)}"]
+            because.append(f"vLLM is not given the adapter alone: {why_not[0]}")
         yield context.wrong(found.what, found.key, because, False, at=("generation", "use_vllm"))
 
 
