@@ -11,18 +11,23 @@ _SUBDOMAIN = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
 _WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = rf"({_LABEL}(\.{_LABEL})*/)?{_WORD}"
 _NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
-_BYTES = rf"(?=.*[1-9]){_NUMBER}([KMGTPE]i|[kMGTPE])?"
+_BYTES = rf"(?=.*[1-9]){_NUMBER}([KMGTPE]i|[kMGTPE])"
 _COUNT = r"[1-9][0-9]*"
 _CORES = rf"(?=.*[1-9]){_NUMBER}m?"
 _PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
-_IMAGE = rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PART}(/{_PART})*{_TAG}"
+IMAGE = rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PART}(/{_PART})*{_TAG}"
+# The system of the image, and where the Job mounts something else.
+_TAKEN = ("cache", "dev", "etc", "proc", "sys", "usr")
 # Of each key: what a whole value looks like, and that in words.
 _FORMS = {
-    "image": (_IMAGE, "a reference to an image, such as registry.example.com/team/grpo-run:1"),
+    "image": (IMAGE, "a reference to an image, such as registry.example.com/team/grpo-run:1"),
     "namespace": (_LABEL, "lower-case letters, digits and dashes, at most 63"),
     "volume_claim": (_SUBDOMAIN, "lower-case letters, digits, dashes and dots"),
-    "volume_path": (r"(/(?!\.\.?(/|$))[A-Za-z0-9._-]+)+", "an absolute path without .. and special characters"),
+    "volume_path": (
+        rf"(?!/({'|'.join(_TAKEN)})(/|$))(/(?!\.\.?(/|$))[A-Za-z0-9._-]+)+",
+        f"an absolute path without .. and special characters, not in /{', /'.join(_TAKEN)}",
+    ),
     "gpu_resource": (rf"(?=[^/]+/){_QUALIFIED}", "domain/name, such as nvidia.com/gpu or amd.com/gpu"),
     "shared_memory": (_BYTES, "a number with Ki, Mi, Gi or Ti, such as 16Gi"),
 }
