@@ -13,6 +13,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
 from grpo_recipes.engines.by_hand import EngineByHand
 from grpo_recipes.engines.cluster_file import job_name, local_files, machine_script, own_folder, to_yaml
+from grpo_recipes.facts.skypilot_words import faults
 from grpo_recipes.memory.estimate import TIGHT
 from grpo_recipes.render.job import Job, job_of
 from grpo_recipes.stack.gpus import named_gpu
@@ -41,6 +42,8 @@ class SkypilotTask:
 
 def skypilot_task(plan: Plan) -> SkypilotTask:
     """What the plan asks SkyPilot for. Raises Refusal for what no recipe may ask for."""
+    for key, expected in faults(plan.job):
+        raise Refusal.of(f"skypilot.{key} must be {expected}", because="it goes into a command or a task as it is")
     try:
         return section_of(SkypilotTask, plan.job, "job")
     except NotAPlan as problem:
@@ -108,12 +111,26 @@ def _script(folder: str, job: Job) -> str:
             f"  rm -rf {copy} && cp -rT . {copy} && mv {copy} {folder} || exit 1",
             "fi",
             f"until [ -e {folder}/plan.json ]; do sleep 1; done",
+            f'if [ "$(<plan.json)" != "$(<{folder}/plan.json)" ]; then',
+            *(f"  echo {shlex.quote(line)} >&2" for line in _another_plan(folder)),
+            "  exit 2",
+            "fi",
             f"cd {folder} || exit 2",
             "address=${SKYPILOT_NODE_IPS%%$'\\n'*}",
             *machine_script(job, "$SKYPILOT_NODE_RANK", "$address"),
             "",
         ]
     )
+
+
+def _another_plan(folder: str) -> list[str]:
+    """What a machine says where the disk has another run, or this one as it was planned before."""
+    return [
+        f"error: {folder} was planned from another recipe or options than the run folder that was launched",
+        "  fix: another --out for another run",
+        f"  fix: remove {folder} from the bucket or volume to train anew",
+        f"  fix: copy the run folder over {folder} to resume with the new plan; its checkpoints stay",
+    ]
 
 
 class SkypilotEngine(EngineByHand):
@@ -125,7 +142,7 @@ class SkypilotEngine(EngineByHand):
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
         """The command for the job; started again it finds its checkpoints."""
-        secrets = "".join(f" --secret {name}" for name in skypilot_task(plan).secrets)
+        secrets = "".join(f" --secret {shlex.quote(name)}" for name in skypilot_task(plan).secrets)
         return [f"sky jobs launch{secrets} {shlex.quote(f'{folder}/{TASK}')}"]
 
     def advice(self, plan: Plan, folder: str) -> list[str]:

@@ -3,11 +3,15 @@
 SkyPilot replaces a preempted machine by a new, empty one. The run resumes only if its folder is in a bucket
 (`skypilot.storage`) or on a volume (`skypilot.volume`). A bucket is mounted with a cache on each machine, so that one
 machine does not see what another one writes; several machines need a volume.
+
+Names of secrets go into the printed command, and the file would show their values. So only names of environment
+variables are accepted.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.skypilot_words import faults
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import ENGINE, NODES, machines
 
@@ -26,6 +30,10 @@ OWNED = {
 def check(context: Context) -> Iterator[Finding]:
     if context.value(ENGINE) != SECTION:
         return  # WLD005 reports that the section has no effect
+    for name, expected in faults(context.settings.under(SECTION)):
+        if (SECTION, name) not in context.refused:
+            message, because = f"skypilot.{name} is not what SkyPilot takes", f"it has to be {expected}"
+            yield context.finding(message, f"{SECTION}.{name}", because, fix=f"{name}: {expected}")
     storage, volume = (context.value(f"{SECTION}.{name}") for name in ("storage", "volume"))
     if context.value(f"{SECTION}.image") is None:
         because = "the machines need an image with the training stack"

@@ -87,6 +87,35 @@ def test_files_of_this_machine_are_mounted_at_the_same_paths() -> None:
     assert {Path(path).name for path in mounts} == {"model", "train.jsonl", "test.jsonl"}
 
 
+@pytest.mark.processes
+def test_a_machine_trains_nothing_where_the_disk_has_another_plan(tmp_path: Path) -> None:
+    script = task("recipes/quickstart.yaml")["run"].replace("/runs/", f"{tmp_path}/disk/")
+    for name in ("disk", "workdir", "workdir/worker"):
+        (tmp_path / name).mkdir()
+
+    def run(plan: str) -> "subprocess.CompletedProcess[str]":
+        (tmp_path / "workdir/plan.json").write_text(plan)
+        variables = {"PATH": "/usr/bin:/bin", "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NODE_IPS": "a", "PYTHON": "true"}
+        command, workdir = ["bash", "-c", script], tmp_path / "workdir"
+        return subprocess.run(command, cwd=workdir, env=variables, capture_output=True, text=True, timeout=60)
+
+    assert [run("one").returncode, run("one").returncode] == [0, 0]
+    other = run("two")
+    assert other.returncode == 2
+    assert other.stderr.count("fix:") == 3
+    (kept,) = (tmp_path / "disk").glob("*/plan.json")
+    assert kept.read_text() == "one"
+
+
 def test_the_command_passes_secrets_on_without_their_values() -> None:
     plan = cluster_plan("recipes/quickstart.yaml", *SKYPILOT)
     assert ENGINE.commands(plan, FOLDER, resume=True) == [f"sky jobs launch --secret HF_TOKEN {FOLDER}/task.yaml"]
+
+
+@pytest.mark.parametrize("secret", ["HF_TOKEN=hf_abc", "A; touch here", "$(id)", ""])
+def test_a_secret_that_is_no_name_gets_into_no_file_and_no_command(secret: str) -> None:
+    plan = cluster_plan("recipes/quickstart.yaml", *SKYPILOT)
+    plan = dataclasses.replace(plan, job={**plan.job, "secrets": [secret]})
+    for answer in (lambda: ENGINE.files(plan), lambda: ENGINE.commands(plan, FOLDER, resume=False)):
+        with pytest.raises(Refusal, match=r"skypilot\.secrets must be names of environment variables"):
+            answer()
