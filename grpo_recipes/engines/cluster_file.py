@@ -42,6 +42,7 @@ def local_files(plan: Plan) -> list[str]:
     def places() -> Iterator[str | None]:
         yield plan.model.path if plan.model.source == "folder" else None
         yield plan.ancestor.named if plan.ancestor is not None and plan.ancestor.named.startswith("/") else None
+        yield plan.extends.path if plan.extends is not None and plan.extends.source == "folder" else None
         yield plan.tokenizer.chat_template_path
         for data in (plan.data, *(() if plan.evaluation is None else (plan.evaluation.data,))):
             yield data.path if data.source in ("file", "folder") else None
@@ -89,4 +90,6 @@ def to_yaml(comment: Sequence[str], *documents: dict[str, object]) -> str:
         yaml.dump(each, Dumper=_ClusterFileDumper, sort_keys=False, width=1000, allow_unicode=True)
         for each in documents
     ]
-    return "".join(f"# {line}\n" for line in comment) + "---\n".join(texts)
+    # A line break in a folder's name must not end the comment.
+    lines = ["".join(one if one.isprintable() else "?" for one in line) for line in comment]
+    return "".join(f"# {line}\n" for line in lines) + "---\n".join(texts)

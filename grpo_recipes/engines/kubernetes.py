@@ -135,10 +135,6 @@ def _pod(plan: Plan, asked: KubernetesJob, job: Job, service: str | None) -> dic
 def _script(folder: str, job: Job, service: str | None) -> str:
     first = f"{service}-0.{service}"
     lines = [f"cd {shlex.quote(folder)} || exit 2"]
-    if service is not None:
-        # A name that is looked up too early stays unknown for a while.
-        wait = f"until getent hosts {first} > /dev/null; do sleep 1; done"
-        lines = ["trap 'exit 75' TERM", wait, *lines]
     return "\n".join([*lines, *machine_script(job, "$JOB_COMPLETION_INDEX", first)]) + "\n"
 
 
@@ -158,12 +154,15 @@ class KubernetesEngine(EngineByHand):
     def advice(self, plan: Plan, folder: str) -> list[str]:
         """Where the pods look for the folder, and how to follow and stop the Job."""
         plan = replace(plan, folder=folder)
-        asked, name = kubernetes_job(plan), job_name(plan)
+        asked, pods = kubernetes_job(plan), f"-l app.kubernetes.io/instance={job_name(plan)}"
+        # kubectl follows five pods by itself, and shows the last ten lines of each.
+        whole = f"--tail=-1 --max-log-requests {job_of(plan).all_nodes}"
         space = "" if asked.namespace is None else f" -n {asked.namespace}"
         there = folder_there(plan, asked.volume_path)
         return [
             f"before: the claim {asked.volume_claim} must have the run folder as {there}; see docs/kubernetes.md",
-            f"to follow it: kubectl logs{space} -f --prefix -l app.kubernetes.io/instance={name}",
+            f"to see its pods: kubectl get pods{space} {pods}",
+            f"to follow it: kubectl logs{space} -f --prefix {whole} {pods}",
             f"to save and stop it: kubectl delete -f {shlex.quote(f'{folder}/{MANIFEST}')}",
         ]
 

@@ -43,8 +43,12 @@ def after(job: dict[str, Any], code: int, *, disrupted: bool = False) -> str:
         ("exit 2", [], 2),
         ("end running null; kill -KILL $$", [], 137),
         ("kill -TERM $$", [], 75),  # before there was a trainer that could save
-        ("end interrupted 75; exit 0", ["--server", "--address", "a"], 75),  # a server whose trainers were interrupted
-        ("end completed 0; exit 0", ["--server", "--address", "a"], 0),
+        (
+            "end interrupted 75; exit 0",
+            ["--server", "--address", "127.0.0.1"],
+            75,
+        ),  # a server whose trainers were interrupted
+        ("end completed 0; exit 0", ["--server", "--address", "127.0.0.1"], 0),
         ("exit 0", ["--node", "1"], 0),  # machine 0 still writes its last word
     ],
 )
@@ -57,6 +61,27 @@ def test_what_an_earlier_start_said_does_not_count_and_is_resumed(tmp_path: Path
     assert ended(tmp_path, 'end interrupted 75; echo "$@" > first; exit 75') == 75
     assert ended(tmp_path, 'echo "$@" > second; exit 1') == 1
     assert [(tmp_path / name).read_text().split() for name in ("first", "second")] == [[], ["--resume"]]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "arguments", [[], ["--node", "1", "--address", "gone.invalid"], ["--server", "--address", "a"]]
+)
+def test_a_completed_run_is_left_as_it_is(arguments: list[str], tmp_path: Path) -> None:
+    record = '{"status": "completed", "exit_code": 0, "proofs": {"gpu": 1}}'
+    (tmp_path / "run.json").write_text(record)
+    assert ended(tmp_path, "end running null; touch started; exit 1", *arguments) == 0
+    assert ((tmp_path / "run.json").read_text(), (tmp_path / "started").exists()) == (record, False)
+
+
+@pytest.mark.processes
+def test_a_machine_waits_for_the_name_of_the_first_one_until_the_run_is_completed(tmp_path: Path) -> None:
+    waits = subprocess.Popen([sys.executable, "-P", PART, "survival.attempt", tmp_path, "--address", "gone.invalid"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        waits.wait(3)
+    (tmp_path / "new").write_text('{"status": "completed", "exit_code": 0}')
+    (tmp_path / "new").rename(tmp_path / "run.json")
+    assert waits.wait(timeout=60) == 0
 
 
 def ended(folder: Path, launch_sh: str, *arguments: str) -> int:

@@ -15,6 +15,7 @@ from environment import is_made, python_of
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_sections import Ancestor
 from grpo_recipes.engines.cluster_file import job_name, to_yaml
 from grpo_recipes.engines.kubernetes import ENGINE
 
@@ -167,6 +168,30 @@ def test_files_that_only_this_machine_has_are_named() -> None:
         "model",
         "train.jsonl",
         "test.jsonl",
+    ]
+
+
+def test_the_checkpoint_of_an_extended_run_is_named() -> None:
+    plan = planned("/runs/a")
+    extends = Ancestor("extend", "b", "/old/b", "/old/b", None, 20, "folder", "/old/b/checkpoints/checkpoint-20")
+    plan = dataclasses.replace(plan, extends=extends)
+    assert "# The pods must find '/old/b/checkpoints/checkpoint-20', too.\n" in cluster_file(plan)
+
+
+def test_a_folder_s_name_does_not_end_the_comment() -> None:
+    folder = "/runs/a\nkind: Pod\u2028x\x1b"
+    text = cluster_file(planned(folder))
+    assert [document["kind"] for document in documents(text)] == ["Job"]
+    assert "# The claim runs must have this folder as /runs/a?kind: Pod?x? in the pods.\n" in text
+
+
+def test_the_advice_follows_all_pods_of_the_namespace() -> None:
+    plan = planned("/runs/a", "kubernetes.namespace=team-a")
+    name = job_name(plan)
+    assert ENGINE.advice(plan, "/runs/a")[1:3] == [
+        f"to see its pods: kubectl get pods -n team-a -l app.kubernetes.io/instance={name}",
+        f"to follow it: kubectl logs -n team-a -f --prefix --tail=-1 --max-log-requests 1 -l "
+        f"app.kubernetes.io/instance={name}",
     ]
 
 

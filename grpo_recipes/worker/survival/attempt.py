@@ -4,11 +4,13 @@
 
 The cluster starts the machine again for 75 and for nothing else. The code of launch.sh does not say enough: torch's
 launcher turns every failure into 1, and a vLLM server ends with 0 when its trainers were interrupted. So run.json
-decides. A start that finds a run.json resumes.
+decides. A start that finds a run.json resumes; a completed run is left as it is.
 """
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -31,6 +33,11 @@ _ASKED_TO_END = 128 + signal.SIGTERM
 def attempt(folder: Path, arguments: Sequence[str], parent: int) -> int:
     """Runs launch.sh to its end and returns the exit code of the run. parent: the process that started this one."""
     is_server = "--server" in arguments
+    if "--address" in arguments:
+        _wait_for_name(folder, arguments[arguments.index("--address") + 1])
+    if _is_completed(folder):
+        print("the run is completed", file=sys.stderr, flush=True)
+        return EXIT_DONE
     if not is_server:
         _wait_for_others(folder)
     before = _version(folder)
@@ -44,6 +51,22 @@ def attempt(folder: Path, arguments: Sequence[str], parent: int) -> int:
     if end is not None:
         return end
     return EXIT_INTERRUPTED if code in (EXIT_DONE, _ASKED_TO_END) else code
+
+
+def _wait_for_name(folder: Path, address: str) -> None:
+    """Waits until the first machine has its name, which a name service forgets when that machine has completed.
+
+    A launcher that looks a name up too early does not find it for a while.
+    """
+    while not _is_completed(folder):
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo(address, None)
+            return
+        time.sleep(_POLL_S)
+
+
+def _is_completed(folder: Path) -> bool:
+    return Record(folder, 0).read().get("status") == "completed"
 
 
 def _wait_for_others(folder: Path) -> None:
