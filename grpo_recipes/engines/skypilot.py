@@ -13,15 +13,12 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
 from grpo_recipes.engines.by_hand import EngineByHand
 from grpo_recipes.engines.cluster_file import job_name, local_files, machine_script, own_folder, to_yaml
-from grpo_recipes.facts.skypilot_words import faults
-from grpo_recipes.memory.estimate import TIGHT
+from grpo_recipes.facts.skypilot_words import GPUS, faults
+from grpo_recipes.memory.estimate import fitting
 from grpo_recipes.render.job import Job, job_of
-from grpo_recipes.stack.gpus import named_gpu
 
 TASK = "task.yaml"
 _DISK = "/runs"
-# Those that compute in bfloat16, by SkyPilot's names.
-_GPUS = ("L4", "A10G", "L40S", "A100", "A100-80GB", "H100", "H200", "B200")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +89,14 @@ def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
             fix="skypilot.accelerators: [H100], or others by SkyPilot's names",
         )
     phase, size = peak
-    fitting = tuple(name for name in _GPUS if size <= TIGHT * (named_gpu(name).memory_gib or 0) * 2**30)
-    if not fitting:
+    found = fitting(GPUS, size)
+    if not found:
         raise Refusal.of(
-            f"skypilot.accelerators is empty, and the run fits into none of {', '.join(_GPUS)}",
+            f"skypilot.accelerators is empty, and the run fits into none of {', '.join(GPUS)}",
             because=f"it needs {size / 2**30:.0f} GiB for each GPU to {phase}",
             fix="grpo-run fit shows what takes the memory; launch.gpus_per_node and distributed.strategy divide it",
         )
-    return fitting
+    return found
 
 
 def _script(folder: str, job: Job) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from grpo_recipes.facts.kubernetes_words import IMAGE
 
+GPUS = ("L4", "A10G", "L40S", "A100", "A100-80GB", "H100", "H200", "B200")
+"""Those that compute in bfloat16, by SkyPilot's names."""
 _IMAGE_WORDS = "a reference to an image, such as registry.example.com/team/grpo-run:1"
 _BUCKET = r"[a-z][a-z0-9]*://[A-Za-z0-9][A-Za-z0-9._/-]*"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"

@@ -1,6 +1,6 @@
 """The estimate: what each phase of a run holds on each GPU, and whether that fits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from grpo_recipes.memory.layout import Layout, States, states
@@ -15,6 +15,7 @@ from grpo_recipes.memory.moments import (
     vllm_needs,
 )
 from grpo_recipes.memory.update import Update
+from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.user_files.architecture import Architecture, read_architecture
 
 Verdict = Literal["fits", "tight", "does not fit", "unknown"]
@@ -87,6 +88,11 @@ def estimate(
     if held is None or computed is None:
         return MemoryEstimate((), gpu_bytes, f"the states of the optimizer {update.optimizer} are not known")
     return MemoryEstimate(_phases(architecture, update, layout, held, computed, gpu_bytes), gpu_bytes)
+
+
+def fitting(names: Sequence[str], size: int) -> tuple[str, ...]:
+    """Those of these GPUs into which so many bytes fit, and not only just."""
+    return tuple(name for name in names if size <= TIGHT * (named_gpu(name).memory_gib or 0) * 2**30)
 
 
 def _moments(architecture: Architecture, update: Update, layout: Layout) -> Moments | None:

@@ -6,14 +6,16 @@ machine does not see what another one writes; several machines need a volume.
 
 Names of secrets go into the printed command, and the file would show their values. So only names of environment
 variables are accepted.
+
+Without `skypilot.accelerators` the task asks for the GPUs that the run fits into by its estimate, so there must be one.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.skypilot_words import faults
+from grpo_recipes.facts.skypilot_words import GPUS, faults
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import ENGINE, NODES, machines
+from grpo_recipes.rules._shared.machines import ENGINE, GIB, NODES, machines
 
 ID = "WLD011"
 SECTION = "skypilot"
@@ -55,3 +57,25 @@ def check(context: Context) -> Iterator[Finding]:
         if name in OWNED:
             message, because = f"skypilot.resources may not have {name}", f"it comes from {OWNED[name]}"
             yield context.wrong(message, f"{SECTION}.resources", because, at=(SECTION, "resources", name))
+    if context.whole("world.all_gpus") and not context.items(f"{SECTION}.accelerators"):
+        yield from _without_a_gpu(context)
+
+
+def _without_a_gpu(context: Context) -> Iterator[Finding]:
+    """The run for which the engine finds no GPU to ask for."""
+    from grpo_recipes.memory.estimate import fitting
+    from grpo_recipes.rules._shared.memory_needs import memory_needs
+
+    needs = memory_needs(context)
+    found = None if isinstance(needs, str) else needs.estimate()
+    peak = None if found is None else found.peak()
+    if peak is None:
+        message = "which GPUs the run fits into is not known"
+        because = needs if isinstance(needs, str) else (found and found.unknown) or "there is no estimate"
+    elif not fitting(GPUS, peak.total()):
+        message = f"the run fits into none of {', '.join(GPUS)}"
+        because = f"it needs {peak.total() / GIB:.0f} GiB for each GPU to {peak.name}"
+    else:
+        return
+    fix = "skypilot.accelerators: [H100], or others by SkyPilot's names"
+    yield context.finding(f"skypilot.accelerators is empty, and {message}", ENGINE, because, fix=fix)

@@ -13,6 +13,8 @@ from environment import ROOT, is_made, python_of
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan_sections import PlannedMemory
 from grpo_recipes.engines.skypilot import ENGINE
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.stack.target import parse_target
 
 has_skypilot = pytest.mark.skipif(not is_made("skypilot"), reason="make test-kubernetes SKYPILOT=yes fetches SkyPilot")
 LOAD = Path(__file__).with_name("load_tasks.py")
@@ -70,6 +72,16 @@ def test_a_run_that_fits_into_no_gpu_has_no_task() -> None:
     large = PlannedMemory("unknown", {"update": {"activations": 2**40}})
     with pytest.raises(Refusal, match="it needs 1024 GiB for each GPU to update"):
         ENGINE.files(dataclasses.replace(plan, memory=large))
+
+
+def test_validate_says_that_a_run_fits_into_no_gpu() -> None:
+    stack, _ = parse_target("tested,gpus=1xH100-80GB")
+    assert stack is not None
+    words = [*SKYPILOT, "launch.gpus_per_node=1", "generation.max_completion_length=200000"]
+    found = [one for one in resolve("recipes/qwen2_lora.yaml", stack, words).findings if one.rule == "WLD011"]
+    assert [one.message.partition(" L4,")[0] for one in found] == [
+        "skypilot.accelerators is empty, and the run fits into none of"
+    ]
 
 
 def test_what_keeps_the_run() -> None:
