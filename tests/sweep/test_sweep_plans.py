@@ -218,8 +218,20 @@ def test_code_is_asked_for_before_anything_is_written(grpo_run: Callable, tmp_pa
     assert not (tmp_path / "swept").exists()
 
 
-def test_machines_that_a_person_starts_cannot_be_swept(grpo_run: Callable) -> None:
-    nodes = ("--set", "launch.num_nodes=2", "--set", "launch.gpus_per_node=0")
+BY_HAND = ("launch.num_nodes=2",)
+KUBERNETES = ("launch.engine=kubernetes", "kubernetes.image=team/grpo-run:1", "kubernetes.volume_claim=runs")
+
+
+@pytest.mark.parametrize("overrides", [BY_HAND, KUBERNETES])
+def test_machines_that_a_person_starts_cannot_be_swept(
+    overrides: tuple[str, ...], grpo_run: Callable, tmp_path: Path
+) -> None:
+    nodes = [word for one in (*overrides, "launch.gpus_per_node=0") for word in ("--set", one)]
+    refused = grpo_run("sweep", QUICKSTART, "--seeds", "2", *nodes, "--out", "swept")
+    assert refused.code == 2
+    assert "a sweep has to start its runs itself" in refused.err
+    assert "a person starts each run with its own commands" in refused.err
+    assert list(tmp_path.iterdir()) == []
     planned = grpo_run("sweep", QUICKSTART, "--seeds", "2", *nodes, *TARGET, "--dry-run", "--out", "swept")
     assert planned.code == 0, planned.err
     answer = grpo_run("sweep", "swept")

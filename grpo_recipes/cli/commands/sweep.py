@@ -84,7 +84,7 @@ def sweep(
         raise Refusal.of(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
-    from grpo_recipes.cli.sweeps.planning import planned_sweep, trusted, write_sweep
+    from grpo_recipes.cli.sweeps.planning import planned_sweep, shares_to_start, trusted, write_sweep
     from grpo_recipes.launch.showing import busy
     from grpo_recipes.sweep.varied import read_varied, trials_of
 
@@ -97,6 +97,7 @@ def sweep(
     if planned.findings:
         click.echo(redact(findings_text(planned.findings, recipe) + "\n"), err=True)
     if not asked.dry_run:
+        shares_to_start([one.plan for one in planned.ready])
         planned = trusted(planned, asked.allowed)
     out = asked.out
     if out is None:

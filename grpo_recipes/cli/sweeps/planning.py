@@ -184,6 +184,18 @@ def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
     return min(each, key=len, default=[])
 
 
+def shares_to_start(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
+    """shares_of these plans. Raises Refusal if nothing can be started from here."""
+    shares = shares_of(plans)
+    if not shares:
+        raise Refusal.of(
+            "a sweep has to start its runs itself",
+            because=f"with launch.engine {plans[0].world.engine} a person starts each run with its own commands",
+            fix="grpo-run sweep RECIPE --dry-run writes the folders; grpo-run RUNDIR --resume says how to start one",
+        )
+    return shares
+
+
 @contextlib.contextmanager
 def seen_with(share: Mapping[str, str]) -> Iterator[None]:
     """Limits this process to the devices of a run with this share."""

@@ -20,7 +20,7 @@ import click
 
 from grpo_recipes.cli.main import grpo_run
 from grpo_recipes.cli.resolving import findings_answer
-from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_of
+from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_to_start
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
@@ -100,15 +100,7 @@ def _exit_code(records: Sequence[RunRecord | None]) -> int:
 
 def _shares(folder: Path, runs: Sequence[SweepRun]) -> list[Mapping[str, str]]:
     """The environment of the parallel runs. Raises Refusal if nothing can be started from here."""
-    plans = [read_lock(str(folder / run.name)).plan for run in runs]
-    shares = shares_of(plans)
-    if not shares:
-        raise Refusal.of(
-            f"{folder}: a sweep has to start its runs itself",
-            because=f"with launch.engine {plans[0].world.engine} you have to start runs on several machines by hand",
-            fix="an engine that assigns machines, or --dry-run and the launch.sh of each run folder",
-        )
-    return shares
+    return shares_to_start([read_lock(str(folder / run.name)).plan for run in runs])
 
 
 def _train(
