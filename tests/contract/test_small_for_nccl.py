@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -36,6 +37,16 @@ def test_locked_memory_counts_where_there_is_infiniband(
     assert [one.message for one in found] == [
         "a process may lock 8192 KiB, which may be too little for NCCL over InfiniBand"
     ][:count]
+
+
+@pytest.mark.parametrize(("blocks", "count"), [(0, 0), (16, 1)])
+def test_shared_memory_without_a_limit_is_not_too_small(
+    blocks: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "_INFINIBAND", os.devnull + "/none")
+    found = Mock(f_blocks=blocks, f_bavail=0, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    assert len(surroundings.small_for_nccl()) == count
 
 
 def test_a_machine_without_shared_memory_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:

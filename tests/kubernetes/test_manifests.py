@@ -13,6 +13,7 @@ import pytest
 from cluster_plans import FOLDER, KUBERNETES, RECIPES, cluster_file, cluster_plan, documents
 from environment import is_made, python_of
 
+from grpo_recipes.cli.commands import preflight
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
@@ -209,3 +210,10 @@ def test_a_plan_that_asks_for_more_than_a_recipe_may_is_refused() -> None:
     plan = dataclasses.replace(plan, job={**plan.job, "pod": {"hostPID": True}})
     with pytest.raises(Refusal, match=r"kubernetes\.pod\.hostPID must be one of affinity"):
         ENGINE.files(plan)
+
+
+def test_preflight_does_not_judge_this_machine_s_shared_memory_for_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "small_for_nccl", lambda: ["too small"])
+    pods = cluster_plan(TWO_NODES, *KUBERNETES)
+    here = dataclasses.replace(pods, world=dataclasses.replace(pods.world, engine="by_hand"))
+    assert (preflight._of_nccl(pods), preflight._of_nccl(here)) == ([], ["too small"])

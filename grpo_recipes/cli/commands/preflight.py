@@ -12,6 +12,7 @@ from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, se
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
+from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
@@ -97,8 +98,9 @@ def _of_the_caches(plan: Plan) -> list[Finding]:
 
 
 def _of_nccl(plan: Plan) -> list[Finding]:
-    """What may be too small for the processes of a run, where they use NCCL."""
-    return small_for_nccl() if plan.world.device == "cuda" and plan.world.num_processes > 1 else []
+    """What may be too small for the processes of a run, where they use NCCL and train on this machine."""
+    is_here = not ENGINES[plan.world.engine].trains_elsewhere
+    return small_for_nccl() if is_here and plan.world.device == "cuda" and plan.world.num_processes > 1 else []
 
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:

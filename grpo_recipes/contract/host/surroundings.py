@@ -123,7 +123,8 @@ def small_for_nccl() -> list[Finding]:
     found = []
     with contextlib.suppress(OSError):
         there = os.statvfs(_SHARED)
-        if (size := there.f_bavail * there.f_frsize) < _LEAST_SHARED:
+        is_limited = there.f_blocks > 0  # a tmpfs with size=0 has no limit, and says that nothing is free
+        if is_limited and (size := there.f_bavail * there.f_frsize) < _LEAST_SHARED:
             said = f"{_SHARED} has {size >> 20} MiB free, which may be too little for NCCL between GPUs"
             fix = "docker run --shm-size=16g; in Kubernetes mount an emptyDir with medium: Memory there"
             found.append(Finding("", "warning", said, fix=fix))
