@@ -91,7 +91,7 @@ def estimate(
 
 
 def fitting(names: Sequence[str], size: int) -> tuple[str, ...]:
-    """Those of these GPUs into which so many bytes fit, and not only just."""
+    """The GPUs among these into which so many bytes fit, and not only just."""
     return tuple(name for name in names if size <= TIGHT * (named_gpu(name).memory_gib or 0) * 2**30)
 
 

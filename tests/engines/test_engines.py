@@ -40,6 +40,7 @@ KNOWING = (
     "rules/",
     "facts/accepted_keys.py",
     "facts/kubernetes_words.py",
+    "facts/skypilot_words.py",
     "worker/",
 )
 
