@@ -31,6 +31,7 @@ def setting_names() -> frozenset[str]:
     return frozenset([*recipe_keys(), *TARGETS.values(), *fields, *decided, *open_owners])
 
 
+@cache
 def target_key(key: str) -> str | None:
     """The target's key for a recipe key, None for what stays a recipe key (dataset.path)."""
     if key in TARGETS:
@@ -54,7 +55,8 @@ def rename(settings: Settings, facts: Facts, source: Source) -> tuple[Settings, 
     for key, setting in settings.items():
         if key == "trl":
             continue
-        renamed.append(_renamed(setting, target_key(key) or key))
+        target = target_key(key)
+        renamed.append(setting if target is None else _renamed(setting, target))
         finding = _extra_key(setting, facts, source)
         if finding is not None:
             findings.append(finding)
