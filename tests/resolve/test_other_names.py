@@ -17,6 +17,7 @@ from grpo_recipes.yaml.compose import patched
 
 KEYS = other_names()["keys"]
 VALUES = {
+    "generation.weight_sync": True,
     "model.model_name_or_path": "a/b",
     "model.model_revision": "main",
     "model.dtype": "bfloat16",
