@@ -285,6 +285,11 @@ class Plan:
         """Whether vLLM loads the base of a quantized policy dequantized, from the run's folder."""
         return self.arguments.BitsAndBytesConfig is not None and "adapter_sync" in self.shims
 
+    @property
+    def writes_models(self) -> bool:
+        """Whether trainer or vLLM load a model that is written into the run's folder before."""
+        return self.trains_a_copy or self.samples_a_copy
+
 
 def to_json(plan: Plan) -> str:
     """The text of plan.json: keys in the order of the classes, two spaces, a final newline."""

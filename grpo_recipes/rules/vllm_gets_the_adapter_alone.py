@@ -47,6 +47,11 @@ START = "init_lora_weights"
 STARTS = ("true", "false", "gaussian")
 NOT_ADAPTED = ("embed_tokens", "lm_head", "wte")
 SHARDED = ("zero3", "fsdp2")
+# Per vllm_mode: the releases of TRL that can pass vLLM an adapter, and what older ones do.
+SINCE = {
+    "server": (">=1.11", "starts its own server, which takes no adapters"),
+    "colocate": (">=0.29.1", "passes vLLM the weights elsewhere"),
+}
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -76,13 +81,10 @@ def in_the_way(context: Context) -> Iterator[tuple[str, str]]:
     if not context.has_section(SECTION):
         yield SYNC, "the recipe has no section lora: all weights are trained"
         return
-    since = "1.11" if context.value(VLLM_MODE) == "server" else "0.29.1"
+    since, otherwise = SINCE["server" if context.value(VLLM_MODE) == "server" else "colocate"]
     trl = context.stack.version("trl")
-    if trl is not None and not is_within(trl, f">={since}"):
-        what = (
-            "starts its own server, which takes no adapters" if since == "1.11" else "passes vLLM the weights elsewhere"
-        )
-        yield VLLM_MODE, f"trl {trl} {what}; {since} is the first release that does not"
+    if trl is not None and not is_within(trl, since):
+        yield VLLM_MODE, f"trl {trl} {otherwise}; {since.strip('>=')} is the first release that does not"
     for name, value in context.settings.under("LoraConfig").items():
         is_used = value not in (None, False, [], {}, "none")
         if is_used and name not in READ and (name != START or str(value).lower() not in STARTS):

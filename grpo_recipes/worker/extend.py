@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
-from grpo_recipes.worker._shared.planned import own_model_folder, read_plan, trust_remote_code
+from grpo_recipes.worker._shared.planned import read_plan, trust_remote_code
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -18,14 +18,10 @@ def main(arguments: Sequence[str]) -> None:
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.shims.catalog import apply_before_trainer
-        from grpo_recipes.worker.trainer.dequantized import write_dequantized
-        from grpo_recipes.worker.trainer.own_model import write_own_model
+        from grpo_recipes.worker.trainer.written_models import write_models
         from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 
     if trust_remote_code(plan):
         run_only_planned_code(plan)
     apply_before_trainer(plan)
-    if plan.trains_a_copy:
-        write_own_model(plan, own_model_folder(plan, folder))
-    if plan.samples_a_copy:
-        write_dequantized(plan, folder)
+    write_models(plan, folder)

@@ -127,7 +127,7 @@ def _ended(record: Record, status: str, code: int, problem: Mistake | str) -> in
 
 def _served(run: Run, *, resume: bool) -> int | None:
     """The exit code of the training, None when it was asked to stop while it could not save."""
-    if (run.plan.trains_a_copy or run.plan.samples_a_copy) and not extended(run.folder, run.wishes):
+    if run.plan.writes_models and not extended(run.folder, run.wishes):
         return None
     story, restarts = run.story, 0
     while True:

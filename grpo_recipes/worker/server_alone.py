@@ -96,7 +96,7 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
     """One server from its start to its end, which is what the notice says that is returned."""
     asked = replace(notice, state="stopped", reason="was asked to stop before it was up")
     ended_before = Record(folder, 0).read().get("ended")
-    if (plan.trains_a_copy or plan.samples_a_copy) and not extended(folder, wishes):
+    if plan.writes_models and not extended(folder, wishes):
         return asked
     began = time.monotonic()
 

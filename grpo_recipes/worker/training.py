@@ -16,7 +16,7 @@ from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker._shared.metrics import MetricsLog
-from grpo_recipes.worker._shared.planned import own_model_folder, trust_remote_code
+from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.same_folder import check_before_saving
 from grpo_recipes.worker._shared.start_phases import StartPhases
@@ -51,7 +51,6 @@ from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers import begin_reports
-from grpo_recipes.worker.trainer.dequantized import write_dequantized
 from grpo_recipes.worker.trainer.loaded_trainer import loaded
 from grpo_recipes.worker.trainer.model import (
     SeedEachStep,
@@ -60,7 +59,7 @@ from grpo_recipes.worker.trainer.model import (
     training_arguments,
     wait_as_planned,
 )
-from grpo_recipes.worker.trainer.own_model import write_own_model
+from grpo_recipes.worker.trainer.written_models import write_models
 from grpo_recipes.worker.user_code.contained import trains_here
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
@@ -124,10 +123,7 @@ class _Training:
         rank = int(os.environ.get("RANK", "0"))
         if rank == 0:
             without_cache(folder / "cache")
-            if plan.trains_a_copy:
-                write_own_model(plan, own_model_folder(plan, folder))
-            if plan.samples_a_copy:
-                write_dequantized(plan, folder)
+            write_models(plan, folder)
         if plan.expect.world_size > 1:
             phases.goes_on_with("finding the other processes")
         arguments = training_arguments(plan, folder)

@@ -1,6 +1,8 @@
-"""The base of a quantized policy as vLLM loads it: the numbers that the quantized weights stand for.
+"""The models that a run writes into its folder before it trains.
 
-The trainer multiplies by the same numbers: in float32 both gave the same logits, to the last bit.
+One is the model that trainer and vLLM load, with new tokens or a merged adapter. The other is the base of a quantized
+policy as vLLM loads it: the numbers that the quantized weights stand for. The trainer multiplies by the same numbers:
+in float32 both gave the same logits, to the last bit.
 """
 
 from pathlib import Path
@@ -15,14 +17,18 @@ from grpo_recipes.worker._shared.planned import (
     dtype_keyword,
     model_path,
     model_revision,
+    own_model_folder,
     trust_remote_code,
 )
-from grpo_recipes.worker.trainer.own_model import write_model
+from grpo_recipes.worker.trainer.own_model import write_model, write_own_model
 
 
-def write_dequantized(plan: Plan, folder: Path) -> None:
-    """Writes it into a run folder in vLLM's data type, if it is not yet there. It is made in the machine's memory."""
-    write_model(dequantized_folder(folder), lambda: _dequantized(plan, model_path(plan, folder)))
+def write_models(plan: Plan, folder: Path) -> None:
+    """Writes those of the plan that are not yet there. They are made in the machine's memory, not on a GPU."""
+    if plan.trains_a_copy:
+        write_own_model(plan, own_model_folder(plan, folder))
+    if plan.samples_a_copy:
+        write_model(dequantized_folder(folder), lambda: _dequantized(plan, model_path(plan, folder)))
 
 
 def _dequantized(plan: Plan, path: str) -> tuple[Any, Any]:
