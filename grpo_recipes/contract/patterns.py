@@ -1,6 +1,6 @@
 """Regular expressions of a recipe, asked within limits: Python's own engine may take for ever and cannot be stopped.
 
-They are asked in a process of its own, which the kernel ends after one second of computing.
+A process of their own tries them, and the kernel ends it after one second of CPU time.
 """
 
 import sys
@@ -13,7 +13,7 @@ SECONDS = 1
 _WALL_S = 60.0
 _MEMORY = 512 << 20
 
-# Reads how it is asked, patterns and texts; says of each pattern which texts it finds, or why it is none.
+# Reads the method of re, the patterns and the texts. Prints for each pattern which texts it matches, or its error.
 _CHILD = """
 import json, re, resource, sys, warnings
 warnings.simplefilter("ignore")

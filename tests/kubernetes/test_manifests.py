@@ -144,7 +144,7 @@ def planned(folder: str, *overrides: str) -> Plan:
     ("folder", "start"),
     [
         ("/runs/addition-20260101-120000", "addition-20260101-120000-"),
-        ("/home/me/2026 My_Run", "run-2026-my-run-"),
+        ("/data/2026 My_Run", "run-2026-my-run-"),
         ("/runs/" + "long-" * 40, "long-long-"),
         ("/runs/---", "run-"),
     ],
@@ -157,7 +157,7 @@ def test_the_name_of_a_job_is_one_of_kubernetes_and_of_no_other_folder(folder: s
 
 
 def test_a_folder_that_is_not_on_the_volume_is_expected_there_by_its_name() -> None:
-    text = cluster_file(planned("/home/me/a run"))
+    text = cluster_file(planned("/data/a run"))
     assert "# The claim runs must have this folder as /runs/a run in the pods." in text
     assert "cd '/runs/a run' || exit 2" in text
     assert cluster_file(planned("/runs/team/a")).count("/runs/team/a") == 2
