@@ -1,5 +1,7 @@
 """The names of the figures of a step. TRL logs most of them; this package adds the last ones."""
 
+from grpo_recipes.contract.plan_sections import Phase
+
 GRAD_NORM = "grad_norm"
 REWARD_STD = "reward_std"
 KL = "kl"
@@ -26,3 +28,10 @@ TOOL_FAILED_CALLS = "tools/failed_call_frequency"
 TOOL_SECONDS = "tools/seconds"
 GENERATING_SECONDS = "tools/generating_seconds"
 TOKENS_AFTER_END = "completions/with_tokens_after_end"
+PHASE_SECONDS: dict[Phase, str] = {
+    "generate": "seconds/generate",
+    "sync": "seconds/sync",
+    "score": "seconds/score",
+    "update": "seconds/update",
+}
+"""Seconds of each phase by the clock, since the line before."""

@@ -9,8 +9,10 @@ from typing import Any
 from safetensors import safe_open
 from worker_runs import Changes
 
+from grpo_recipes.contract.metric_names import PHASE_SECONDS
+
 # What is measured of this process in seconds and bytes, and what only says when a process began and ended.
-TIMES = ("time", "seconds", "step_time", "train_runtime", "memory_bytes")
+TIMES = ("time", "seconds", "step_time", "train_runtime", "memory_bytes", *PHASE_SECONDS.values())
 OF_PROCESSES = ("start", "end")
 
 

@@ -12,13 +12,17 @@ import pytest
 from support.work import calls
 from worker_runs import Changes, Trained, events
 
+from grpo_recipes.contract.metric_names import PHASE_SECONDS
 from grpo_recipes.memory.estimate import LIBRARIES
 
 pytestmark = pytest.mark.stack
 MIB = 1 << 20
 PHASES = {"load", "generate", "score", "update", "save"}
-HOLDS = """
+SLEEPS_S = 0.5
+HOLDS = f"""
 def digits(completions, **kwargs):
+    import time
+    time.sleep({SLEEPS_S})
     held = bytearray(b"x") * (400 << 20)
     return [float(len(completion[0]["content"]) % 2) for completion in completions]
 """
@@ -54,6 +58,10 @@ def test_what_is_held_in_a_phase_is_the_peak_of_that_phase_alone(
     assert held["generate"] == pytest.approx(LIBRARIES / MIB, rel=0.35)  # a fork maps fewer pages of files
     assert all(390 < held["score"] - held[phase] < 600 for phase in PHASES - {"score"}), held
     assert all(line["memory_bytes"] == pytest.approx(memory["score"]["measured"], rel=0.05) for line in steps(run))
+    for line in steps(run):
+        spent = {phase: line[name] for phase, name in PHASE_SECONDS.items()}
+        assert all(spent[phase] > 0 for phase in ("generate", "score", "update")) and spent["sync"] == 0, spent
+        assert spent["score"] >= SLEEPS_S and sum(spent.values()) >= line["step_time"] > SLEEPS_S, line
     shown = float(run.proofs()["PRF009"]["shown"].split()[3])
     assert shown == pytest.approx(memory["score"]["measured"] / 2**30, abs=0.11)
 

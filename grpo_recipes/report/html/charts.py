@@ -99,7 +99,12 @@ KINDS = (
         ),
         "Of log-probabilities between vLLM and the trainer.",
     ),
-    ChartKind("time", "Seconds of a step", (Curve("step_time", "seconds"),)),
+    ChartKind(
+        "time",
+        "Seconds of a step",
+        (Curve("step_time", "all"), *(Curve(name, phase) for phase, name in metric.PHASE_SECONDS.items())),
+        "By the clock; sync hands the weights to vLLM.",
+    ),
     ChartKind(
         "memory",
         "Memory of a step",

@@ -15,6 +15,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.event_words import step_line
+from grpo_recipes.contract.metric_names import PHASE_SECONDS
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Clock
@@ -139,10 +140,13 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._log.write("start", state.global_step, max_steps=state.max_steps, **more)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
-        """Writes a step; what the trainer logs when it ends has no loss and is not one."""
+        """Writes a step, or the steps since the line before; what the trainer logs at its end has no loss."""
         if "loss" not in logs:
             return
-        self.last = {**newest_names(logs, self._rewards), "memory_bytes": self._peaks.lately()}
+        held = {"memory_bytes": self._peaks.lately()}
+        spent = {name: round(self._peaks.seconds.get(phase, 0.0), 4) for phase, name in PHASE_SECONDS.items()}
+        self._peaks.seconds.clear()
+        self.last = {**newest_names(logs, self._rewards), **held, **spent}
         self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
         words = step_line({**self.last, "step": state.global_step}, state.max_steps, self._times.seconds_left(state))
         print(words, flush=True)

@@ -1,9 +1,10 @@
-"""The most memory that each phase of a training held, as it goes on."""
+"""The most memory that each phase of a training held, and the seconds that it took, as it goes on."""
 
 import functools
 import resource
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,9 @@ class GpuMemory:
     name = "torch.cuda.max_memory_allocated"
 
     def take(self) -> Peak:
-        """Nothing is waited for: torch counts when it allocates."""
+        """Waits for what the GPU was given, so that its seconds belong to the phase that gave it."""
+        with suppress(RuntimeError):  # a fault of the GPU is told by what meets it next
+            torch.cuda.synchronize()
         peak = Peak(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
         torch.cuda.reset_peak_memory_stats()
         return peak
@@ -93,13 +96,16 @@ class PhasePeaks:
         self.step = 0
         self.phase: Phase = "load"
         self.peaks: dict[Phase, Peak] = {}
+        self.seconds: dict[Phase, float] = {}
         self.told: Callable[[Phase], None] = lambda phase: None
         self._counter, self._earlier = counter, earlier
-        self._lately = 0
+        self._lately, self._since = 0, time.perf_counter()
 
     def goes_on_with(self, phase: Phase) -> None:
         """Ends the phase that is on and begins another."""
-        peak = self._counter.take()
+        peak, before = self._counter.take(), self._since
+        self._since = time.perf_counter()
+        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + self._since - before
         self._lately = max(self._lately, peak.held)
         self._note(self.phase, peak)
         if phase != self.phase:
