@@ -6,7 +6,7 @@ Both train on the same completions, whose lengths are drawn from a profile: 8 fo
 0.04, float32, one thread. Counted are the tokens that the policy and the reference model compute and the processor time
 of scoring and of the update; the gradients are compared. Without --model a Qwen2 of 4 layers is made, 5 million
 parameters; a folder of a pretrained model is trained in whole. On a GPU it computes in bfloat16 with gradient
-checkpointing, micro-batches are of 8, and seconds are those of the second step by the clock: the first compiles.
+checkpointing, and seconds are those of the second step by the clock: the first compiles.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "padding.md"
-GENERATIONS, MICRO_BATCH, ON_GPU = 8, 4, 8
+GENERATIONS = 8
 # PFLOP of a step of a 7B model by these rows, at 6 per parameter and token of the update and 2 of the reference.
 PARAMETERS_OF_7B = 7.6e9
 
@@ -86,8 +86,25 @@ def small_model(folder: Path) -> Path:
     return folder
 
 
-def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work: Path, device: str) -> Step:
-    """One optimizer step on rows of these lengths, by TRL alone or with the shim."""
+class Way(NamedTuple):
+    """How a step is trained. sorts: rows, as SHM025. micro_batch: its rows. own_attention: as SHM026, on a GPU."""
+
+    sorts: bool
+    micro_batch: int
+    own_attention: bool = False
+
+
+ON_A_CPU = {"TRL": Way(False, 4), "less padding": Way(True, 4)}
+ON_A_GPU = {
+    "TRL": Way(False, 8),
+    "less padding": Way(True, 8, own_attention=True),
+    "less padding, 16 rows": Way(True, 16, own_attention=True),
+    "TRL without cuDNN's attention": Way(False, 8, own_attention=True),
+}
+
+
+def step(model_folder: Path, rows: list[tuple[int, int]], way: Way, work: Path, device: str) -> Step:
+    """One optimizer step on rows of these lengths."""
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -101,6 +118,7 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
         torch.backends.cuda.enable_cudnn_sdp(True)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() if on_gpu else 0
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     letter = tokenizer.encode("7", add_special_tokens=False)[0]
@@ -128,7 +146,7 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
 
         def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
             if not kept:
-                kept.append(torch.cat([tensor.grad.flatten().float().cpu() for tensor in model.parameters()]))
+                kept.append(torch.cat([tensor.grad.flatten().float() for tensor in model.parameters()]))
 
     def timed(owner: Any, name: str, kind: Callable[[], str]) -> None:
         method = getattr(owner, name)
@@ -144,8 +162,8 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
 
     config = GRPOConfig(
         output_dir=str(work),
-        per_device_train_batch_size=ON_GPU if on_gpu else MICRO_BATCH,
-        gradient_accumulation_steps=len(rows) // (ON_GPU if on_gpu else MICRO_BATCH),
+        per_device_train_batch_size=way.micro_batch,
+        gradient_accumulation_steps=len(rows) // way.micro_batch,
         num_generations=GENERATIONS,
         max_completion_length=max(completion for _, completion in rows),
         max_steps=2 if on_gpu else 1,
@@ -174,31 +192,28 @@ def step(model_folder: Path, rows: list[tuple[int, int]], shim: str | None, work
         one.register_forward_pre_hook(
             lambda _, __, named: tokens.__setitem__(0, tokens[0] + named["input_ids"].numel()), with_kwargs=True
         )
-    if shim is not None:
+    if way.own_attention:
         attention_gradient.on_trainer(trainer, True, None)  # type: ignore[arg-type]
-        less_padding.on_trainer(trainer, shim, None)  # type: ignore[arg-type]
+    if way.sorts:
+        less_padding.on_trainer(trainer, "sorted", None)  # type: ignore[arg-type]
     timed(trainer, "_get_per_token_logps_and_entropies", lambda: "step_score" if torch.is_grad_enabled() else "score")
     seconds["step_score"] = 0.0
     timed(trainer, "_prepare_inputs", lambda: "prepare")
     timed(trainer, "training_step", lambda: "step")
     trainer.train()
     loss = next(line["loss"] for line in trainer.state.log_history if "loss" in line)
-    gib = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else None
+    gib = (torch.cuda.max_memory_allocated() - before) / 2**30 if on_gpu else None
     return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0], gib)
 
 
 def difference(trl: Step, own: Step) -> float:
     """How far the gradients are apart, in parts of their norm."""
-    return float((own.gradient - trl.gradient).double().norm() / trl.gradient.double().norm())
+    return float((own.gradient - trl.gradient).norm() / trl.gradient.norm())
 
 
-def figures(name: str, trl: Step, own: Step) -> str:
-    """What was measured for a profile, as JSON, without the gradients."""
-    steps = {"TRL": trl, "less padding": own}
-    kept = {
-        key: {name: value for name, value in one._asdict().items() if name != "gradient"} for key, one in steps.items()
-    }
-    return json.dumps({"profile": name, **kept, "gradients apart": difference(trl, own)})
+def figures(profile: str, way: str, trl: Step, own: Step) -> str:
+    """What was measured, as JSON; the gradient as its difference to that of TRL."""
+    return json.dumps({"profile": profile, "way": way, **own._asdict(), "gradient": difference(trl, own)})
 
 
 def line(name: str, rows: list[tuple[int, int]], trl: Step, own: Step) -> str:
@@ -242,9 +257,16 @@ def main() -> None:
         model = options.model or small_model(Path(work, "model"))
         for name in options.profiles.split(","):
             rows = lengths(PROFILES[name], options.groups)
-            trl, own = (step(model, rows, shim, Path(work), options.device) for shim in (None, "sorted"))
-            table.append(line(name, rows, trl, own))
-            print(table[-1], figures(name, trl, own), sep="\n", flush=True)
+            ways = ON_A_GPU if options.device == "cuda" else ON_A_CPU
+            steps: dict[str, Step] = {}
+            for key, way in ways.items():
+                steps[key] = step(model, rows, way, Path(work), options.device)
+                print(figures(name, key, steps["TRL"], steps[key]), flush=True)
+                if key == "less padding":
+                    table.append(line(name, rows, steps["TRL"], steps[key]))
+                    print(table[-1], flush=True)
+                if key != "TRL":
+                    del steps[key]
     if options.write:
         begin, end = "<!-- padding.py -->\n", "<!-- end of padding.py -->\n"
         text = PAGE.read_text(encoding="utf-8")

@@ -131,6 +131,7 @@ class Bench:
         name = run.folder.name.removeprefix("run-")
         self.figure(f"{name}: seconds", {"all": run.seconds, "until training": run.started_s})
         self.figure(f"{name}: seconds a step", run.step_seconds())
+        self.figure(f"{name}: seconds of its phases", run.phase_seconds() if len(run.steps) > 1 else {})
         self.figure(f"{name}: loss, gradient norm", run.losses)
         self.figure(f"{name}: proofs", list(run.shown.values()))
         self.figure(f"{name}: memory", memory_words(run))

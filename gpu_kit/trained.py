@@ -6,10 +6,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from grpo_recipes.contract.metric_names import PHASE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 _END = 3000
@@ -50,11 +53,19 @@ class Trained:
         """What ended the run, a line for each finding."""
         return [one["message"] for one in self.record.get("findings") or []]
 
-    def step_seconds(self, without: int = 1) -> float | None:
-        """The median of the steps by the clock, the first ones left out."""
+    def step_seconds(self, without: int = 1, of: Callable[[list[float]], float] = statistics.median) -> float | None:
+        """The median of the steps by the clock, or another of them, the first ones left out."""
         times = [step["time"] for step in self.steps]
         apart = [b - a for a, b in pairwise(times)][max(0, without - 1) :]
-        return round(statistics.median(apart), 4) if apart else None
+        return round(of(apart), 4) if apart else None
+
+    def phase_seconds(self, without: int = 1) -> dict[str, float]:
+        """The median of each phase's seconds in a step, the first steps left out; of phases that took any."""
+        found = {
+            phase: statistics.median(step.get(name) or 0.0 for step in self.steps[without:])
+            for phase, name in PHASE_SECONDS.items()
+        }
+        return {phase: round(seconds, 3) for phase, seconds in found.items() if seconds}
 
     def peak(self) -> tuple[str, int, int | None] | None:
         """The phase that held most, its bytes and those that were estimated; of phases that have an estimate."""

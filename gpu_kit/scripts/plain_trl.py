@@ -1,7 +1,7 @@
 """`python plain_trl.py PLAN FOLDER [STEPS]`: trains what a plan says with TRL alone, and times it. A line of JSON.
 
-The device is waited for where a time is taken, and the seed of each step is that of grpo-run's, so that the same
-completions come.
+step_s is that of the fastest step. The device is waited for where a time is taken, and the seed of each step is that
+of grpo-run's, so that the same completions come.
 """
 
 import hashlib
@@ -88,7 +88,7 @@ def main() -> None:
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
     found = {"losses": [entry["loss"] for entry in logged], "gradient_norms": [entry["grad_norm"] for entry in logged]}
     if steps > FIRST:
-        step = statistics.median([after - before for before, after in pairwise(clock.ends)][FIRST - 1 :])
+        step = min([after - before for before, after in pairwise(clock.ends)][FIRST - 1 :])
         generation = statistics.median(clock.generating[FIRST:])
         found |= {"step_s": step, "generation_s": generation, "update_s": step - generation}
     print(json.dumps(found))

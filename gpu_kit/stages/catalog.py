@@ -59,5 +59,7 @@ STAGES = {
     "merges": Stage(merges.run, 300, "how far the base drifts when an adapter is merged fifty times"),
     "vllm": Stage(with_vllm.run, 480, "vLLM in the training process: it has the policy, and gets what is trained"),
     "vllm_adapter": Stage(with_vllm.run_adapter, 480, "vLLM gets the adapter alone, and what that costs it"),
+    "vllm_4bit": Stage(with_vllm.run_4bit, 480, "a base in four bits trains with vLLM"),
+    "hand_over": Stage(with_vllm.run_hand_over, 540, "seconds to hand 7B to vLLM, and its adapter alone", alone=True),
     "vllm_drift": Stage(with_vllm.run_drift, 540, "vLLM and the policy stay together over fifty steps of LoRA"),
 }

@@ -14,19 +14,27 @@ def run(bench: Bench) -> None:
     words = ["--profiles", "gsm8k,math", "--device", "cuda", "--model", str(bench.model("1.5B"))]
     if bench.scale.is_small:
         words = ["--profiles", "gsm8k", "--groups", "2"]
-    ran = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "padding.py"), *words],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"profile"')]
-    if ran.returncode or not found:
-        raise Broken(f"padding.py: exit {ran.returncode}: {(ran.stdout + ran.stderr)[-2500:]}")
-    for one in found:
-        name = one.pop("profile")
-        bench.figure(name, one)
-        trl, own = (one[key]["scoring_s"] + one[key]["update_s"] for key in ("TRL", "less padding"))
-        bench.figure(f"{name}: TRL : less padding", round(trl / own, 2))
-        if not bench.scale.is_small:
-            bench.holds(trl / own >= LEAST, f"{name}: only {trl / own:.2f} times as fast as TRL")
+    command = [sys.executable, str(ROOT / "benchmarks" / "padding.py"), *words]
+    log = bench.folder / "padding.log"
+    bench.folder.mkdir(parents=True, exist_ok=True)
+    seconds: dict[str, dict[str, float]] = {}
+    with (
+        log.open("w") as said,
+        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=said, text=True) as process,
+    ):
+        for line in process.stdout or ():
+            if not line.startswith('{"profile"'):
+                continue
+            one = json.loads(line)
+            profile, way = one.pop("profile"), one.pop("way")
+            bench.figure(f"{profile}: {way}", one)
+            spent = seconds.setdefault(profile, {})
+            spent[way] = one["scoring_s"] + one["update_s"]
+            bench.figure(
+                f"{profile}: times as fast as TRL", {key: round(spent["TRL"] / s, 2) for key, s in spent.items()}
+            )
+    if process.returncode or not seconds:
+        raise Broken(f"padding.py: exit {process.returncode}: {log.read_text()[-2500:]}")
+    for profile, spent in seconds.items() if not bench.scale.is_small else ():
+        best = spent["TRL"] / min(spent.values())
+        bench.holds(best >= LEAST, f"{profile}: only {best:.2f} times as fast as TRL")
