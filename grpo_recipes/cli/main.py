@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Refusal as refusal:
         code = _refused(refusal)
     except click.ClickException as error:
-        code = _told(error)
+        code = _told(error, sys.argv[1:] if arguments is None else arguments)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
@@ -234,13 +234,29 @@ def _with_answer(code: int) -> int:
     return code or EXIT_NOT_STARTED
 
 
-def _told(error: click.ClickException) -> int:
+def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
+    """The answer to an option that has the name of a recipe's key, such as --max_steps 5: the same with --set."""
+    if error.ctx is None or not any("--set" in parameter.opts for parameter in error.ctx.command.params):
+        return None
+    from grpo_recipes.explain.explain import keys_of
+
+    keys = keys_of(error.option_name.lstrip("-").replace("-", "_"))
+    words = [word for argument in given for word in argument.split("=", 1)]
+    after = words[words.index(error.option_name) + 1 :] if error.option_name in words else []
+    value = after[0] if after and not after[0].startswith("--") else "VALUE"
+    ways = " or ".join(f"--set {shlex.quote(f'{key}={value}')}" for key in keys)
+    return f"No such option {error.option_name!r}. A value of the recipe is given with {ways}" if keys else None
+
+
+def _told(error: click.ClickException, given: Sequence[str]) -> int:
     """Prints click's message about a wrong command line, without secrets; returns the exit code."""
     import contextlib
     import io
 
     from grpo_recipes.contract.secrets.redact import redact
 
+    if isinstance(error, click.NoSuchOption) and (answer := _with_set(error, given)):
+        error = click.UsageError(answer, error.ctx)
     said = io.StringIO()
     with contextlib.suppress(UnicodeError):
         error.show(file=said)

@@ -1,5 +1,7 @@
 """The options that several commands have, and the stack and the view that they choose."""
 
+import os
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -68,6 +70,18 @@ class RunOptions(NamedTuple):
     def is_of_a_recipe(self) -> bool:
         """Whether there is an option that changes what is planned, or only plans."""
         return any((self.overrides, self.accepted, self.target, self.validate_only, self.dry_run, self.smoke))
+
+
+def a_run(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """The callback of an argument that takes runs: says so to who names a recipe."""
+    for place in value if isinstance(value, tuple) else [value]:
+        if place.endswith((".yaml", ".yml")) and os.path.isfile(place):
+            raise Refusal.of(
+                f"{place} is not a run folder",
+                because="it is a recipe",
+                fix=f"name the folder of a run, as in runs/; grpo-run {shlex.quote(place)} trains one",
+            )
+    return value
 
 
 def chosen_stack(target: str | None) -> Stack:

@@ -18,7 +18,7 @@ from grpo_recipes.resolve import rename
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
-from grpo_recipes.schemas.keys import keys_named, recipe_keys
+from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import key_row
 from grpo_recipes.schemas.recipe import Recipe
@@ -32,7 +32,8 @@ def explain(word: str, facts: Facts) -> str | None:
         return page
     if word == TABLE:
         return task_list()
-    key = word if word in recipe_keys() else next(iter(keys_named(word)), None)
+    known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" is the section
+    key = next(iter([*known, *keys_named(word)]), None)
     if key is not None:
         return key_page(key, facts)
     if word.removeprefix("dataset.").startswith(f"{TABLE}."):
@@ -50,6 +51,14 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
         return f"{word}: {row['because']}\n\n{row['instead'].replace('remove it', f'remove {name}', 1)}"
     page = explain(row["home"], facts) or f"write it as {row['home']}"
     return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
+
+
+def keys_of(word: str) -> tuple[str, ...]:
+    """The full keys of a key's last part, of another program's name, or of TRL's own field."""
+    row = key_row("", word) or {}
+    named = tuple(key for key in keys_named(word) if not key.startswith(OF_ITEMS))
+    own = (f"trl.{word}",) if word in classified_fields() else ()
+    return (word,) if word in named else named or ((row["home"],) if "home" in row else own)
 
 
 def set_here(key: str, resolution: Resolution) -> str:

@@ -32,6 +32,13 @@ def test_what_is_no_run_is_refused(grpo_run: Callable, tmp_path: Path) -> None:
     assert "is not a run folder" in answer.err
 
 
+@pytest.mark.parametrize("command", ["report", "watch"])
+def test_a_recipe_in_the_place_of_a_run_is_named(command: str, grpo_run: Callable) -> None:
+    answer = grpo_run(command, str(RECIPE))
+    assert answer.code == 2
+    assert "quickstart.yaml is not a run folder\n  = because: it is a recipe" in answer.err
+
+
 @pytest.mark.parametrize("command", ["export", "generate"])
 def test_a_recipe_and_a_part_of_a_run_are_told_from_a_run(command: str, grpo_run: Callable, tmp_path: Path) -> None:
     run = tmp_path / "a run"
@@ -41,7 +48,7 @@ def test_a_recipe_and_a_part_of_a_run_are_told_from_a_run(command: str, grpo_run
     recipe = grpo_run(command, str(RECIPE), *rest)
     assert recipe.code == 2
     assert "quickstart.yaml is not a run folder" in recipe.err
-    assert "= fix: name the folder of a run" in recipe.err
+    assert "= because: it is a recipe" in recipe.err and "= fix: name the folder of a run" in recipe.err
     for part in ("checkpoints", "checkpoints/checkpoint-1"):
         within = grpo_run(command, str(run / part), *rest)
         assert within.code == 2

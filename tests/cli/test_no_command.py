@@ -1,4 +1,4 @@
-"""A first word that is neither a command nor a file gets the command that was meant."""
+"""A first word that is neither a command nor a file, and an option that is none, get what was meant."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,3 +52,38 @@ def test_a_word_that_is_none_gets_what_was_meant(
         f"  = because: no file has this name, and the commands are {', '.join(COMMANDS)}",
         f"  = fix: {fix}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        (["--seed", "3"], "seed=3"),
+        (["--max_steps=5"], "training.max_steps=5"),
+        (["--learning-rate", "1e-5", "--smoke"], "training.learning_rate=1e-5"),
+        (["--lr", "1e-5"], "training.learning_rate=1e-5"),
+        (["--epochs"], "training.num_train_epochs=VALUE"),
+        (["--beta", "--smoke"], "grpo.beta=VALUE"),
+        (["--model_name_or_path", "my model"], "'model.model_name_or_path=my model'"),
+        (["--full_determinism", "true"], "trl.full_determinism=true"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+@pytest.mark.parametrize("command", ["run", "plan", "sweep"])
+def test_an_option_with_the_name_of_a_key_is_given_with_set(
+    command: str, words: list[str], way: str, grpo_run: Callable
+) -> None:
+    option = words[0].partition("=")[0]
+    words = [word for word in words if command == "run" or word != "--smoke"]
+    answer = grpo_run(command, "recipe.yaml", *words)
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1] == (
+        f"Error: No such option '{option}'. A value of the recipe is given with --set {way}"
+    )
+
+
+@pytest.mark.parametrize("words", [("plan", "a.yaml", "--foo"), ("report", "runs", "--seed"), ("plan", "a", "--jsn")])
+def test_another_option_is_only_unknown(words: tuple[str, ...], grpo_run: Callable) -> None:
+    answer = grpo_run(*words)
+    assert (
+        answer.code == 2 and f"No such option '{words[2]}'" in answer.err and "A value of the recipe" not in answer.err
+    )

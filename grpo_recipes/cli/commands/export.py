@@ -9,6 +9,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.options import a_run
 from grpo_recipes.cli.trained_run import trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
@@ -21,7 +22,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 @click.command()
-@click.argument("run", metavar="RUNDIR", shell_complete=files)
+@click.argument("run", metavar="RUNDIR", shell_complete=files, callback=a_run)
 @click.option(
     "-o", "--out", required=True, metavar="FOLDER", shell_complete=files, help="Output folder; it must not exist yet."
 )

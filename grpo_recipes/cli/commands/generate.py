@@ -7,6 +7,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.options import a_run
 from grpo_recipes.cli.trained_run import trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
@@ -16,7 +17,7 @@ from grpo_recipes.report.trained_text import generate_text
 
 
 @click.command()
-@click.argument("run", metavar="RUNDIR", shell_complete=files)
+@click.argument("run", metavar="RUNDIR", shell_complete=files, callback=a_run)
 @click.argument("prompt", required=False)
 @click.option("--rows", type=click.IntRange(1, 100_000), help="Answer this many held-out rows, and score the answers.")
 @click.option("--base", is_flag=True, help="Also show the untrained model's answers.")

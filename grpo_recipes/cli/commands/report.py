@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.options import a_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.run_record import read_record
@@ -19,7 +20,7 @@ MOST_RUNS = 24
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, metavar="RUNDIR...", shell_complete=files)
+@click.argument("folders", nargs=-1, required=True, metavar="RUNDIR...", shell_complete=files, callback=a_run)
 @click.option(
     "-o",
     "--out",

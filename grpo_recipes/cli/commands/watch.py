@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import chosen_view, view_options
+from grpo_recipes.cli.options import a_run, chosen_view, view_options
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import holder
@@ -22,7 +22,7 @@ from grpo_recipes.report.runs.one_run import instant, is_gone
 
 
 @click.command()
-@click.argument("folder", metavar="RUNDIR", shell_complete=files)
+@click.argument("folder", metavar="RUNDIR", shell_complete=files, callback=a_run)
 @view_options
 @click.option("--json", "as_json", is_flag=True, help="Print run.json after the run ends.")
 def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) -> int:
