@@ -74,8 +74,9 @@ class Layout(NamedTuple):
     processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
     log-probabilities are computed before the update. keeps_gathered: FSDP2 keeps a layer whole from its forward to its
     backward pass. sequences: completions that one process generates at once.
-    vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_ranks: GPUs
-    that share one engine. gathers_to_generate: ZeRO-3 puts all parameters together to generate with transformers.
+    vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_cache:
+    bytes of a cache of a fixed size, which vLLM takes beside the weights, whatever its share; vllm_ranks: GPUs that
+    share one engine. gathers_to_generate: ZeRO-3 puts all parameters together to generate with transformers.
     evaluates: held-out rows are answered too, by transformers, as many at once as a micro-batch has; asks_vllm: by
     vLLM, as it generates.
     """
@@ -90,6 +91,7 @@ class Layout(NamedTuple):
     offloads_weights: bool = False
     keeps_gathered: bool = False
     vllm_share: float | None = None
+    vllm_cache: int | None = None
     vllm_sleeps: bool = False
     vllm_ranks: int = 1
     gathers_to_generate: bool = True

@@ -246,16 +246,22 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
 def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
     """What vLLM takes in a training process: its share of the GPU, or what it needs where either is not known.
 
-    Source: vllm 0.30.0, v1/worker/gpu_worker.py: determine_available_memory.
+    With a cache of a fixed size it takes no share. Source: vllm 0.31.0, v1/worker/gpu_worker.py:
+    determine_available_memory.
     """
-    return needed if gpu_bytes is None or layout.vllm_share is None else round(layout.vllm_share * gpu_bytes)
+    if gpu_bytes is None or layout.vllm_share is None or layout.vllm_cache is not None:
+        return needed
+    return round(layout.vllm_share * gpu_bytes)
 
 
 def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:
     """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine.
 
+    With a cache of a fixed size this one, and an allowance for what is outside of it.
     Windows are left out: how vLLM lays out a cache of two kinds of layers was not looked into, it takes no more.
     """
+    if layout.vllm_cache is not None:
+        return 2 * architecture.parameters() // layout.vllm_ranks + layout.vllm_cache + VLLM_LEFT_BYTES
     sequences = layout.sequences * layout.vllm_ranks
     cache = cache_bytes(architecture._replace(windows=None), update._replace(weight_width=2), sequences)
     return (2 * architecture.parameters() + cache) // layout.vllm_ranks

@@ -184,6 +184,16 @@ def test_a_process_of_the_cpu_has_no_context_of_a_gpu() -> None:
     assert {term.name for phase in found.phases for term in phase.terms}.isdisjoint(("context", "communicators"))
 
 
+def test_a_cache_of_a_fixed_size_is_held_instead_of_the_share() -> None:
+    layout = ALONE._replace(generation="vllm_colocate", vllm_share=0.3, vllm_cache=8 * GIB)
+    found = _of("Qwen/Qwen2.5-7B", ADAPTED, layout, 140)
+    assert 22.5 * GIB < _terms(found, "update")["vllm"] < 24 * GIB, (
+        "an H200 held 22.5 GiB beside the 14.4 of the policy"
+    )
+    two = _of("Qwen/Qwen2.5-7B", ADAPTED, layout._replace(vllm_ranks=2), 140)
+    assert _terms(found, "update")["vllm"] - _terms(two, "update")["vllm"] == _terms(found, "load")["weights"] // 2
+
+
 def test_held_out_rows_are_answered_beside_vllm_with_all_weights_of_zero3_gathered() -> None:
     layout = EIGHT._replace(strategy="zero3", generation="vllm_colocate", vllm_share=0.3)
     quiet = _of("Qwen/Qwen2.5-7B", FULL, layout, 80)
