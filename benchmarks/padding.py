@@ -1,8 +1,10 @@
 """Measures what a GRPO step costs with TRL's padding and with that of SHM025; `--write` makes padding.md.
 
     python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--device cuda] [--write]
+    python benchmarks/padding.py --model FOLDER --profiles natural
 
-Both train on the same completions, whose lengths are drawn from a profile: 8 for each prompt, micro-batches of 4, beta
+Both train on the same completions, whose lengths are drawn from a profile, or which the model itself makes, at most 256
+tokens of each (`natural`): 8 for each prompt, micro-batches of 4, beta
 0.04, float32, one thread. Counted are the tokens that the policy and the reference model compute and the processor time
 of scoring and of the update; the gradients are compared. Without --model a Qwen2 of 4 layers is made, 5 million
 parameters; a folder of a pretrained model is trained in whole. On a GPU it computes in bfloat16 with gradient
@@ -38,6 +40,17 @@ class Profile(NamedTuple):
     longest: int
 
 
+NATURAL_TOKENS = 256
+QUESTIONS = [
+    "What is 17 + 25? Answer with the number.",
+    "Name three colours.",
+    "A shop sells pens at 3 euros each. Anna buys 4 pens and pays with a note of 20 euros. How much does she get back?",
+    "Is 91 a prime number? Say yes or no, and why.",
+    "Write one sentence about the sea.",
+    "A train leaves at 14:35 and arrives at 16:10. How many minutes does it take? Think step by step.",
+    "What is the capital of France?",
+    "Explain to a child why it rains.",
+]
 PROFILES = {
     "gsm8k": Profile((60, 220), 180, 0.45, 512),
     "math": Profile((60, 220), 400, 0.8, 2048),
@@ -59,15 +72,56 @@ class Step(NamedTuple):
     gib: float | None
 
 
-def lengths(profile: Profile, groups: int) -> list[tuple[int, int]]:
-    """Tokens of prompt and completion of each row."""
-    drawn = random.Random(0)
+class Row(NamedTuple):
+    """A prompt's text and tokens, and a completion's tokens, its end with them where it ended."""
+
+    prompt: str
+    prompt_tokens: int
+    completion: list[int]
+
+
+def rows_of(name: str, groups: int, model_folder: Path) -> list[Row]:
+    """Rows of a profile's lengths, or those that the model makes."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    return natural(groups, model_folder, tokenizer) if name == "natural" else drawn(PROFILES[name], groups, tokenizer)
+
+
+def drawn(profile: Profile, groups: int, tokenizer: Any) -> list[Row]:
+    """Prompts of one letter again and again, and completions of random tokens."""
+    source, tokens, letter = random.Random(0), random.Random(0), tokenizer.encode("7", add_special_tokens=False)[0]
     rows = []
     for _ in range(groups):
-        prompt = drawn.randint(*profile.prompts)
+        prompt = source.randint(*profile.prompts)
         for _ in range(GENERATIONS):
-            completion = round(math.exp(math.log(profile.median) + profile.spread * drawn.gauss(0, 1)))
-            rows.append((prompt, min(max(completion, 8), profile.longest)))
+            length = round(math.exp(math.log(profile.median) + profile.spread * source.gauss(0, 1)))
+            length = min(max(length, 8), profile.longest)
+            ids = [tokens.randrange(3, len(tokenizer) // 2) for _ in range(length - 1)]
+            rows.append(Row(tokenizer.decode([letter] * prompt), prompt, [*ids, tokenizer.eos_token_id]))
+    return rows
+
+
+def natural(groups: int, model_folder: Path, tokenizer: Any) -> list[Row]:
+    """Answers to questions at temperature 1, the same at each call."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    torch.manual_seed(0)
+    rows = []
+    for question in QUESTIONS[:groups]:
+        text = tokenizer.apply_chat_template(
+            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
+        )
+        asked = tokenizer(text, return_tensors="pt", add_special_tokens=False)
+        width = asked["input_ids"].shape[1]
+        made = model.generate(
+            **asked, do_sample=True, top_k=0, max_new_tokens=NATURAL_TOKENS, num_return_sequences=GENERATIONS
+        )
+        for ids in made[:, width:].tolist():
+            end = ids.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in ids else len(ids)
+            rows.append(Row(text, width, ids[:end]))
     return rows
 
 
@@ -103,7 +157,7 @@ ON_A_GPU = {
 }
 
 
-def step(model_folder: Path, rows: list[tuple[int, int]], way: Way, work: Path, device: str) -> Step:
+def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str) -> Step:
     """One optimizer step on rows of these lengths."""
     import torch
     from datasets import Dataset
@@ -121,7 +175,7 @@ def step(model_folder: Path, rows: list[tuple[int, int]], way: Way, work: Path, 
     before = torch.cuda.memory_allocated() if on_gpu else 0
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
-    letter = tokenizer.encode("7", add_special_tokens=False)[0]
+    longest = max(len(row.completion) for row in rows)
     seconds, tokens, kept = {"score": 0.0, "prepare": 0.0, "step": 0.0}, [0], []
 
     def now() -> float:
@@ -131,12 +185,9 @@ def step(model_folder: Path, rows: list[tuple[int, int]], way: Way, work: Path, 
         return time.perf_counter()
 
     def generate(input_ids: Any, **_: Any) -> Any:
-        longest = max(completion for _, completion in rows)
-        random_ids = torch.Generator().manual_seed(0)
         made = torch.full((len(rows), longest), tokenizer.pad_token_id)
-        for row, (_, completion) in enumerate(rows):
-            made[row, :completion] = torch.randint(3, len(tokenizer) // 2, (completion,), generator=random_ids)
-            made[row, completion - 1] = tokenizer.eos_token_id
+        for place, row in enumerate(rows):
+            made[place, : len(row.completion)] = torch.tensor(row.completion)
         return torch.cat([input_ids, made.to(input_ids.device)], dim=1)
 
     class Keep(TrainerCallback):  # type: ignore[misc]
@@ -165,7 +216,7 @@ def step(model_folder: Path, rows: list[tuple[int, int]], way: Way, work: Path, 
         per_device_train_batch_size=way.micro_batch,
         gradient_accumulation_steps=len(rows) // way.micro_batch,
         num_generations=GENERATIONS,
-        max_completion_length=max(completion for _, completion in rows),
+        max_completion_length=longest,
         max_steps=2 if on_gpu else 1,
         logging_steps=1,
         beta=0.04,
@@ -178,7 +229,7 @@ def step(model_folder: Path, rows: list[tuple[int, int]], way: Way, work: Path, 
         save_strategy="no",
         shuffle_dataset=False,
     )
-    prompts = [tokenizer.decode([letter] * prompt) for prompt, _ in rows[::GENERATIONS]]
+    prompts = [row.prompt for row in rows[::GENERATIONS]]
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=lambda completions, **_: [float(len(text) % 7) for text in completions],
@@ -216,11 +267,11 @@ def figures(profile: str, way: str, trl: Step, own: Step) -> str:
     return json.dumps({"profile": profile, "way": way, **own._asdict(), "gradient": difference(trl, own)})
 
 
-def line(name: str, rows: list[tuple[int, int]], trl: Step, own: Step) -> str:
+def line(name: str, rows: list[Row], trl: Step, own: Step) -> str:
     """A row of the table."""
     apart = difference(trl, own)
     spent = [each.scoring_s + each.update_s for each in (trl, own)]
-    real = sum(map(sum, rows))
+    real = sum(row.prompt_tokens + len(row.completion) for row in rows)
     flop = [f"{each.tokens / 2 * 8 * PARAMETERS_OF_7B / 1e15:.1f}" for each in (trl, own)]
     cells = [
         name,
@@ -256,7 +307,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         model = options.model or small_model(Path(work, "model"))
         for name in options.profiles.split(","):
-            rows = lengths(PROFILES[name], options.groups)
+            rows = rows_of(name, options.groups, model)
             ways = ON_A_GPU if options.device == "cuda" else ON_A_CPU
             steps: dict[str, Step] = {}
             for key, way in ways.items():
