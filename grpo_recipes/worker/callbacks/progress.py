@@ -144,8 +144,9 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         if "loss" not in logs:
             return
         held = {"memory_bytes": self._peaks.lately()}
-        spent = {name: round(self._peaks.seconds.get(phase, 0.0), 4) for phase, name in PHASE_SECONDS.items()}
-        self._peaks.seconds.clear()
+        seconds = self._peaks.seconds
+        spent = {name: round(seconds[phase], 4) for phase, name in PHASE_SECONDS.items() if phase in seconds}
+        seconds.clear()
         self.last = {**newest_names(logs, self._rewards), **held, **spent}
         self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
         words = step_line({**self.last, "step": state.global_step}, state.max_steps, self._times.seconds_left(state))
