@@ -102,8 +102,8 @@ KINDS = (
     ChartKind(
         "time",
         "Seconds of a step",
-        (Curve("step_time", "all"), *(Curve(name, phase) for phase, name in metric.PHASE_SECONDS.items())),
-        "By the clock; sync hands the weights to vLLM.",
+        (Curve("step_time", "step_time"), *(Curve(name, phase) for phase, name in metric.PHASE_SECONDS.items())),
+        "By the clock; sync hands the weights to vLLM. TRL's step_time leaves the optimizer out.",
     ),
     ChartKind(
         "memory",
