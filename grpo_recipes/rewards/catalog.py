@@ -6,18 +6,23 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+TOKENS = "completion_ids"
+"""The tokens of each completion, which TRL passes; no column of the rows."""
+
 
 class Signature(NamedTuple):
     """What a reward function takes.
 
     columns: the columns of the rows it reads. options: what the recipe may set, with defaults. required:
-    options without a default, which the recipe must set. doc: the first line of its docstring.
+    options without a default, which the recipe must set. doc: the first line of its docstring. reads_tokens: it takes
+    TOKENS.
     """
 
     columns: tuple[str, ...]
     options: dict[str, object]
     required: tuple[str, ...]
     doc: str
+    reads_tokens: bool = False
 
 
 def shipped_rewards() -> dict[str, Signature]:
@@ -50,16 +55,19 @@ def _takes_completions(function: ast.FunctionDef) -> bool:
 
 
 def _read(function: ast.FunctionDef) -> Signature:
-    """Keywords with a default are options; of the others, lists are columns, the rest is required."""
+    """Keywords with a default are options; of the others, lists are columns or TOKENS, the rest is required."""
     columns: list[str] = []
     required: list[str] = []
     options: dict[str, object] = {}
+    reads_tokens = False
     for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        if default is not None:
+        if argument.arg == TOKENS:
+            reads_tokens = True
+        elif default is not None:
             options[argument.arg] = ast.literal_eval(default)
         elif argument.annotation is not None and ast.unparse(argument.annotation).startswith("list["):
             columns.append(argument.arg)
         else:
             required.append(argument.arg)
     doc = (ast.get_docstring(function) or "").partition("\n")[0]
-    return Signature(tuple(columns), options, tuple(required), doc)
+    return Signature(tuple(columns), options, tuple(required), doc, reads_tokens)

@@ -3,7 +3,8 @@
 A shipped reward reads named columns, e.g. `solution`. So does a function whose parameter has no default, or whose body
 always reads `kwargs["solution"]`. They come from `dataset.columns` or from the data set's own columns, which the rule
 reads from local .jsonl and .csv files. A missing one raises TypeError or KeyError at the first reward, after the first
-generation. With an `environment` a function can also read `environments`, the objects of its completions.
+generation. With an `environment` a function can also read `environments`, the objects of its completions. TRL before
+0.18 passes no `completion_ids`, which rewards that count tokens read.
 """
 
 import ast
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.accepted_keys import kept_back, not_passed
-from grpo_recipes.rewards.catalog import shipped_reward
+from grpo_recipes.rewards.catalog import TOKENS, shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import own_columns
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
@@ -44,6 +45,9 @@ def needed_columns(context: Context, index: int, reward: dict[str, object]) -> t
 
 def _keywords(context: Context, index: int, reward: dict[str, object]) -> list[str]:
     """TRL's own keywords that a function needs."""
+    shipped = shipped_reward(str(reward.get("name")))
+    if shipped is not None:
+        return [TOKENS] if shipped.reads_tokens else []
     return [p for p in _required(context, index, reward) if p in CALLED_WITH]
 
 
@@ -118,5 +122,6 @@ def check(context: Context) -> Iterator[Finding]:
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:
     said = f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass"
     because = f"trl {releases} passes it"
-    fix = f"{keyword}=None, so that the function runs without it, or trl=={releases.removeprefix('>=')}"
+    own = "" if shipped_reward(name) is not None else f"{keyword}=None, so that the function runs without it, or "
+    fix = f"{own}trl=={releases.removeprefix('>=')}"
     return context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))

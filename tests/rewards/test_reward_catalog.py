@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
+from grpo_recipes.rewards.catalog import TOKENS, Signature, shipped_reward, shipped_rewards
 
 
 def test_every_reward_is_listed_with_what_it_takes() -> None:
@@ -15,17 +15,31 @@ def test_every_reward_is_listed_with_what_it_takes() -> None:
     assert found == {
         "accuracy": (("solution",), {}, ()),
         "completion_length": ((), {"target": 0, "max_characters": 1000}, ()),
+        "cosine_scaled": (
+            ("solution",),
+            {
+                "max_len": None,
+                "min_value_wrong": -1.0,
+                "max_value_wrong": -0.5,
+                "min_value_correct": 0.5,
+                "max_value_correct": 1.0,
+            },
+            (),
+        ),
         "countdown": (("nums", "target"), {}, ()),
         "exact_match": (("solution",), {"ignore_case": False}, ()),
         "follows_instruction": (("ground_truth",), {}, ()),
         "function_calls": (("solution",), {}, ()),
         "json_fields": (("solution",), {}, ()),
+        "language_consistency": ((), {}, ("scripts",)),
         "reasoning_gym": (
             ("question", "answer", "task", "task_config", "metadata"),
             {"answer_in": "completion", "partial": True},
             (),
         ),
         "regex_match": ((), {"full": False}, ("pattern",)),
+        "repetition_penalty": ((), {"ngram_size": 3, "max_penalty": -1.0}, ()),
+        "soft_overlong_punishment": ((), {"max_completion_len": None}, ("soft_punish_cache",)),
         "tag_format": ((), {"tags": ("think", "answer")}, ()),
         "valid_json": ((), {"required_keys": ()}, ()),
     }
@@ -50,8 +64,10 @@ def test_the_catalog_agrees_with_the_live_functions() -> None:
             {key: value for key, value in keywords.items() if value is not inspect.Parameter.empty},
             signature.required,
             (function.__doc__ or "").partition("\n")[0],
+            TOKENS in keywords,
         )
-        assert {*signature.columns, *signature.required, *signature.options} == set(keywords)
+        taken = {*signature.columns, *signature.required, *signature.options}
+        assert taken | ({TOKENS} if signature.reads_tokens else set()) == set(keywords)
         assert signature.doc.endswith((".", ","))
 
 

@@ -13,6 +13,7 @@ from grpo_recipes.rewards.exact_match import exact_match
 from grpo_recipes.rewards.follows_instruction import follows_instruction
 from grpo_recipes.rewards.function_calls import function_calls
 from grpo_recipes.rewards.json_fields import json_fields
+from grpo_recipes.rewards.language_consistency import language_consistency
 from grpo_recipes.rewards.regex_match import regex_match
 from grpo_recipes.rewards.tag_format import tag_format
 from grpo_recipes.rewards.valid_json import valid_json
@@ -87,6 +88,11 @@ CASES = [
     case("no JSON", json_fields, "a: 1", 0.0, solution=['{"a": 1}']),
     case("too deep", json_fields, "[" * 100_000, 0.0, solution=["[]"]),
     case("the solution is none", json_fields, "{}", None, solution=["a: 1"]),
+    case("one script", language_consistency, "Ein Wörtchen, 42!", 1.0, scripts=["Latin"]),
+    case("half", language_consistency, "да no", 0.5, scripts=["Cyrillic"]),
+    case("several scripts", language_consistency, "日本のカメラー", 1.0, scripts=["Han", "Hiragana", "Katakana"]),
+    case("letters of formulas do not count", language_consistency, "漢 𝑥 5 µm", 0.5, scripts=["han"]),
+    case("no letter", language_consistency, "4 + 2 = 6", 0.0, scripts=["Latin"]),
     case("all in another order", function_calls, json.dumps(json.loads(CALLS)[::-1]), 1.0, solution=[CALLS]),
     case("one of two", function_calls, json.dumps(CALL), 0.5, solution=[CALLS]),
     case("one too many", function_calls, CALLS, 0.5, solution=[[CALL]]),
@@ -203,6 +209,12 @@ def test_numbers_that_are_no_list_are_an_error() -> None:
 def test_a_length_without_a_slope_is_an_error() -> None:
     with pytest.raises(ValueError, match="max_characters 10 is not greater than target 10"):
         completion_length(["a"], target=10, max_characters=10)
+
+
+@pytest.mark.parametrize("scripts", ["Latin", [], [1], ["Klingon"], ["Latin}|."]])
+def test_scripts_that_unicode_does_not_have_are_an_error(scripts: object) -> None:
+    with pytest.raises(ValueError, match=r"^language_consistency: .*(list of names|Unicode has no script)"):
+        language_consistency(["a"], scripts=scripts)  # type: ignore[arg-type]
 
 
 @pytest.mark.processes
