@@ -1,25 +1,34 @@
-"""The share of its tests that a completion's Python code passes, run in a process of its own with limits.
+"""The share of its tests that a completion's Python code passes, run in processes of their own with limits.
 
-Code that a model writes has no more than a second of computing for each test, 1 GiB of memory and an empty folder, and
-is ended after half a minute. The kernel holds it there, by Landlock or by bubblewrap: it cannot write elsewhere, read
-your files, start a process or reach the network; the pages about tools say what is left open. Where a machine has
-neither, the reward is not loaded, unless the recipe says `launch.sandbox: none`. A model may learn to pass tests
-otherwise than by solving the task; look at its completions.
+The kernel holds that code, by Landlock or by bubblewrap: it writes an empty folder alone, reads none of your files,
+starts no process and reaches no network; docs/tools.md says what is left open. Where a machine has neither, the reward
+is not loaded, unless the recipe says `launch.sandbox: none`.
 """
 
+import json
+import os
 import re
+import signal
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from grpo_recipes.contract.sandbox.followed import ProgramEnd
 from grpo_recipes.contract.sandbox.run import Limits, require, run
+from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.rewards.options import check_whole_number
 
-FENCED = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)```", re.S | re.I)
-SECONDS_A_TEST = 1
-WALL_SECONDS = 30
-MEMORY = 1 << 30
-AT_ONCE = 4
+BLOCK = re.compile(r"^[ \t]*+```[ \t]*+(\S*+)[^\n]*+\n(.*?)^[ \t]*+```", re.S | re.M)
+WALL_SECONDS = 10
+"""Beside twice the computing: for code that waits."""
+LARGEST_FILE = 1 << 20
+BYTES_A_CHARACTER, SPARE_BYTES = 4, 1 << 16
+"""What a program may print: of the characters that are expected, and beside them."""
+Case = tuple[str, str]
+"""What a program reads, and what it has to print."""
 
-# Runs the code and the tests of `given`, and prints a letter for each test; what they print themselves is dropped.
-PROGRAM = """
+# Runs the code and the statements of `given`, and prints a digit for each; what they print themselves is dropped.
+STATEMENTS = """
 import os, sys, types
 answer, nowhere = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY)
 module = sys.modules["completion"] = types.ModuleType("completion")
@@ -40,32 +49,132 @@ for test in tests:
         answer.write("1")
     answer.flush()
 """
+# Runs the code of `given` as a program with a text on its standard input; what it says of errors is dropped.
+WITH_INPUT = """
+import os, sys, types
+code, text = given
+with open("input", "w+b") as file:
+    os.remove("input")
+    file.write(text.encode("utf-8", "surrogatepass"))
+    file.seek(0)
+    os.dup2(file.fileno(), 0)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+sys.stdin, sys.stdout = open(0, encoding="utf-8", closefd=False), open(1, "w", encoding="utf-8", closefd=False)
+main = sys.modules["__main__"] = types.ModuleType("__main__")
+exec(compile(code, "code", "exec"), vars(main))
+"""
 
 require()
 
 
 def code_tests(
-    completions: list, *, test_list: list[list[str]], test_setup_code: list[str], **kwargs: object
+    completions: list[Completion],
+    *,
+    tests: list[object],
+    fences: Sequence[str] = ("python", "python3", "py"),
+    cpu_seconds: int = 2,
+    memory_mb: int = 1024,
+    partial: bool = True,
+    **kwargs: object,
 ) -> list[float | None]:
-    """Gives the share of `test_list` that passes; a row without tests gets None, that is, no reward.
+    """Gives the share of `tests` that the Python code of a completion passes, from 0.0 to 1.0.
 
-    The code of a completion is its first fenced block, or all of it.
+    The code is the last fenced block with one of `fences` behind its ```, in any case; without one it is 0.0. It runs
+    in grpo-run's sandbox: without network, processes, and files but its own. The completions of a batch run beside each
+    other, as many as this process has cores.
+    tests: for each row a list, or its JSON text, of statements ("assert add(1, 2) == 3"), which run behind the code,
+    and of {input, output}: the code runs as a program with this text on its standard input, has to print the output,
+    but for white space around lines, and to end without an error; also {inputs: [...], outputs: [...]}. A row without
+    tests gets None, that is, no reward.
+    cpu_seconds: of computing for each test. After a test of {input, output} that takes longer, or waits too long, the
+    rest of them is not run and not passed. memory_mb: address space of a program. partial: False gives 0.0 unless all
+    tests pass.
+    Code could find out how statements are judged, and claim to pass them; it never sees an output that is wanted.
     """
-    asked = zip(completions, test_list, test_setup_code, strict=True)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = [pool.submit(_share, _code(given), setup or "", tests) for given, tests, setup in asked]
-        return [one.result() for one in found]
+    check_whole_number(cpu_seconds, "code_tests: cpu_seconds", 1)
+    check_whole_number(memory_mb, "code_tests: memory_mb", 64)
+    if isinstance(fences, str) or not all(isinstance(fence, str) for fence in fences):
+        raise ValueError(f"code_tests: fences {fences!r} is no list of words, such as [python]")
+    if not isinstance(partial, bool):
+        raise ValueError(f"code_tests: partial {partial!r} is neither true nor false")
+    words = {fence.lower() for fence in fences}
+    codes = [_code(completion_text(given), words) for given in completions]
+    asked = [(code, _tests(of_row)) for code, of_row in zip(codes, tests, strict=True)]
+    with ThreadPoolExecutor(_at_once()) as pool:
+        shares = list(pool.map(lambda each: _share(*each, cpu_seconds, memory_mb << 20), asked))
+    return [share if share is None or partial else float(share == 1.0) for share in shares]
 
 
-def _code(completion: object) -> str:
-    text = completion if isinstance(completion, str) else "".join(one.get("content") or "" for one in completion)
-    fenced = FENCED.search(text)
-    return fenced.group(1) if fenced else text
+def _at_once() -> int:
+    """The cores of this process, of which the machine's other training processes use as many."""
+    return max(1, len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE") or 1))
 
 
-def _share(code: str, setup: str, tests: list[str]) -> float | None:
-    if not tests:
-        return None
-    limits = Limits(WALL_SECONDS, 1 + SECONDS_A_TEST * len(tests), MEMORY, file_bytes=0, processes=0)
-    ended = run(PROGRAM, limits, [f"{setup}\n{code}", list(tests)])
-    return ended.printed[: len(tests)].count(b"1") / len(tests)
+def _code(text: str, words: set[str]) -> str | None:
+    found = [block for word, block in BLOCK.findall(text) if word.lower() in words]
+    return found[-1] if found else None
+
+
+def _tests(given: object) -> list[str | Case]:
+    """The tests of a row. Raises ValueError for what is none."""
+    try:
+        value = json.loads(given) if isinstance(given, str) and given.strip() else given or []
+        return [_test(each) for each in (_paired(value) if isinstance(value, dict) else value)]  # type: ignore[union-attr]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(
+            f"code_tests: tests {str(given)[:80]!r} is no list of statements or of {{input, output}}, nor its JSON"
+        ) from None
+
+
+def _paired(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tests of data sets that have all inputs in one list and all outputs in another."""
+    pairs = zip(value["inputs"], value["outputs"], strict=True)
+    return [{**value, "input": given, "output": wanted} for given, wanted in pairs]
+
+
+def _test(given: str | dict[str, Any]) -> str | Case:
+    if isinstance(given, str):
+        return given
+    case = given["input"], given["output"]
+    # Where a function is called, inputs are arguments, which no program reads.
+    if given.get("fn_name") or "functional" in (given.get("type"), given.get("testtype")):
+        raise ValueError
+    if not all(isinstance(each, str | int | float) for each in case):
+        raise ValueError
+    return str(case[0]), str(case[1])
+
+
+def _share(code: str | None, tests: list[str | Case], cpu_seconds: int, memory: int) -> float | None:
+    if not tests or code is None:
+        return 0.0 if tests else None
+    statements = [test for test in tests if isinstance(test, str)]
+    passed = _passed_statements(code, statements, cpu_seconds, memory) if statements else 0
+    for test in tests:
+        if not isinstance(test, str):
+            is_passed, ended = _run_case(code, test, cpu_seconds, memory)
+            passed += is_passed
+            if not ended.in_time or -ended.code in (signal.SIGXCPU, signal.SIGKILL):
+                break
+    return passed / len(tests)
+
+
+def _passed_statements(code: str, statements: list[str], cpu_seconds: int, memory: int) -> int:
+    limits = _limits(cpu_seconds * len(statements), memory, printed_bytes=len(statements))
+    return run(STATEMENTS, limits, [code, statements]).printed.count(b"1")
+
+
+def _run_case(code: str, case: Case, cpu_seconds: int, memory: int) -> tuple[bool, ProgramEnd]:
+    given, wanted = case
+    size, most = len(given.encode("utf-8", "surrogatepass")), len(wanted) * BYTES_A_CHARACTER + SPARE_BYTES
+    ended = run(WITH_INPUT, _limits(cpu_seconds, memory, file_bytes=size, printed_bytes=most), [code, given])
+    printed = ended.printed.decode("utf-8", "replace")
+    return ended.in_time and ended.code == 0 and not ended.is_cut and _lines(printed) == _lines(wanted), ended
+
+
+def _limits(seconds: int, memory: int, *, file_bytes: int = 0, printed_bytes: int) -> Limits:
+    wall_s = WALL_SECONDS + 2 * seconds
+    return Limits(wall_s, seconds, memory, max(file_bytes, LARGEST_FILE), processes=0, printed_bytes=printed_bytes)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]

@@ -14,6 +14,11 @@ def test_every_reward_is_listed_with_what_it_takes() -> None:
     found = {name: (each.columns, each.options, each.required) for name, each in shipped_rewards().items()}
     assert found == {
         "accuracy": (("solution",), {}, ()),
+        "code_tests": (
+            ("tests",),
+            {"fences": ("python", "python3", "py"), "cpu_seconds": 2, "memory_mb": 1024, "partial": True},
+            (),
+        ),
         "completion_length": ((), {"target": 0, "max_characters": 1000}, ()),
         "cosine_scaled": (
             ("solution",),
@@ -52,6 +57,7 @@ def test_what_is_no_reward_is_none(name: str) -> None:
     assert shipped_reward(name) is None
 
 
+@pytest.mark.processes  # code_tests looks for a sandbox
 def test_the_catalog_agrees_with_the_live_functions() -> None:
     for name, signature in shipped_rewards().items():
         function = getattr(import_module(f"grpo_recipes.rewards.{name}"), name)
