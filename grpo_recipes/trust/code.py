@@ -34,6 +34,8 @@ WITHOUT_SANDBOX, TURNS = "launch.sandbox", "preflight.turns"
 VALUES = (VARIABLE, WITHOUT_SANDBOX, TURNS)
 """What is no code by itself."""
 KNOWN_MODULES = ("trl.rewards",)
+RUNS_CODE = ("code_tests",)
+"""Shipped rewards that run code that the model writes."""
 # What vLLM's server of the run is started with, by facts/data/vllm_server.json.
 SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"), ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"))
 
@@ -67,9 +69,10 @@ def code_parts(plan: Plan) -> list[CodePart]:
         if (package := reward.package) is not None and not is_known(reward):
             part = _package_part(reward, package)
             parts.setdefault(part.sha256, part)
-    if plan.sandbox == "none" and parts:
+    running = [reward.target for reward in plan.rewards if reward.kind == "shipped" and reward.target in RUNS_CODE]
+    if plan.sandbox == "none" and (parts or running):
         words = "none, with which code that the model writes has your rights,"
-        part = CodePart(WITHOUT_SANDBOX, words, _sha256(f"without a sandbox {' '.join(sorted(parts))}"))
+        part = CodePart(WITHOUT_SANDBOX, words, _sha256(f"without a sandbox {' '.join([*sorted(parts), *running])}"))
         parts[part.sha256] = part
     if brings_remote_code(plan):
         for part in _remote_code(plan):

@@ -79,13 +79,13 @@ def test_a_recipe_of_the_catalogue_is_written_whole(grpo_run: Callable, folder: 
 
 
 def test_a_recipe_of_the_catalogue_brings_its_reward_along(grpo_run: Callable, folder: Path) -> None:
-    assert grpo_run("init", "qwen2_5_coder_7b_code_lora", "-o", "new/code.yaml").code == 0
+    assert grpo_run("init", "qwen3_0_6b_reverse_text_lora", "-o", "new/reverse.yaml").code == 0
     assert sorted(path.name for path in (folder / "new").iterdir()) == [
-        "code.yaml",
-        "code_tests.py",
         "recipe.schema.json",
+        "reverse.yaml",
+        "reverse_text.py",
     ]
-    answer = grpo_run("validate", "new/code.yaml", "--target", STACK, "--format", "json")
+    answer = grpo_run("validate", "new/reverse.yaml", "--target", STACK, "--format", "json")
     assert [one["rule"] for one in json.loads(answer.out)["findings"] if one["severity"] == "error"] == []
 
 

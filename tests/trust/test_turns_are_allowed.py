@@ -8,7 +8,7 @@ import pytest
 from support.plans import small_plan
 
 from grpo_recipes.contract.errors import Refusal
-from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, ScriptedTurn, Tool
 from grpo_recipes.trust.code import code_parts, turn_parts
 from grpo_recipes.trust.environment import refused
@@ -109,4 +109,8 @@ def test_without_a_sandbox_is_asked_for_with_the_code_that_it_lets_go(recipe: st
     *_, part = code_parts(plan)
     assert asked(plan, recipe, part.sha256) == ""
     assert code_parts(replace(small_plan(), sandbox="none")) == [], "nothing of it runs code"
+    (part,) = code_parts(
+        replace(small_plan(), sandbox="none", rewards=(Reward("shipped", "code_tests", "code_tests", 1.0),))
+    )
+    assert part.kind == "launch.sandbox", "a shipped reward runs code, too"
     assert refused(SANDBOX_VARIABLE, "none"), "nor can a recipe say it as a variable"

@@ -11,6 +11,7 @@ from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Package
+from grpo_recipes.contract.sandbox import run as sandbox
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.user_files.functions.installed import installed_module, package_reward
 from grpo_recipes.worker._shared.inputs import Refused
@@ -49,6 +50,14 @@ def test_a_shipped_reward_has_the_name_and_keywords_of_the_plan(user: Path) -> N
     assert not isinstance(loaded, str)
     assert loaded.__name__ == "same"
     assert loaded(prompts=["p"], completions=["A"], solution=["a"], completion_ids=[[1]]) == [1.0]
+
+
+def test_a_reward_that_runs_code_is_not_loaded_without_a_sandbox(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "grpo_recipes.rewards.code_tests", raising=False)
+    monkeypatch.setattr(sandbox, "available", lambda: None)
+    with pytest.raises(sandbox.NoSandbox) as raised:
+        load_rewards((reward("code_tests"),), user)
+    assert raised.value.__notes__ == ["raised in reward code_tests"]
 
 
 def test_a_column_of_the_data_does_not_win_over_the_recipe(user: Path, sha256_of_text: Callable[[str], str]) -> None:

@@ -93,7 +93,8 @@ def load_rewards(rewards: tuple[Reward, ...], user: Path, judge: Judge | None = 
 def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
     """A reward and its function; a reward that was made has no keywords to be called with."""
     if reward.kind == "shipped":
-        module = importlib.import_module(f"grpo_recipes.rewards.{reward.target}")
+        with contained(reward.name):
+            module = importlib.import_module(f"grpo_recipes.rewards.{reward.target}")
         return reward, _member(module, reward.target, reward)
     if reward.kind == "python":
         with contained(reward.name):
