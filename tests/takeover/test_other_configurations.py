@@ -124,6 +124,14 @@ def test_a_reward_that_nobody_ships_becomes_a_stub_with_its_options(tmp_path: Pa
         functions["cosine"](completions=["a"], prompts=["b"], cosine_max_len=500, solution=["c"])
 
 
+def test_the_penalty_for_length_is_the_same_with_its_lengths(tmp_path: Path) -> None:
+    text = OPEN_R1.replace("tag_count", "soft_overlong_punishment") + "max_completion_len: 500\n"
+    one = taken(tmp_path, text)
+    options = {"max_completion_len": 500, "soft_punish_cache": 4096}
+    assert recipe_of(one)["rewards"][1] == {"name": "soft_overlong_punishment", "options": options, "weight": 2.0}
+    assert (one.stubs, one.is_complete) == ((), True)
+
+
 def test_a_stub_has_a_name_that_python_takes_and_a_reward_model_is_none(tmp_path: Path) -> None:
     names = '["a.f", "b.f", "lambda", "as-is", "owner/model-3.1-8B"]'
     one = taken(tmp_path, BASE.replace("[think_format_reward]", names))

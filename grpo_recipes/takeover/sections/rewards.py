@@ -3,6 +3,7 @@
 import keyword
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.read import table_of
@@ -129,21 +130,21 @@ def _options(situation: Situation, names: Sequence[str]) -> None:
         if option not in given:
             continue
         used = [owner for owner in owners if owner in names]
+        rewards = situation.draft.values["rewards"]
+        assert isinstance(rewards, list)
         if not used:
             given.emulated(option, None, None, f"read only by {' and '.join(owners)}, which is not used")
-        elif not situation.writes_files:
+        elif not situation.writes_files and not any(reward.get("name") in used for reward in rewards):
             given.refused(option, f"an option of {used[0]}, which no shipped reward does", "rewards")
         else:
-            _hand_on(situation, option, used)
+            _hand_on(situation, option, used, rewards)
 
 
-def _hand_on(situation: Situation, option: str, owners: Sequence[str]) -> None:
+def _hand_on(situation: Situation, option: str, owners: Sequence[str], rewards: list[dict[str, Any]]) -> None:
     """An option becomes a keyword of the functions that read it."""
     given, draft = situation.given, situation.draft
-    rewards = draft.values["rewards"]
-    assert isinstance(rewards, list)
     for reward in rewards:
-        function = str(reward.get("python", "")).rpartition(":")[2]
+        function = str(reward.get("name") or reward.get("python", "")).rpartition(":")[2]
         if function in owners:
             reward["options"] = {**reward.get("options", {}), option: given.values[option]}
             if function in draft.stubs:
