@@ -121,6 +121,15 @@ def test_a_child_says_what_its_parent_and_the_format_do_not(
     assert values == {"extends": "presets/base", **left}
 
 
+def test_the_longest_completion_of_a_reward_is_the_recipes_own(tmp_path: Path) -> None:
+    punishing = "{{name: soft_overlong_punishment, options: {{soft_punish_cache: 8{}}}}}"
+    given = ["", ", max_completion_len: null", ", max_completion_len: 32"]
+    rewards = ", ".join(punishing.format(each) for each in given)
+    resolution = resolved_child(tmp_path, f"generation: {{max_completion_length: 64}}\nrewards: [{rewards}]\n")
+    found = [reward.kwargs["max_completion_len"] for reward in plan_of(resolution).rewards]
+    assert found == [64, 64, 32]
+
+
 def test_the_same_path_written_by_another_file_is_another_path(tmp_path: Path) -> None:
     for folder, rows in (("presets", 4), (".", 5)):
         (tmp_path / folder).mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ from grpo_recipes.user_files.template import chat_template_of
 HELD_OUT = 10**9
 """The number of the first held-out episode."""
 LENGTH_OPTIONS = {"soft_overlong_punishment": "max_completion_len", "cosine_scaled": "max_len"}
-"""The options of shipped rewards that are generation.max_completion_length where a recipe does not say them."""
+"""The options of shipped rewards that are generation.max_completion_length where a recipe leaves them null."""
 
 
 def planned_model(context: Context) -> Model:
@@ -182,6 +182,7 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
         content = _small_folder(folder) if folder is not None else None
         sha256 = content.sha256 if content is not None else None
         return Reward("model", name, folder or model, weight, kwargs, folder, sha256)
-    if (length := LENGTH_OPTIONS.get(str(reward["name"]))) is not None:
-        kwargs.setdefault(length, context.value("generation.max_completion_length"))
+    length = LENGTH_OPTIONS.get(str(reward["name"]))
+    if length is not None and kwargs.get(length) is None:
+        kwargs[length] = context.value("GRPOConfig.max_completion_length")
     return Reward("shipped", name, str(reward["name"]), weight, kwargs)
