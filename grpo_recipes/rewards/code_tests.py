@@ -99,9 +99,10 @@ def code_tests(
         raise ValueError(f"code_tests: partial {partial!r} is neither true nor false")
     words = {fence.lower() for fence in fences}
     codes = [_code(completion_text(given), words) for given in completions]
-    asked = [(code, _tests(of_row)) for code, of_row in zip(codes, tests, strict=True)]
+    asked = list(zip(codes, map(_tests, tests), strict=True))
     with ThreadPoolExecutor(_at_once()) as pool:
-        shares = list(pool.map(lambda each: _share(*each, cpu_seconds, memory_mb << 20), asked))
+        judged = [pool.submit(_share, code, of_row, cpu_seconds, memory_mb << 20) for code, of_row in asked]
+        shares = [each.result() for each in judged]
     return [share if share is None or partial else float(share == 1.0) for share in shares]
 
 
@@ -118,17 +119,23 @@ def _code(text: str, words: set[str]) -> str | None:
 def _tests(given: object) -> list[str | Case]:
     """The tests of a row. Raises ValueError for what is none."""
     try:
-        value = json.loads(given) if isinstance(given, str) and given.strip() else given or []
-        return [_test(each) for each in (_paired(value) if isinstance(value, dict) else value)]  # type: ignore[union-attr]
+        value = json.loads(given.strip() or "null") if isinstance(given, str) else given
+        return [_test(each) for each in _listed(_paired(value) if isinstance(value, dict) else value or [])]
     except (ValueError, TypeError, KeyError):
         raise ValueError(
             f"code_tests: tests {str(given)[:80]!r} is no list of statements or of {{input, output}}, nor its JSON"
         ) from None
 
 
+def _listed(value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    return list(value)
+
+
 def _paired(value: dict[str, Any]) -> list[dict[str, Any]]:
     """The tests of data sets that have all inputs in one list and all outputs in another."""
-    pairs = zip(value["inputs"], value["outputs"], strict=True)
+    pairs = zip(_listed(value["inputs"]), _listed(value["outputs"]), strict=True)
     return [{**value, "input": given, "output": wanted} for given, wanted in pairs]
 
 

@@ -78,17 +78,19 @@ def test_a_text_that_never_closes_its_block_is_read_at_once() -> None:
 
 
 def test_a_row_without_tests_has_no_reward() -> None:
-    assert code_tests([""] * 4, tests=[[], None, "", "[]"]) == [None] * 4
+    assert code_tests([""] * 5, tests=[[], None, " ", "[]", "null"]) == [None] * 5
 
 
 NO_TESTS = [
     "assert 1",
     "5",
+    '"abc"',
     [5],
     [{"input": "1"}],
     [{"input": "1", "output": "2", "testtype": "functional"}],
     [{"input": [1], "output": "2"}],
     {"inputs": ["1"], "outputs": []},
+    {"inputs": "1", "outputs": "1"},
     {"inputs": ["1"], "outputs": ["1"], "fn_name": "f"},
 ]
 
