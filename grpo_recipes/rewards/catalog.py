@@ -15,14 +15,15 @@ class Signature(NamedTuple):
 
     columns: the columns of the rows it reads. options: what the recipe may set, with defaults. required:
     options without a default, which the recipe must set. doc: the first line of its docstring. reads_tokens: it takes
-    TOKENS.
+    TOKENS. kinds: the annotation of each option.
     """
 
     columns: tuple[str, ...]
     options: dict[str, object]
     required: tuple[str, ...]
     doc: str
-    reads_tokens: bool = False
+    reads_tokens: bool
+    kinds: dict[str, str]
 
 
 def shipped_rewards() -> dict[str, Signature]:
@@ -59,15 +60,19 @@ def _read(function: ast.FunctionDef) -> Signature:
     columns: list[str] = []
     required: list[str] = []
     options: dict[str, object] = {}
+    kinds: dict[str, str] = {}
     reads_tokens = False
     for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        kind = "" if argument.annotation is None else ast.unparse(argument.annotation)
         if argument.arg == TOKENS:
             reads_tokens = True
-        elif default is not None:
-            options[argument.arg] = ast.literal_eval(default)
-        elif argument.annotation is not None and ast.unparse(argument.annotation).startswith("list["):
+        elif default is None and kind.startswith("list["):
             columns.append(argument.arg)
         else:
-            required.append(argument.arg)
+            kinds[argument.arg] = kind
+            if default is None:
+                required.append(argument.arg)
+            else:
+                options[argument.arg] = ast.literal_eval(default)
     doc = (ast.get_docstring(function) or "").partition("\n")[0]
-    return Signature(tuple(columns), options, tuple(required), doc, reads_tokens)
+    return Signature(tuple(columns), options, tuple(required), doc, reads_tokens, kinds)

@@ -5,15 +5,17 @@ reward function with keywords: prompts, completions, completion_ids, every colum
 more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
 generation. grpo-run reads Python files and never runs them before you consent, which also covers files beside them that
 they import. The rule follows a name through `a = b` and the files beside; it does not check what a call, a partial or
-another package makes, which TRL calls as well.
+another package makes, which TRL calls as well. Of a shipped reward's options it checks the names, and whether each is
+a number, a text, true or false, or a list; the reward itself refuses a number out of range, which preflight shows.
 """
 
 import ast
 import os
 from collections.abc import Iterator
+from types import NoneType
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
-from grpo_recipes.contract.findings.wording import flow, nearest_words
+from grpo_recipes.contract.findings.wording import flow, nearest_words, shown
 from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.schemas.other_names import Row, reward_row
@@ -22,6 +24,16 @@ from grpo_recipes.user_files.local_files import listed, near_path
 from grpo_recipes.user_files.reward_imports import imported_beside, names_module
 
 ID = "RWD001"
+# What a recipe may write for an option, by its annotation. The reward itself knows which numbers and texts it takes.
+KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int, float),
+    "float": (int, float),
+    "int | None": (int, float, NoneType),
+    "bool": (bool,),
+    "str": (str,),
+    "Sequence[str]": (list,),
+}
+WORDS = {int: "a number", bool: "true or false", str: "a text", list: "a list"}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -63,16 +75,15 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
     if signature is None:
         from grpo_recipes.user_files.functions.installed import is_of_trl
 
-        of_trl = next((x for x in (name, f"get_{name}", f"get_{name}_punishment") if is_of_trl(x)), None)
-        if of_trl is not None:
-            right = f"trl.rewards:{of_trl}"
+        if is_of_trl(name):
+            right = f"trl.rewards:{name}"
             yield _at(
                 context,
                 (*path, "name"),
                 f"grpo-run ships no reward {name}, but TRL has it",
                 because=["name is for grpo-run's own rewards; use python for a package"],
                 fix=f"python: {right}",
-                patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)] if of_trl == name else [],
+                patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)],
             )
             return
         elsewhere = reward_row(name)
@@ -81,12 +92,13 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
             return
         catalog = shipped_rewards()
         close = nearest_words(name, catalog, cutoff=0.7)
+        likely = close or [each for each in catalog if name in each]
         yield _at(
             context,
             (*path, "name"),
             f"grpo-run ships no reward {name}",
             because=[f"grpo-run ships {', '.join(sorted(catalog))}"],
-            fix=f"name: {close[0]}" if close else f"python: rewards.py:{name}",
+            fix=f"name: {likely[0]}" if likely else f"python: rewards.py:{name}",
             patch=[Patch((*path, "name"), close[0])] if close else [],
         )
         return
@@ -121,6 +133,15 @@ def _options(
                 because=[f"its options are {', '.join(known) or 'none'}"],
                 fix=f"remove {option}",
                 patch=[Patch((*path, "options", option), remove=True)],
+            )
+    for option, value in options.items():
+        kinds = KINDS.get(signature.kinds.get(option, ""), (object,))
+        if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
+            yield _at(
+                context,
+                (*path, "options", option),
+                f"reward {name} takes {WORDS[kinds[0]]} for its option {option}, not {shown(value)}",
+                because=[f"its options are {', '.join(known)}"],
             )
     for option in signature.required:
         if option not in options:

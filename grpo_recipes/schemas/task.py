@@ -69,8 +69,9 @@ class RewardSection(Section):
     """One reward, with exactly one of name, python and model."""
 
     name: Word | None = None
-    """A shipped reward: accuracy, completion_length, countdown, exact_match, follows_instruction, function_calls,
-    json_fields, reasoning_gym, regex_match, tag_format, valid_json."""
+    """A shipped reward: accuracy, code_tests, completion_length, cosine_scaled, countdown, exact_match,
+    follows_instruction, function_calls, json_fields, language_consistency, reasoning_gym, regex_match,
+    repetition_penalty, soft_overlong_punishment, tag_format, valid_json."""
     python: Annotated[str, Field(pattern=REWARD)] | None = None
     """Your function, `file.py:function`, relative to this file, or `module:function` of an installed package. It only
     runs with your consent, except for `trl.rewards`.

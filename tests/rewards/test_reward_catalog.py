@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 from grpo_recipes.rewards.catalog import TOKENS, Signature, shipped_reward, shipped_rewards
+from grpo_recipes.rules.reward_source_is_there import KINDS
 
 
 def test_every_reward_is_listed_with_what_it_takes() -> None:
@@ -71,7 +72,10 @@ def test_the_catalog_agrees_with_the_live_functions() -> None:
             signature.required,
             (function.__doc__ or "").partition("\n")[0],
             TOKENS in keywords,
+            signature.kinds,
         )
+        assert set(signature.kinds) == {*signature.options, *signature.required}
+        assert set(signature.kinds.values()) <= set(KINDS), "validate knows what a recipe may write"
         taken = {*signature.columns, *signature.required, *signature.options}
         assert taken | ({TOKENS} if signature.reads_tokens else set()) == set(keywords)
         assert signature.doc.endswith((".", ","))
