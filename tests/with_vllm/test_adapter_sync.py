@@ -27,10 +27,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_random(tmp_path_factory.mktemp("models") / "untrained")
 
 
+IN_TWO = LORA | {"launch": {"num_processes": 2}}
 ON_4_BITS = LORA | {"quantization": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}}
 TRAININGS = [
     pytest.param(COLOCATE, LORA, 1e-5, id="colocate", marks=pytest.mark.long),
     pytest.param(SERVER, LORA, 1e-5, id="server", marks=pytest.mark.long),
+    pytest.param(COLOCATE, IN_TWO, 1e-5, id="colocate in two processes", marks=pytest.mark.long),
+    pytest.param(SERVER, IN_TWO, 1e-5, id="server of two processes", marks=pytest.mark.long),
     # TRL keeps the adapter of a quantized model in bfloat16.
     pytest.param(COLOCATE, ON_4_BITS, 1e-2, id="colocate on 4 bits"),
     pytest.param(SERVER, ON_4_BITS, 1e-2, id="server on 4 bits", marks=pytest.mark.long),
@@ -50,7 +53,9 @@ def test_vllm_generates_under_the_adapter_that_is_trained(
     assert {"PRF010", "PRF011"} <= set(proofs(record))
     rewards = [step["reward"] for step in steps]
     assert fmean(rewards[-5:]) > fmean(rewards[:5]), "it learned"
-    assert len(list((tmp_path / "run" / "cache" / "adapter-0").iterdir())) == 1, "older adapters are gone"
+    folders = list((tmp_path / "run" / "cache").glob("adapter-*"))
+    assert len(folders) == (2 if what is IN_TWO and where is COLOCATE else 1), "one for each engine"
+    assert all(len(list(folder.iterdir())) == 1 for folder in folders), "older adapters are gone"
 
 
 BROKEN = [
