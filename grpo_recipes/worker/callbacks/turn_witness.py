@@ -156,8 +156,8 @@ def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> 
     later: list[float] = []
     with undisturbed(trainer):
         for row, turns in divided[:ROWS]:
-            own = log_probs(trainer, list(row.prompt), list(row.completion[:TOKENS]), sampling).tolist()
-            for place, difference in _differences(own, row.scores or [], turns):
+            (own,) = log_probs(trainer, list(row.prompt), list(row.completion[:TOKENS]), sampling)
+            for place, difference in _differences(own.tolist(), row.scores or [], turns):
                 (later if place else first).append(difference)
     return _together(first), _together(later)
 

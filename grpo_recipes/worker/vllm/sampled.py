@@ -85,8 +85,8 @@ def sampling_of(trainer: Any) -> Sampling:
     )
 
 
-def log_probs(trainer: Any, prompt: list[int], completion: list[int], sampling: Sampling | None) -> Any:
-    """(C,) float32, on the CPU: the log-probability of each token of a completion under the policy as it is.
+def log_probs(trainer: Any, prompt: list[int], completion: list[int], *samplings: Sampling | None) -> list[Any]:
+    """(C,) float32, on the CPU, for each sampling: the log-probability of each token under the policy as it is.
 
     One forward without padding, without gradients and in the model's present mode; under ZeRO-3 all processes have to
     call it equally often. sampling: None gives what the model says, else what is left of it when vLLM draws.
@@ -95,12 +95,15 @@ def log_probs(trainer: Any, prompt: list[int], completion: list[int], sampling: 
     ids = torch.tensor([[*prompt, *completion]], device=device)
     keyword = logits_keyword(base_model(trainer, trainer.model))
     kept = {} if keyword is None else {keyword: len(completion) + 1}
+    scores = []
     with torch.no_grad():
-        logits = trainer.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(completion) - 1 : -1].float()
-        if completion and sampling is not None and not sampling.is_plain():
-            logits = _processors(sampling)(_texts_so_far(prompt, completion, device), logits)
-        chosen = logits.log_softmax(-1).gather(1, ids[0, len(prompt) :, None])
-    return chosen[:, 0].cpu()
+        said = trainer.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(completion) - 1 : -1].float()
+        for sampling in samplings:
+            logits = said
+            if completion and sampling is not None and not sampling.is_plain():
+                logits = _processors(sampling)(_texts_so_far(prompt, completion, device), said)
+            scores.append(logits.log_softmax(-1).gather(1, ids[0, len(prompt) :, None])[:, 0].cpu())
+    return scores
 
 
 def _processors(sampling: Sampling) -> Any:
@@ -187,9 +190,9 @@ class SamplerWitness:
             return Sampled(reason=reason)
         rows = some_rows(inputs, self._sampling.min_tokens)
         with undisturbed(self._trainer):
-            now = [self._scores(row, None) for row in rows]
-            drawn = now if self._sampling.is_plain() else [self._scores(row, self._sampling) for row in rows]
-            moved = [(self._scores(row, None) - before).abs().sum().item() for row, before in self._from]
+            scores = [self._scores(row, None, self._sampling) for row in rows]
+            moved = [(self._scores(row, None)[0] - before).abs().sum().item() for row, before in self._from]
+        now, drawn = ([score[at] for score in scores] for at in (0, 1))
         moved_tokens = sum(len(row.completion) for row, _ in self._from)
         self._newest = list(zip(rows, now, strict=True))
         self._from = self._from or self._newest
@@ -209,8 +212,8 @@ class SamplerWitness:
             return f"{', '.join(self._sampling.other)} changes the probabilities"
         return ""
 
-    def _scores(self, row: SampledCompletion, sampling: Sampling | None) -> Any:
-        return log_probs(self._trainer, row.prompt, row.completion, sampling)
+    def _scores(self, row: SampledCompletion, *samplings: Sampling | None) -> list[Any]:
+        return log_probs(self._trainer, row.prompt, row.completion, *samplings)
 
     def _difference(self, rows: list[SampledCompletion], scores: list[Any]) -> Sampled:
         pairs = [
