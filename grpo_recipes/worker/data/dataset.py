@@ -20,8 +20,9 @@ from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
-from grpo_recipes.worker.data import templates
-from grpo_recipes.worker.data.templates import rows_renderer
+from grpo_recipes.worker.data import plain_templates, templates
+from grpo_recipes.worker.data.plain_templates import batch_renderer
+from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
 from grpo_recipes.worker.data.unreadable_rows import unreadable
 
 PROMPTS_AT_ONCE = 1000
@@ -86,7 +87,7 @@ def _kept_rows(data: Data, where: str, file: Path, seen: dict[str, object]) -> A
 
 def _identity(data: Data, where: str) -> str:
     """Of data, templates, and what renders them."""
-    sources = [file_sha256(str(module)) for module in (__file__, templates.__file__)]
+    sources = [file_sha256(str(module)) for module in (__file__, plain_templates.__file__, templates.__file__)]
     return hashlib.sha256(f"{where} {data} {datasets.__version__} {jinja2.__version__} {sources}".encode()).hexdigest()
 
 
@@ -133,14 +134,19 @@ def rendered_rows(rows: Any, data: Data, where: str, file: Path, places: Sequenc
     places: of the rows in the data, where it is a part.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
+    how = {
+        "batched": True,
+        "cache_file_name": str(file),
+        "load_from_cache_file": False,
+        "new_fingerprint": hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32],
+    }
+    with contextlib.suppress(Exception):  # whatever it is, jinja2 renders the rows, or says which one it cannot
+        return rows.with_format("arrow").map(batch_renderer(rows, data, LONGEST_TEXT), **how).with_format(None)
     render = rows_renderer(data, where)
     return rows.map(
         render if places is None else lambda batch, indices: render(batch, [places[index] for index in indices]),
         with_indices=True,
-        batched=True,
-        cache_file_name=str(file),
-        load_from_cache_file=False,
-        new_fingerprint=hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32],
+        **how,
     )
 
 
