@@ -133,10 +133,12 @@ class _Training:
         phases.goes_on_with("preparing the data")
         seen: dict[str, object] = {}
         cache = folder / "cache"
-        rows = prepared_rows(plan.data, "dataset", cache, rank, seen, is_resumed_later=True)
-        if plan.evaluation is not None:
-            held_out = plan.evaluation.data
-            self.held_out = prepared_rows(held_out, "evaluation", cache, rank, seen, is_resumed_later=True)
+        first = rank - int(os.environ.get("LOCAL_RANK", "0"))
+        with arguments.main_process_first():  # of each machine; the others take its rows
+            rows = prepared_rows(plan.data, "dataset", cache, rank, seen, is_resumed_later=True, first=first)
+            if plan.evaluation is not None:
+                data = plan.evaluation.data
+                self.held_out = prepared_rows(data, "evaluation", cache, rank, seen, is_resumed_later=True, first=first)
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)

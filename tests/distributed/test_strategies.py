@@ -38,6 +38,10 @@ def _assert_completed(run: Run) -> None:
     assert len(run.steps("reward")) == STEPS
     assert sorted(run.evaluations()) == ["step-0.jsonl", "step-2.jsonl", "step-3.jsonl"]
     assert sorted(path.name for path in (run.folder / "checkpoints").iterdir()) == ["checkpoint-2", "checkpoint-3"]
+    assert sorted(path.name for path in (run.folder / "cache").glob("*.arrow")) == [
+        "dataset-0.arrow",
+        "evaluation-0.arrow",
+    ]
 
 
 def _assert_same(run: Run, reference: Run) -> None:

@@ -126,6 +126,28 @@ def test_a_resumed_run_takes_the_rows_that_were_rendered(tmp_path: Path, monkeyp
     assert [rendered_again(unpinned, cache) for _ in range(2)] == [True, True]
 
 
+def test_the_other_processes_of_a_machine_take_the_rows_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpo_recipes.worker.data import dataset
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    data, cache, seen = file_with_digest(tmp_path), tmp_path / "cache", [dict[str, object](), dict[str, object]()]
+    rows = dataset.prepared_rows(data, "dataset", cache, 4, seen[0], is_resumed_later=True, first=4)
+    with patch.object(dataset, "rendered_rows") as rendering:
+        taken = dataset.prepared_rows(data, "dataset", cache, 5, seen[1], is_resumed_later=True, first=4)
+    assert not rendering.called
+    assert (list(taken), taken.features, seen[1]) == (list(rows), rows.features, seen[0])
+
+
+def test_a_process_renders_its_own_rows_where_the_first_left_none(tmp_path: Path) -> None:
+    from grpo_recipes.worker.data import dataset
+
+    rows = dataset.prepared_rows(file_with_digest(tmp_path), "dataset", tmp_path, 5, is_resumed_later=True, first=4)
+    assert len(rows) == 5
+    assert sorted(file.name for file in tmp_path.glob("dataset-*")) == ["dataset-5.arrow"]
+
+
 @pytest.mark.parametrize("left", ["other rows", "a seal of somebody else", "no seal", "a broken seal", "links"])
 def test_rows_that_somebody_else_left_are_rendered_again(
     left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

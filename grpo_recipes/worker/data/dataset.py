@@ -42,26 +42,29 @@ def prepared_rows(
     seen: dict[str, object] | None = None,
     *,
     is_resumed_later: bool = False,
+    first: int | None = None,
 ) -> Any:
     """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
 
     where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
-    so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank renders the same
-    rows. seen: what the whole data shows of itself is put there. is_resumed_later: the rows are taken as an earlier
-    attempt of this user left them, or left for the next one, if the data is a file or has a commit of the hub.
+    so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). seen: what the whole data
+    shows of itself is put there. is_resumed_later: the rows are taken as an earlier attempt of this user left them, or
+    left for the next one, if the data is a file or has a commit of the hub. first: the rank that did so for this one
+    too; None for a rank that renders itself.
 
     Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
     its own prompt is none that TRL takes.
     """
     file, seen = cache / f"{where}-{rank}.arrow", {} if seen is None else seen
     is_kept = is_resumed_later and {"hub": data.commit, "file": data.sha256}.get(data.source) is not None
-    if is_kept and (kept := _kept_rows(data, where, file, seen)) is not None:
+    kept_by = file if first is None else cache / f"{where}-{first}.arrow"
+    if is_kept and (kept := _kept_rows(data, where, kept_by, seen)) is not None:
         return kept
     of_data: dict[str, object] = {}
     rows = rendered_rows(loaded_rows(data, where, cache, of_data), data, where, file)
     if data.prompt is None:
         _check_prompts(rows, data, where)
-    if is_kept:
+    if is_kept and kept_by == file:
         content = {"of": _identity(data, where), "sha256": file_sha256(file), "seen": of_data}
         write_whole(cache, f"{file.stem}.json", sealed(_PURPOSE, content))
     seen |= of_data
@@ -71,7 +74,7 @@ def prepared_rows(
 def _kept_rows(data: Data, where: str, file: Path, seen: dict[str, object]) -> Any:
     """The rows that an earlier attempt rendered, None where they are not those that this user left. As prepared_rows.
 
-    A million of them are read in a second, and rendered in twenty.
+    A million of them are read in a second, and rendered in five, or in twenty-five by jinja2.
     """
     try:
         found = opened(_PURPOSE, read_text(file.parent, f"{file.stem}.json"))
