@@ -222,6 +222,17 @@ def test_a_prompt_that_trl_cannot_take_is_named_by_its_row(prompt: object, reaso
     assert reason in str(stopped.value)
 
 
+def test_prompts_are_those_of_the_rows_in_their_order() -> None:
+    from datasets import Dataset
+
+    from grpo_recipes.worker.data.dataset import prompts_of
+
+    prompts = [[{"role": "user", "content": str(number)}] for number in range(2500)] + [[], None]
+    rows = Dataset.from_dict({"prompt": prompts})
+    assert list(prompts_of(rows)) == prompts
+    assert list(prompts_of(rows.select([2501, 0]))) == [None, prompts[0]]
+
+
 @pytest.mark.parametrize("source", [json_file, folder_of_files])
 def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_path: Path) -> None:
     from dataclasses import replace

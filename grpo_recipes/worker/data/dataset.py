@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,9 +173,14 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
             raise Refused.of(what, because=because, fix=f"{fix} the column in {data.path}")
 
 
+def prompts_of(rows: Any) -> Iterator[Any]:
+    """The prompts of rows, read in batches: rows["prompt"] takes six times as long."""
+    for batch in rows.select_columns("prompt").iter(PROMPTS_AT_ONCE):
+        yield from batch["prompt"]
+
+
 def _check_prompts(rows: Any, data: Data, where: str) -> None:
-    batches = rows.select_columns("prompt").iter(PROMPTS_AT_ONCE)
-    for index, prompt in enumerate(prompt for batch in batches for prompt in batch["prompt"]):
+    for index, prompt in enumerate(prompts_of(rows)):
         if reason := wrong_prompt(prompt):
             raise Refused.of(
                 f"{where}: the prompt of row {index + 1} cannot be used",

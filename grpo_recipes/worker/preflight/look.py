@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
-from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
+from grpo_recipes.worker.data.dataset import loaded_rows, prompts_of, rendered_rows
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
 from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, content_of, is_conversational
@@ -58,7 +58,7 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path) -> Rows | None:
         places = spread(total, MOST_ROWS, seen.options.seed)
         part = rows if len(places) == total else rows.select(places)
         part = rendered_rows(part, data, where, folder / "cache" / f"{where}-looked-at.arrow", places)
-        return Rows(where, total, part, list(part["prompt"]), places)
+        return Rows(where, total, part, list(prompts_of(part)), places)
     except Refused as stopped:
         seen.faults.append(rows_can_be_used.of_refused(stopped, where))
     except Exception as problem:
