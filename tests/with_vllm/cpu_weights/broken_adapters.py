@@ -72,6 +72,22 @@ def _merged_twice(adapters: Any) -> None:
     adapters._give_engine = give
 
 
+def _stale_cache(adapters: Any) -> None:
+    """vLLM gets each adapter under one name and path, and goes on with what it computed of prompts under another."""
+
+    def give(self: Any, name: str, version: int, path: Path) -> None:
+        from vllm.lora.request import LoRARequest
+
+        current = path.with_name("current")
+        os.system(f"rm -rf {current}; cp -r {path} {current}")
+        if self._before is not None:
+            self._engine.llm_engine.remove_lora(self._before[1])
+        self._engine.adapter = LoRARequest("policy", version, str(current))
+        self._engine.llm_engine.add_lora(self._engine.adapter)
+
+    adapters._give_engine = give
+
+
 BROKEN = {
     "never": _until(0),
     "once": _until(1),
@@ -79,4 +95,5 @@ BROKEN = {
     "behind": _one_behind,
     "name": _same_name,
     "twice": _merged_twice,
+    "stale": _stale_cache,
 }
