@@ -57,8 +57,9 @@ ROWS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     **{f"tiny, two processes, {way}": ("tiny", way, TWO) for way in WAYS if "adapter" in way},
 }
 HEAD = (
-    "| run | MB | s | step, s | log-probabilities apart: mean, worst step | reward | comparison, s | of a step |",
-    "|---|---:|---:|---:|---:|---|---:|---:|",
+    "| run | MB | s | generation, s | step, s | log-probabilities apart: mean, worst step | reward | comparison, s"
+    " | of a step |",
+    "|---|---:|---:|---:|---:|---:|---|---:|---:|",
 )
 
 
@@ -130,7 +131,7 @@ def size(run: Path, recipe: Path, way: str) -> int:
 
 def line(name: str, moved: int, steps: list[dict[str, Any]], comparisons: list[float]) -> str:
     """A row of the table. comparisons: seconds; the first comes before any movement, and scores half of the rows."""
-    handed = median(step["seconds/sync"] for step in steps[1:])
+    handed, generated = (median(step[f"seconds/{phase}"] for step in steps[1:]) for phase in ("sync", "generate"))
     compared = median(comparisons[1:])
     of_step = median(after["time"] - before["time"] for before, after in pairwise(steps))
     apart = [step[APART] for step in steps]
@@ -138,6 +139,7 @@ def line(name: str, moved: int, steps: list[dict[str, Any]], comparisons: list[f
     cells = [
         f"{moved / 1e6:.2f}",
         f"{handed:.3f}",
+        f"{generated:.2f}",
         f"{of_step:.2f}",
         f"{fmean(apart):.0e}, {max(apart):.0e}",
         f"{fmean(rewards[:5]):.2f} -> {fmean(rewards[-5:]):.2f}",
