@@ -54,11 +54,12 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
 
 
 def keys_of(word: str) -> tuple[str, ...]:
-    """The full keys of a key's last part, of another program's name, or of TRL's own field."""
-    row = key_row("", word) or {}
-    named = tuple(key for key in keys_named(word) if not key.startswith(OF_ITEMS))
-    own = (f"trl.{word}",) if word in classified_fields() else ()
-    return (word,) if word in named else named or ((row["home"],) if "home" in row else own)
+    """The full keys of a key's last part, of another program's name, or of TRL's own field; no sections."""
+    row, field = key_row("", word) or {}, classified_fields().get(word)
+    same = (word,) if word in recipe_keys() else keys_named(word)
+    named = tuple(key for key in same if key not in sections() and not key.startswith(OF_ITEMS))
+    own = (f"trl.{word}",) if field is not None and field.owner is None else ()
+    return named or ((row["home"],) if "home" in row else own)
 
 
 def set_here(key: str, resolution: Resolution) -> str:

@@ -65,6 +65,7 @@ def test_a_word_that_is_none_gets_what_was_meant(
         (["--beta", "--smoke"], "grpo.beta=VALUE"),
         (["--model_name_or_path", "my model"], "'model.model_name_or_path=my model'"),
         (["--full_determinism", "true"], "trl.full_determinism=true"),
+        (["--training.max_steps", "5"], "training.max_steps=5"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
@@ -81,8 +82,18 @@ def test_an_option_with_the_name_of_a_key_is_given_with_set(
     )
 
 
-@pytest.mark.parametrize("words", [("plan", "a.yaml", "--foo"), ("report", "runs", "--seed"), ("plan", "a", "--jsn")])
-def test_another_option_is_only_unknown(words: tuple[str, ...], grpo_run: Callable) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "a.yaml", "--foo"),
+        ("report", "runs", "--seed"),
+        ("plan", "a", "--jsn"),
+        ("plan", "a.yaml", "--output_dir", "x"),
+        ("plan", "a.yaml", "--model", "x"),
+    ],
+    ids=lambda words: words[2],
+)
+def test_an_option_without_a_key_of_one_value_is_only_unknown(words: tuple[str, ...], grpo_run: Callable) -> None:
     answer = grpo_run(*words)
     assert (
         answer.code == 2 and f"No such option '{words[2]}'" in answer.err and "A value of the recipe" not in answer.err
