@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,7 +19,8 @@ from grpo_recipes.contract.sandbox.run import Limits, require, run
 from grpo_recipes.rewards.completion_text import Completion, completion_text
 from grpo_recipes.rewards.options import check_whole_number
 
-BLOCK = re.compile(r"^[ \t]*+```[ \t]*+(\S*+)[^\n]*+\n(.*?)^[ \t]*+```", re.S | re.M)
+# A fence that is indented further than the first one, and than Markdown allows, belongs to the code.
+BLOCK = re.compile(r"^([ \t]*+)```[ \t]*+(\S*+)[^\n]*+\n(.*?)^(?:\1| {0,3})```", re.S | re.M)
 WALL_SECONDS = 10
 """Beside twice the computing: for code that waits."""
 LARGEST_FILE = 1 << 20
@@ -112,7 +114,11 @@ def _at_once() -> int:
 
 
 def _code(text: str, words: set[str]) -> str | None:
-    found = [block for word, block in BLOCK.findall(text) if word.lower() in words]
+    found = [
+        block if indent == "" else textwrap.dedent(block)
+        for indent, word, block in BLOCK.findall(text)
+        if word.lower() in words
+    ]
     return found[-1] if found else None
 
 

@@ -72,6 +72,13 @@ def test_the_code_is_the_last_block_of_a_wanted_language() -> None:
     assert code_tests([plain, twice], tests=[TESTS] * 2, fences=["", "py"]) == [1.0, 0.0]
 
 
+def test_a_block_in_a_list_and_a_fence_in_a_docstring() -> None:
+    indented = "1. So:\n   ```python\n   def add(a, b):\n       return a + b\n   ```\n2. Done."
+    shown = fenced('def add(a, b):\n    """As in\n\n    ```\n    add(1, 2)\n    ```\n    """\n    return a + b\n')
+    crooked = f"  ```python\n{RIGHT}```\n"
+    assert code_tests([indented, shown, crooked], tests=[TESTS] * 3) == [1.0, 1.0, 1.0]
+
+
 def test_a_text_that_never_closes_its_block_is_read_at_once() -> None:
     texts = ["```" + "a" * 10**5, "```" + " " * 10**5 + "\n" + " \n" * 10**5, "```a\n" * 10**5]
     assert code_tests(texts, tests=[TESTS] * 3) == [0.0] * 3  # else it would take minutes
