@@ -4,7 +4,7 @@ from grpo_recipes.rewards.completion_text import Completion, completion_text
 
 
 def exact_match(
-    completions: list[Completion], *, solution: list[object], ignore_case: bool = False, **kwargs: object
+    completions: list[Completion], *, solution: list[object], ignore_case: bool | None = False, **kwargs: object
 ) -> list[float | None]:
     """Gives 1.0 to a completion that equals `solution`, else 0.0; white space around either does not count.
 
@@ -19,5 +19,5 @@ def exact_match(
     ]
 
 
-def _plain(text: str, ignore_case: bool) -> str:
+def _plain(text: str, ignore_case: bool | None) -> str:
     return text.strip().casefold() if ignore_case else text.strip()

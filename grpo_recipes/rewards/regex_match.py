@@ -10,7 +10,7 @@ SECONDS = 20
 
 
 def regex_match(
-    completions: list[Completion], *, pattern: str, full: bool = False, **kwargs: object
+    completions: list[Completion], *, pattern: str, full: bool | None = False, **kwargs: object
 ) -> list[float | None]:
     """Gives 1.0 to a completion in which `pattern` is found, else 0.0.
 

@@ -6,7 +6,7 @@ from grpo_recipes.rewards.completion_text import Completion, completion_json, co
 
 
 def valid_json(
-    completions: list[Completion], *, required_keys: Sequence[str] = (), **kwargs: object
+    completions: list[Completion], *, required_keys: Sequence[str] | None = (), **kwargs: object
 ) -> list[float | None]:
     """Gives 1.0 to a completion that is JSON, or whose first fenced block is, else 0.0.
 
@@ -16,7 +16,7 @@ def valid_json(
     return [float(_is_wanted_json(completion_text(completion), required_keys)) for completion in completions]
 
 
-def _is_wanted_json(text: str, required_keys: Sequence[str]) -> bool:
+def _is_wanted_json(text: str, required_keys: Sequence[str] | None) -> bool:
     try:
         value = completion_json(text)
     except ValueError:

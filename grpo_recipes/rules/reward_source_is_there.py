@@ -30,8 +30,10 @@ KINDS: dict[str, tuple[type, ...]] = {
     "float": (int, float),
     "int | None": (int, float, NoneType),
     "bool": (bool,),
+    "bool | None": (bool, int, NoneType),
     "str": (str,),
     "Sequence[str]": (list,),
+    "Sequence[str] | None": (list, NoneType),
 }
 WORDS = {int: "a number", bool: "true or false", str: "a text", list: "a list"}
 
@@ -136,7 +138,7 @@ def _options(
             )
     for option, value in options.items():
         kinds = KINDS.get(signature.kinds.get(option, ""), (object,))
-        if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds[0] is int):
             yield _at(
                 context,
                 (*path, "options", option),
