@@ -129,7 +129,8 @@ def _tests(given: object) -> list[str | Case]:
         return [_test(each) for each in _listed(_paired(value) if isinstance(value, dict) else value or [])]
     except (ValueError, TypeError, KeyError):
         raise ValueError(
-            f"code_tests: tests {str(given)[:80]!r} is no list of statements or of {{input, output}}, nor its JSON"
+            f"code_tests: tests {str(given)[:80]!r} is no list of statements or of {{input, output}}, nor its JSON, "
+            "which a template writes with {{ ... | tojson }}"
         ) from None
 
 

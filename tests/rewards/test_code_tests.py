@@ -108,6 +108,11 @@ def test_what_is_no_test_is_an_error(tests: object) -> None:
         judged(RIGHT, tests=tests)
 
 
+def test_a_list_that_a_template_wrote_as_python_gets_the_filter_that_is_missing() -> None:
+    with pytest.raises(ValueError, match=r"nor its JSON, which a template writes with \{\{ \.\.\. \| tojson \}\}$"):
+        judged(RIGHT, tests=str(TESTS))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
