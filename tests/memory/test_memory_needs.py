@@ -47,6 +47,8 @@ def test_shards_with_vllm_in_the_same_processes() -> None:
     assert (found.layout.generation, found.layout.vllm_share, found.layout.scores) == ("vllm_colocate", 0.3, True)
     fixed = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", "generation.vllm_engine.kv_cache_memory_bytes=5000")
     assert (found.layout.vllm_cache, fixed.layout.vllm_cache) == (None, 5000)
+    zero = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", "generation.vllm_engine.kv_cache_memory_bytes=0")
+    assert zero.layout.vllm_cache is None, "vLLM takes 0 for not set, and its share"
     assert (found.update.weight_width, found.update.autocast_width) == (4, 2)
     assert found.update.trains_weights()
 

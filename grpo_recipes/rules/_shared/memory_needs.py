@@ -234,7 +234,7 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         offloads_weights=context.value("distributed.offload_param_device") != "none",
         keeps_gathered=context.settings.under("distributed.fsdp").get("reshard_after_forward") is False,
         vllm_share=float(share) if isinstance(share, int | float) else None,
-        vllm_cache=cache if isinstance(cache, int) else None,
+        vllm_cache=cache if isinstance(cache, int) and cache > 0 else None,
         vllm_sleeps=bool(context.value("GRPOConfig.vllm_enable_sleep_mode")),
         vllm_ranks=ranks if isinstance(ranks, int) else 1,
         gathers_to_generate=context.value("GRPOConfig.ds3_gather_for_generation") is not False,
