@@ -4,7 +4,7 @@ from grpo_recipes.rewards.completion_text import Completion, completion_text
 
 
 def completion_length(
-    completions: list[Completion], *, target: int = 0, max_characters: int = 1000, **kwargs: object
+    completions: list[Completion], *, target: float = 0, max_characters: float = 1000, **kwargs: object
 ) -> list[float | None]:
     """Gives 1.0 up to `target` characters, then linearly less, and 0.0 from `max_characters` on.
 

@@ -26,16 +26,16 @@ from grpo_recipes.user_files.reward_imports import imported_beside, names_module
 ID = "RWD001"
 # What a recipe may write for an option, by its annotation. The reward itself knows which numbers and texts it takes.
 KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int, float),
-    "float": (int, float),
-    "int | None": (int, float, NoneType),
+    "int": (int,),
+    "float": (float, int),
+    "int | None": (int, NoneType),
     "bool": (bool,),
     "bool | None": (bool, int, NoneType),
     "str": (str,),
     "Sequence[str]": (list,),
     "Sequence[str] | None": (list, NoneType),
 }
-WORDS = {int: "a number", bool: "true or false", str: "a text", list: "a list"}
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", list: "a list"}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -138,7 +138,7 @@ def _options(
             )
     for option, value in options.items():
         kinds = KINDS.get(signature.kinds.get(option, ""), (object,))
-        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds[0] is int):
+        if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds and bool not in kinds):
             yield _at(
                 context,
                 (*path, "options", option),
