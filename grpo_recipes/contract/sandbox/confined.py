@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import stat
 import struct
 import sys
@@ -30,7 +31,7 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 NETWORK, SCOPES = 3, 3
 """TCP bind and connect, from ABI 4; abstract sockets and signals, from ABI 6."""
 
-PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 8, 22, 38, 47
+PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 8, 22, 38, 47
 AMBIENT_RAISE, FILTER = 2, 2
 VARIABLES = {"LOGNAME": "program", "USER": "program", "OMP_NUM_THREADS": "1"}
 """Of the environment. OpenBLAS starts a thread for each core, which are more than it may have, and asks this first."""
@@ -126,6 +127,7 @@ def _main() -> None:
     _limit(asked["limits"])
     if asked["filter"]:
         _confine(asked)
+    _control(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user undoes it
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     print(MARK, end="", flush=True)
     os.environ.update(VARIABLES, HOME=os.getcwd())

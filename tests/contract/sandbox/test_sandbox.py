@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import platform
+import select
 import shutil
 import socket
 import subprocess
@@ -277,6 +278,28 @@ def test_no_child_is_left_to_the_process_that_runs_it() -> None:
 
 def _children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "none"])
+def test_it_ends_with_the_process_that_runs_it(mechanism: str) -> None:
+    if mechanism == "landlock":
+        skip_without(mechanism)
+    program = "import time; time.sleep(120)"
+    words = f"from {sandbox.__name__} import Limits, run\nrun({program!r}, Limits(wall_s=120), mechanism={mechanism!r})"
+    runner = subprocess.Popen([sys.executable, "-c", words], cwd=ROOT)
+    children = Path(f"/proc/{runner.pid}/task/{runner.pid}/children")
+    try:
+        while (
+            not (child := children.read_text().split())
+            or b"confined" not in Path(f"/proc/{child[0]}/cmdline").read_bytes()
+        ):
+            time.sleep(0.05)
+        time.sleep(1)
+    finally:
+        runner.kill()
+        runner.wait()
+    ended = os.pidfd_open(int(child[0])) if Path(f"/proc/{child[0]}").exists() else None
+    assert ended is None or select.select([ended], [], [], 30)[0], "it sleeps on"
 
 
 def test_a_pair_of_sockets_cannot_be_sent_elsewhere(tmp_path: Path) -> None:
