@@ -10,13 +10,15 @@ import grpo_recipes
 from grpo_recipes.contract import metric_names
 
 PACKAGE = Path(grpo_recipes.__file__).parent
-NAMES = {name: value for name, value in vars(metric_names).items() if name.isupper()}
+NAMES = {name: value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)}
+NAMES |= metric_names.PHASE_SECONDS
 OWN = (
     "GROUPS_WITHOUT_VARIANCE",
     "TOOL_FAILED_CALLS",
     "TOOL_SECONDS",
     "GENERATING_SECONDS",
     "TOKENS_AFTER_END",
+    *metric_names.PHASE_SECONDS,
 )
 # transformers adds this one to what TRL logs.
 OF_TRANSFORMERS = ("GRAD_NORM",)
