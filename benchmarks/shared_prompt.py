@@ -3,10 +3,10 @@
     python benchmarks/shared_prompt.py [--model FOLDER] [--profiles gsm8k,math,tools]
 
 A group has one prompt and 8 completions. "rows" computes each row by itself, without padding: the least that SHM025 can
-reach. "shared" computes one sequence, the prompt and then all completions, with a mask through which each completion
-sees the prompt and itself, and positions that go on from the prompt. Both give the log-probability of each token of the
-completions, and the gradient of their sum. Counted is processor time in float32 on one thread. Without --model a Qwen2
-of 4 layers is made.
+reach. "shared" computes one sequence, the prompt followed by all completions. A mask lets each completion see only the
+prompt and itself, and the positions of each continue those of the prompt. Both ways compute the log-probability of each
+token of the completions, and the gradient of their sum. The table has processor time in
+float32 on one thread. Without --model the script makes a Qwen2 of 4 layers.
 """
 
 import argparse

@@ -123,7 +123,7 @@ def _code(text: str, words: set[str]) -> str | None:
 
 
 def _tests(given: object) -> list[str | Case]:
-    """The tests of a row. Raises ValueError for what is none."""
+    """The tests of a row. Raises ValueError if the value cannot be read as tests."""
     try:
         value = json.loads(given.strip() or "null") if isinstance(given, str) else given
         return [_test(each) for each in _listed(_paired(value) if isinstance(value, dict) else value or [])]
