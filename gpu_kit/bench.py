@@ -117,9 +117,11 @@ class Bench:
         shutil.rmtree(place, ignore_errors=True)
         return place
 
-    def train(self, file: Path, *settings: str, words: tuple[str, ...] = (), **variables: str) -> Trained:
-        """Trains a recipe; settings: KEY=VALUE of --set."""
-        out = self.run_folder(file.stem)
+    def train(
+        self, file: Path, *settings: str, name: str = "", words: tuple[str, ...] = (), **variables: str
+    ) -> Trained:
+        """Trains a recipe; settings: KEY=VALUE of --set. name: of the training, if not the file's."""
+        out = self.run_folder(name or file.stem)
         chosen = [word for setting in settings for word in ("--set", setting)]
         variables = {"TRITON_CACHE_DIR": str(self.folder / "triton"), **variables}
         return train(out, "run", str(file), "--out", str(out), *chosen, *words, **variables)

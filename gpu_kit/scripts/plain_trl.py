@@ -88,9 +88,11 @@ def main() -> None:
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
     found = {"losses": [entry["loss"] for entry in logged], "gradient_norms": [entry["grad_norm"] for entry in logged]}
     if steps > FIRST:
-        step = min([after - before for before, after in pairwise(clock.ends)][FIRST - 1 :])
-        generation = statistics.median(clock.generating[FIRST:])
-        found |= {"step_s": step, "generation_s": generation, "update_s": step - generation}
+        steps_s = [after - before for before, after in pairwise(clock.ends)][FIRST - 1 :]
+        generations_s = clock.generating[FIRST:]
+        updates_s = [step - generation for step, generation in zip(steps_s, generations_s, strict=True)]
+        medians = {"generation_s": statistics.median(generations_s), "update_s": statistics.median(updates_s)}
+        found |= {"step_s": min(steps_s), **medians}
     print(json.dumps(found))
 
 

@@ -15,6 +15,7 @@ from gpu_kit.stages import (
     padding,
     peaks,
     quantized,
+    real_model,
     releases,
     sharded,
     speed,
@@ -34,6 +35,7 @@ class Stage(NamedTuple):
 STAGES = {
     "doctor": Stage(doctor.run, 120, "what grpo-run says of the device is what torch and the driver say"),
     "lora": Stage(lora.run, 300, "LoRA of 0.5B in bfloat16 trains, every proof holds, the output layer is fused"),
+    "real_model": Stage(real_model.run, 420, "SmolLM2-135M learns sums, with held-out answers before and after"),
     "seed_again": Stage(lora.run_again, 300, "the same seed gives the same losses"),
     "resume": Stage(interrupted.run_resume, 420, "a run that was interrupted ends with the same bytes"),
     "full_float32": Stage(full_float32.run, 300, "all weights in float32 under autocast"),

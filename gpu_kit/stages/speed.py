@@ -21,6 +21,9 @@ def run(bench: Bench) -> None:
         theirs.append(alone["step_s"])
         fastest = {"grpo-run": ours[-1], "TRL alone": theirs[-1]}
         bench.figure(f"round {number + 1}: seconds of the fastest step", fastest)
+        rest = {"grpo-run": (run.step_seconds(without=2) or 0) - run.phase_seconds(2)["generate"]}
+        rest["TRL alone"] = alone["update_s"]
+        bench.figure(f"round {number + 1}: seconds of a step but for generation", rest)
         bench.figure(f"round {number + 1}: equal losses", [loss for loss, _ in run.losses] == alone["losses"])
     ratio = min(ours) / min(theirs)
     bench.figure("grpo-run : TRL alone", round(ratio, 4))
