@@ -21,7 +21,7 @@ from trl.trainer import grpo_trainer
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
 
-# Models that score a row the same wherever it begins, if their rotary positions and layers are of these kinds.
+# Models that score a row the same without its padding, if their rotary positions and layers are of these kinds.
 FAMILIES = {
     "apertus", "arcee", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm",
     "glm4", "gpt_neox", "gpt_oss", "granite", "granitemoe", "helium", "llama", "mistral", "mixtral",
@@ -66,12 +66,12 @@ def _why_not(trainer: Any) -> str:
     config = model.config
     name = type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
     if config.model_type not in FAMILIES:
-        return f"{name} is not known to score a row the same wherever it begins"
+        return f"{name} is not known to score a row the same without its padding"
     kinds = {kind for module in model.modules() for kind in _rotary_kinds(module)}
     kinds |= set(getattr(config, "layer_types", None) or ()) - LAYERS
     if not kinds or not kinds <= ROTARY:
         told = ", ".join(sorted(kinds)) or "no rotary positions"
-        return f"{name} with {told} is not known to score a row the same wherever it begins"
+        return f"{name} with {told} is not known to score a row the same without its padding"
     if getattr(trainer, "aux_loss_enabled", False):
         return f"{name} has a loss of its router over all columns"
     return ""
@@ -105,7 +105,7 @@ def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
             # The padding of each row comes first, and what is wider than the longest row goes.
             place = attention_mask[some].argsort(dim=1, stable=True)[:, full - width :]
             ids, mask = (values[some].gather(1, place) for values in (input_ids, attention_mask))
-            scored = score(_of_completions(model, own[some]), ids, mask, keep, **named)
+            scored = score(_as_in_place(model, place, own[some]), ids, mask, keep, **named)
             parts.append([None if value is None else _widened(value, own[some], logits_to_keep) for value in scored])
         back = torch.tensor(order, device=input_ids.device).argsort()
         return tuple(None if values[0] is None else torch.cat(values)[back] for values in zip(*parts, strict=True))
@@ -113,10 +113,14 @@ def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
     return narrowed
 
 
-def _of_completions(model: Any, own: Any) -> Callable[..., Any]:
-    """The model without labels before the last own (B,) columns of each row: its head computes each that has one."""
+def _as_in_place(model: Any, place: Any, own: Any) -> Callable[..., Any]:
+    """The model with the positions that tokens have in TRL's layout, place (B, W), and so with TRL's rounding.
+
+    Without labels before the last own (B,) columns of each row: its head computes each that has one.
+    """
 
     def forward(**named: Any) -> Any:
+        named["position_ids"] = place
         if (labels := named.get("labels")) is not None:
             column = torch.arange(labels.shape[1], device=labels.device)
             named["labels"] = labels.masked_fill(column < labels.shape[1] - own[:, None], -100)
