@@ -105,8 +105,9 @@ def plan(
 def runs(folder: str | os.PathLike[str] = "runs") -> list[dict[str, Any]]:
     """The runs of a folder, the newest first: the rows of `grpo-run runs FOLDER --json`.
 
-    Each has name, folder, status, because, step, max_steps, reward, before, after, seconds, at, and under `values` the
-    planned values in which these runs differ. Raises Refusal for a folder that cannot be listed.
+    Each has name, folder, status, because, step, max_steps, reward, before, after, seconds, at, verdict, which is what
+    a completed run means, and under `values` the planned values in which these runs differ. Raises Refusal for a folder
+    that cannot be listed.
     """
     from grpo_recipes.report.runs.chosen import differing
     from grpo_recipes.report.runs.one_run import read_runs

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -186,7 +187,7 @@ def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
 
     record, changed = read_record(folder), [str(fault) for fault in changed_files(Path(folder))]
     if record is not None:
-        text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
+        text = read_text(Path(folder), "run.json") if as_json else summary(record, folder, _width())
         if as_json and changed:
             text = json.dumps({**json.loads(text), "changed": changed}, indent=2, ensure_ascii=False) + "\n"
         click.echo(redact(text), nl=False)
@@ -197,6 +198,11 @@ def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
     if (problem := left_out("stdout")) is not None:  # the exit is that of the run
         click.echo(redact(f"could not print the result, see run.json: {problem.strerror}"), err=True)
     return code
+
+
+def _width() -> int:
+    """Columns of the terminal, 100 where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
 
 def _verdict(code: int, record: "RunRecord | None") -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.metrics import Event, evaluation_text, number, without_variance
+from grpo_recipes.contract.run_verdict import is_at_best
 
 GAP = "  "
 
@@ -78,6 +79,15 @@ def server_line(event: Event) -> str:
     return f"the vLLM server is {state}{at}{after}"
 
 
+def at_best_lines(event: Event) -> list[str]:
+    """The warning that there is nothing to gain, where an evaluation before the first step says so."""
+    if event.get("event") != "evaluation" or number(event, "step") != 0 or not is_at_best(event):
+        return []
+    rows = number(event, "count")
+    told = f"warning: already at its best before training: all {rows or 0:.0f} held-out rows are right"
+    return [f"{told}; training can show no gain on them. Ctrl-C, and harder rows, save it [VRD004]"]
+
+
 _LINES = {"evaluation": evaluation_line, "guard": guard_line, "server": server_line, "phase": phase_line}
 
 
@@ -88,4 +98,5 @@ def event_lines(event: Mapping[str, object]) -> list[str]:
     """
     words = _LINES.get(str(event.get("event")))
     said = [lines for key in ("resumed", "lines") if isinstance(lines := event.get(key), list)]
-    return [*([] if words is None else [words(event)]), *(str(line) for lines in said for line in lines)]
+    lines = [] if words is None else [words(event), *at_best_lines(event)]
+    return [*lines, *(str(line) for lines in said for line in lines)]

@@ -32,8 +32,8 @@ class RunRecord:
     rows, "greedy", "reward", "rewards", "pass_at", "intervals": [low, high] of each and how they were made, "change":
     since step 0, with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
-    metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute. final_step:
-    whose weights are in final.
+    metrics: figures of the whole run. trend: of the training, {"first", "last", "error"} of each; see run_verdict.py.
+    final, checkpoint: folders, relative to the run folder or absolute. final_step: whose weights are in final.
     memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process, and of the first one alone
     until the training ends: {"measured", "reserved": by torch of a GPU, "estimated": by the plan, "counter": what
     measured}; see worker/memory/phase_peaks.py.
@@ -66,6 +66,7 @@ class RunRecord:
     vllm_server: dict[str, object] | None = None
     evaluation: dict[str, object] = field(default_factory=dict)
     metrics: dict[str, object] = field(default_factory=dict)
+    trend: dict[str, object] = field(default_factory=dict)
     final: str | None = None
     final_step: int | None = None
     checkpoint: str | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract import run_verdict
 from grpo_recipes.resolve import field_values, not_expressed, schema_findings, stack_findings
 from grpo_recipes.resolve.unknown_keys import placement
 from grpo_recipes.rules.catalog import rules
@@ -34,7 +35,7 @@ OTHER_IDS = {
 def known_ids() -> dict[str, str]:
     """Every finding id with its page."""
     pages = {rule.id: rule.page for rule in rules()}
-    return {**OTHER_IDS, **yaml_ids.MEANINGS, **MEANINGS, **pages, **worker_pages()}
+    return {**OTHER_IDS, **yaml_ids.MEANINGS, **MEANINGS, **run_verdict.MEANINGS, **pages, **worker_pages()}
 
 
 @cache

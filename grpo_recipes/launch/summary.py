@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import textwrap
 from collections.abc import Mapping
 
 from grpo_recipes.contract.event_words import clock
@@ -16,34 +17,64 @@ from grpo_recipes.contract.metrics import (
     read_all,
 )
 from grpo_recipes.contract.run_record import RunRecord, launches_text
+from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact
 
 _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72
 _AVERAGED_STEPS = 10
-_WIDTH = 100
+_WIDTH, _HEAD = 100, 14
+_UNBROKEN = "\xa0"
+"""A space at which no line is broken."""
 # The messages of the worker that name data or a reward.
 _OF_INPUTS = re.compile(r"(?:no )?(?:dataset|evaluation|reward)\b")
 
 
-def summary(record: RunRecord, folder: str | None = None) -> str:
+def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -> str:
     """The closing lines of a run, each ended by a newline; what is not known is left out.
 
-    folder: the run folder, whose metrics.jsonl tells the first reward; the record has the last alone.
+    First what the run means and what came of it, then where that is, the ways on, and what was proved.
+    folder: the run folder, whose metrics.jsonl tells the first reward; the record has the last alone. width: columns
+    in which words are kept whole.
     """
     named = "RUNDIR" if folder is None else shlex.quote(folder)
     lines = [status_line(record)]
     if record.message:
         told = record.message.replace("grpo-run RUNDIR", f"grpo-run {named}")
         lines += [f"  {line}" for line in told.splitlines()]
-    lines += _server_lines(record.vllm_server)
-    lines += _proof_lines(record.proofs)
-    lines += _guard_lines(record.guards)
-    lines += _time_lines(record)
-    lines += _reward_lines(record, folder)
-    lines += _evaluation_lines(record)
-    lines += _next_lines(record, named)
+    rows = [*_verdict_rows(record, named), *_held_out_rows(record)]
+    lines += _table(rows, width)
+    lines += _example_lines(record)
+    rows = [*_server_rows(record.vllm_server), *_guard_rows(record.guards), *_reward_rows(record, folder)]
+    rows += [*_time_rows(record), *_place_rows(record), *_next_rows(record, named), *_proof_rows(record.proofs)]
+    lines += _table(rows, width)
     return redact("\n".join(lines) + "\n")
+
+
+def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
+    """Each text behind its head, on as many lines as it takes without a word, or a command, in two parts."""
+    return [
+        line.replace(_UNBROKEN, " ")
+        for head, text in rows
+        for line in textwrap.wrap(
+            text,
+            max(width, 3 * _HEAD),
+            initial_indent=f"  {head}".ljust(_HEAD),
+            subsequent_indent=" " * _HEAD,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+
+
+def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
+    """What the run means, why, and what to do."""
+    rows = []
+    for place, one in enumerate(verdicts(record)):
+        rows.append(("" if place else "verdict", f"{one.text} [{one.id}]"))
+        rows += [("", line) for line in one.because]
+        rows += [("", f"fix: {one.fix}".replace("RUNDIR", named))] if one.fix else []
+    return rows
 
 
 def status_line(record: RunRecord) -> str:
@@ -66,7 +97,7 @@ def peak_text(record: RunRecord) -> str:
     return f"most memory {sizes[phase] / 2**30:.1f} GiB in {phase}{beside}"
 
 
-def _time_lines(record: RunRecord) -> list[str]:
+def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
     parts = []
     if record.train_wall_s is not None:
         parts.append(f"{clock(record.train_wall_s)} by the clock")
@@ -77,37 +108,31 @@ def _time_lines(record: RunRecord) -> list[str]:
     each, share = (number(record.duration or {}, key) for key in ("seconds_per_step", "generation_share"))
     if each is not None:
         parts.append(f"{each:.3g} s a step" + (f", {share:.0%} of it generation" if share is not None else ""))
-    return [f"  training    {', '.join(parts)}"] if parts else []
+    return [("training", ", ".join(parts))] if parts else []
 
 
-def _proof_lines(proofs: object) -> list[str]:
+def _proof_rows(proofs: object) -> list[tuple[str, str]]:
     """What the proofs of the first step saw; one that failed is in the message, one that is open says so itself."""
     shown = [str(proof.get("shown")) for proof in mappings(proofs) if proof.get("ok") is not False]
-    lines: list[str] = []
-    for words in shown:
-        if lines and len(lines[-1]) + 3 + len(words) <= _WIDTH:
-            lines[-1] += f" · {words}"
-        else:
-            lines.append(words)
-    return [f"  {'proofs' if place == 0 else '':<11} {line}" for place, line in enumerate(lines)]
+    return [("proofs", " · ".join(shown))] if shown else []
 
 
-def _server_lines(server: Mapping[str, object] | None) -> list[str]:
+def _server_rows(server: Mapping[str, object] | None) -> list[tuple[str, str]]:
     """How often the vLLM server of the run had to be started again, nothing when it never was."""
     restarts = mappings((server or {}).get("restarts"))
     deaths = [f"at step {death.get('step')} it {death.get('how')}" for death in restarts]
-    return [f"  vLLM server started again: {'; '.join(deaths)}"] if deaths else []
+    return [("vLLM", f"server started again: {'; '.join(deaths)}")] if deaths else []
 
 
-def _guard_lines(guards: object) -> list[str]:
+def _guard_rows(guards: object) -> list[tuple[str, str]]:
     """The guards that spoke, each with when and how often; the one that stopped the run is in the message."""
-    lines: list[str] = []
+    rows: list[tuple[str, str]] = []
     for guard in mappings(guards):
         if guard.get("action") == "stop":
             continue
         words = f"{guard.get('name')} {guard_span(guard)}"
-        lines.append(f"  {'guards' if not lines else '':<11} {words}; grpo-run explain {guard.get('id')}")
-    return lines
+        rows.append(("" if rows else "guards", f"{words}; grpo-run explain {guard.get('id')}"))
+    return rows
 
 
 def guard_span(guard: Mapping[str, object]) -> str:
@@ -117,46 +142,45 @@ def guard_span(guard: Mapping[str, object]) -> str:
     return span if count in (None, 1) or last is None else f"{span}, {count:.0f} times up to step {last:.0f}"
 
 
-def _reward_lines(record: RunRecord, folder: str | None) -> list[str]:
+def _reward_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]:
     """The mean reward of the first and the last steps that generated something; one step alone is noise."""
     events = read_all(os.path.join(folder, METRICS_FILE)) if folder is not None else [record.metrics]
     rewards = [reward for event in events if (reward := _step_reward(event)) is not None]
     if not rewards:
         return []
     if len(rewards) < 4:
-        return [f"  reward      {rewards[-1]:.3f} in the last step"]
+        return [("reward", f"{rewards[-1]:.3f} in the last step")]
     count = min(_AVERAGED_STEPS, len(rewards) // 4)
     first, last = (sum(some) / count for some in (rewards[:count], rewards[-count:]))
     steps = f"mean of {count} steps" if count > 1 else "one step each"
-    return [f"  reward      {first:.3f} -> {last:.3f} ({steps})"]
+    return [("reward", f"{first:.3f} -> {last:.3f} ({steps})")]
 
 
 def _step_reward(event: Mapping[str, object]) -> float | None:
     return number(event, "reward") if event.get("event", "step") == "step" else None
 
 
-def _evaluation_lines(record: RunRecord) -> list[str]:
-    lines = []
+def _held_out_rows(record: RunRecord) -> list[tuple[str, str]]:
+    rows = []
     for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   ")):
         event = mapping(record.evaluation, when)
         if not event or (when == "best" and not _is_of_best(record)):
             continue
         step = f", step {event.get('step')}" if when == "best" else ""
-        lines.append(f"  held out    {words}{evaluation_text(event)}{step}")
+        rows.append(("held out", f"{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
-            lines.append(f"  {'':<11} change: {changed}")
-    lines += _count_lines(mapping(record.evaluation, "counts"))
+            rows.append(("", f"change: {changed}"))
+    counts = mapping(record.evaluation, "counts")
+    total, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
+    if total and before is not None and after is not None:
+        shares = [f"{right:.0f} of {total:.0f} ({right / total * 100:.1f} %)" for right in (before, after)]
+        rows.append(("right", " -> ".join(shares)))
+    return rows
+
+
+def _example_lines(record: RunRecord) -> list[str]:
     examples = mappings(record.evaluation.get("examples"))[:_SHOWN_EXAMPLES]
-    return [*lines, *(["  wrong before, right now:"] if examples else []), *map(_example, examples)]
-
-
-def _count_lines(counts: Mapping[str, object]) -> list[str]:
-    """How many held-out rows were right before and after, if there were any."""
-    rows, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
-    if not rows or before is None or after is None:
-        return []
-    shares = [f"{right:.0f} of {rows:.0f} ({right / rows * 100:.1f} %)" for right in (before, after)]
-    return [f"  right       {' -> '.join(shares)}"]
+    return [*(["  wrong before, right now:"] if examples else []), *map(_example, examples)]
 
 
 def _example(example: Mapping[str, object]) -> str:
@@ -172,26 +196,37 @@ def _one_line(value: object) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"...{text[-_LONGEST_TEXT:]}"
 
 
-def _next_lines(record: RunRecord, named: str) -> list[str]:
-    """The ways on. named: the run folder as it is written in a command."""
+def _place_rows(record: RunRecord) -> list[tuple[str, str]]:
     of_step = f", of step {record.final_step}, the best evaluation" if _is_of_best(record) else ""
-    lines = []
+    rows = []
     if record.final:
-        lines.append(f"  {'adapter' if _is_adapter(record.final) else 'model  '}     {record.final}{of_step}")
+        rows.append(("adapter" if _is_adapter(record.final) else "model", f"{record.final}{of_step}"))
     if record.checkpoint:
-        lines.append(f"  checkpoint  {record.checkpoint}")
+        rows.append(("checkpoint", record.checkpoint))
+    return rows
+
+
+def _next_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
+    """The ways on. named: the run folder as it is written in a command."""
     if record.status == "interrupted":
         again = "from its checkpoint" if record.checkpoint else "from its beginning, since nothing was saved"
-        lines.append(f"  next        grpo-run {named} --resume continues it {again}")
+        told = [f"grpo-run {named} --resume continues it {again}"]
     elif record.status in ("failed", "stopped"):
-        if record.message is not None and _OF_INPUTS.match(record.message):
-            lines.append("  next        grpo-run preflight RECIPE tries data and rewards, without the model")
-        lines.append("  next        train.log in the run folder has the whole output")
+        is_of_inputs = record.message is not None and _OF_INPUTS.match(record.message)
+        told = ["grpo-run preflight RECIPE tries data and rewards, without the model"] if is_of_inputs else []
+        told.append("train.log in the run folder has the whole output")
     elif record.final:
-        name = "peft.AutoPeftModelForCausalLM" if _is_adapter(record.final) else "transformers.AutoModelForCausalLM"
-        lines.append(f"  next        {name}.from_pretrained({record.final!r}) loads it;")
-        lines.append("              metrics.jsonl has every step, plan.json every value with its origin")
-    return lines
+        longer = 2 * (record.max_steps or record.step or 1)
+        commands = {
+            f"grpo-run report {named}": "shows curves, completions and proofs on a page",
+            f"grpo-run generate {named} PROMPT": "lets the trained model answer",
+            f"grpo-run export {named} -o FOLDER": "writes the whole model, --adapter the adapter alone",
+            f"grpo-run {named} --extend training.max_steps={longer}": "trains on",
+        }
+        told = [f"{command.replace(' ', _UNBROKEN)} {does}" for command, does in commands.items()]
+    else:
+        told = []
+    return [("" if place else "next", text) for place, text in enumerate(told)]
 
 
 def _is_of_best(record: RunRecord) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
-from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.metrics import METRICS_FILE, number, read_all
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.run_verdict import trends
 from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered
@@ -258,7 +259,8 @@ class _Training:
             self.peaks.goes_on_with("save")
             commit = getattr(trainer.model.config, "_commit_hash", None)
             best = self._best_step()
-            record.update(final_step=last if best is None else best)
+            moved = {} if self.log is None else trends(read_all(str(folder / METRICS_FILE)))
+            record.update(final_step=last if best is None else best, trend=moved)
             of_best = None if best in (None, last) else folder / "checkpoints" / f"checkpoint-{best}"
             save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit), of_best)
             record.update(final=str(folder / "final"))

@@ -22,6 +22,7 @@ FAMILIES = {
     "FSD": "FSDP2",
     "GEN": "Generation",
     "GRD": "Guards during training",
+    "VRD": "What a finished run means",
     "GRP": "The algorithm, and other fields of GRPOConfig",
     "LOS": "Losses",
     "LRA": "LoRA",

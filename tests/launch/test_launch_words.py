@@ -329,19 +329,36 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         train_wall_s=33.4,
     )
     assert "  reward      0.975 in the last step\n" in summary(record)
-    assert summary(record, str(tmp_path)).splitlines() == [
+    assert summary(record, str(tmp_path), 200).replace(str(tmp_path), "RUNDIR").splitlines() == [
         "completed at step 100 of 100",
-        "  training    0:00:33 by the clock, 31.2 CPU seconds",
-        "  reward      0.500 -> 0.975 (mean of 2 steps)",
         "  held out    before: reward 0.57  exact_match 0.57  (200 rows)",
         "  held out    after:  reward 0.99  exact_match 0.99  (200 rows)",
         "  right       114 of 200 (57.0 %) -> 198 of 200 (99.0 %)",
         "  wrong before, right now:",
         *["    17+26=  33 -> 43"] * 3,
+        "  reward      0.500 -> 0.975 (mean of 2 steps)",
+        "  training    0:00:33 by the clock, 31.2 CPU seconds",
         "  model       final",
-        "  next        transformers.AutoModelForCausalLM.from_pretrained('final') loads it;",
-        "              metrics.jsonl has every step, plan.json every value with its origin",
+        "  next        grpo-run report RUNDIR shows curves, completions and proofs on a page",
+        "              grpo-run generate RUNDIR PROMPT lets the trained model answer",
+        "              grpo-run export RUNDIR -o FOLDER writes the whole model, --adapter the adapter alone",
+        "              grpo-run RUNDIR --extend training.max_steps=200 trains on",
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_summary_breaks_no_word(width: int) -> None:
+    shown = "gradient on 28/28 trainable tensors"
+    change = {"reward": 0.2, "intervals": {"reward": [0.1, 0.3]}}
+    evaluation = {
+        "after": {"reward": 0.6, "rewards": {f"a_reward_{place}": 0.5 for place in range(9)}, "change": change}
+    }
+    proofs: list[object] = [{"ok": True, "shown": shown}] * 4
+    record = RunRecord(status="completed", step=9, final_step=9, evaluation=evaluation, proofs=proofs)
+    told = summary(record, None, width)
+    assert max(map(len, told.splitlines())) <= width
+    assert " ".join(told.split()).count(shown) == 4
+    assert told.splitlines()[1].startswith("  verdict     better than before")
 
 
 def test_the_summary_names_the_step_that_is_handed_over() -> None:
@@ -364,12 +381,12 @@ def test_the_summary_names_the_step_that_is_handed_over() -> None:
     assert summary(record).splitlines()[:8] == [
         "completed at step 60 of 100",
         "  ended early, at step 60 of 100: 2 evaluations and none better than that of step 40",
+        "  verdict     better than before: reward 0.4 -> 0.6, +0.2 [+0.1, +0.3] [VRD001]",
         "  held out    before: reward 0.4  (9 rows)",
         "  held out    after:  reward 0.5",
         "  held out    best:   reward 0.6 [0.5, 0.7]  (9 rows, 95% intervals), step 40",
         "              change: reward +0.2 [+0.1, +0.3]",
         "  model       final, of step 40, the best evaluation",
-        "  next        transformers.AutoModelForCausalLM.from_pretrained('final') loads it;",
     ]
     last = dataclasses.replace(record, step=40, message=None)
     assert "best" not in summary(last), "what is after the training is the best"
@@ -439,7 +456,7 @@ OF_INPUTS = [
 def test_a_failure_of_data_or_of_a_reward_leads_to_preflight(message: str) -> None:
     assert summary(RunRecord(status="stopped", step=0, message=message)).splitlines()[2:] == [
         "  next        grpo-run preflight RECIPE tries data and rewards, without the model",
-        "  next        train.log in the run folder has the whole output",
+        "              train.log in the run folder has the whole output",
     ]
 
 
@@ -505,8 +522,18 @@ def test_what_a_guard_says_is_shown_while_the_run_goes_on(stream: type[io.String
 def test_the_summary_tells_each_death_of_the_server() -> None:
     death = {"time": 1.0, "step": 3, "how": "was killed by signal 9"}
     record = RunRecord(status="completed", step=6, vllm_server={"restarts": [death]})
-    assert "  vLLM server started again: at step 3 it was killed by signal 9" in summary(record).splitlines()
+    assert "  vLLM        server started again: at step 3 it was killed by signal 9" in summary(record).splitlines()
     assert "vLLM" not in summary(RunRecord(status="completed", step=6, vllm_server={"restarts": []}))
+
+
+@pytest.mark.parametrize(("step", "passed", "is_told"), [(0, 1.0, True), (0, 0.5, False), (8, 1.0, False)])
+def test_a_model_that_is_at_its_best_before_the_first_step_is_told_so(step: int, passed: float, is_told: bool) -> None:
+    echo = io.StringIO()
+    with progress(echo) as shown:
+        shown.show({"event": "evaluation", "step": step, "count": 200, "reward": 1.0, "pass_at": {"1": passed}})
+    assert echo.getvalue().count("\n") == 1 + is_told
+    warned = "warning: already at its best before training: all 200 held-out rows are right; "
+    assert (f"\n{warned}" in echo.getvalue()) is is_told
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["plain", "terminal"])

@@ -10,6 +10,7 @@ from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VAR
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text
+from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.report.html.reported_run import KeptCompletion, ReportedRun, chosen
 from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, joined, percent, shown_text
@@ -34,6 +35,7 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
         "level": _level(run, found),
         "headline": headline(run),
         "subtitle": _subtitle(run),
+        "gain": [run.plain(one.text) for one in verdicts(run.record) if one.level != "warning"],
         "troubles": found,
         "tiles": _tiles(run),
         "plan": {title: rows for kind, title in _TITLES.items() if (rows := _settings(run, kind))},
@@ -51,9 +53,10 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
 
 
 def headline(run: ReportedRun) -> str:
-    """How a run stands: "completed at step 100 of 100"."""
+    """How a run stands: "completed at step 100 of 100, better than before"."""
     listed = run.listed
     line = status_line(RunRecord(status=listed.status, step=listed.step, max_steps=listed.max_steps))
+    line = ", ".join(filter(None, [line, listed.verdict.partition(":")[0]]))
     return f"{line}, says a file that was changed" if listed.changed and listed.step is not None else line
 
 

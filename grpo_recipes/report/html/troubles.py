@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
-from grpo_recipes.contract.metrics import METRICS_FILE, figures_of, mapping, mappings
+from grpo_recipes.contract.metrics import METRICS_FILE, mappings
+from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import guard_span
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import StepSeries, figure
@@ -39,7 +40,7 @@ def troubles(run: ReportedRun) -> list[Trouble]:
         *_of_status(run, ended),
         *of_guards,
         *constant,
-        *_worse(run),
+        *_of_verdicts(run),
         *_of_server(run),
         *_of_plan(run),
     ]
@@ -144,25 +145,13 @@ def _constant(series: StepSeries) -> Iterator[Trouble]:
         )
 
 
-def _worse(run: ReportedRun) -> list[Trouble]:
-    """A held-out reward that fell by more than its noise; no guard checks that."""
-    before, after = run.listed.before, run.listed.after
-    if before is None or after is None or after >= before or _may_be_noise(run):
-        return []
-    fall = Trouble(
-        WARNING,
-        f"the held-out reward fell from {figure(before)} to {figure(after)}",
-        ("the rewards may pay for something other than what they should teach",),
-        "look at the completions below; use a smaller learning rate, or a beta that keeps the policy near its start",
-    )
-    return [fall]
-
-
-def _may_be_noise(run: ReportedRun) -> bool:
-    """Whether the interval of the last evaluation's change contains 0."""
-    change = mapping(run.evaluations[max(run.evaluations)], "change") if run.evaluations else {}
-    found = figures_of({"reward": 0.0, "intervals": change.get("intervals")})
-    return any(ends is not None and ends[1] >= 0 for _, _, ends in found)
+def _of_verdicts(run: ReportedRun) -> list[Trouble]:
+    """What the run means, where that is nothing good."""
+    return [
+        Trouble(WARNING, run.plain(one.text), tuple(map(run.plain, one.because)), run.plain(one.fix), one.id)
+        for one in verdicts(run.record)
+        if one.level == "warning"
+    ]
 
 
 def _of_server(run: ReportedRun) -> list[Trouble]:

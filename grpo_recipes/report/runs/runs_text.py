@@ -45,6 +45,11 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         _Column("step", [_step(run) for run in runs], 4),
         _Column("reward", [_figure(run.reward) for run in runs], 2),
         _Column("held out", [_held_out(run) for run in runs], 5),
+        *(
+            [_Column("verdict", [_verdict(run) for run in runs], 3, is_figure=False)]
+            if any(run.verdict for run in runs)
+            else []
+        ),
         _Column("time", ["-" if run.seconds is None else clock(run.seconds) for run in runs], 6),
         *values,
     ]
@@ -118,6 +123,10 @@ def _figure(value: float | None) -> str:
 
 def _held_out(run: ListedRun) -> str:
     return "-" if run.before is None and run.after is None else f"{_figure(run.before)} -> {_figure(run.after)}"
+
+
+def _verdict(run: ListedRun) -> str:
+    return one_line(run.verdict.partition(":")[0]) or "-"
 
 
 def _cell(key: str, run: ListedRun) -> str:

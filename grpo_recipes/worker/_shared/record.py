@@ -89,6 +89,7 @@ class Record:
                 "guards_not_seen": [],
                 "final": None,
                 "final_step": None,
+                "trend": {},
                 "duration": None,
                 "phases": [],
             }

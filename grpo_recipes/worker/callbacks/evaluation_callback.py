@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from transformers import TrainerCallback
 
-from grpo_recipes.contract.event_words import evaluation_line
+from grpo_recipes.contract.event_words import event_lines
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
@@ -115,7 +115,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         make_folder(self._run_folder, EVALUATION)
         _write_rows(self._run_folder, step, judged)
         self._log.write("evaluation", **figures)
-        print(evaluation_line(figures), flush=True)
+        print(*event_lines({"event": "evaluation", **figures}), sep="\n", flush=True)
         told: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
         if is_of_training and (self._how.keep_best or self._how.stop_after is not None):
             told |= {SINCE: self._best.since, **({BEST: figures} if is_better else {})}

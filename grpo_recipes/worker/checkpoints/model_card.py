@@ -15,6 +15,8 @@ from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
 from grpo_recipes.contract.metrics import figure, figures_of
+from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact_value
 
 CARD_FILE = "README.md"
@@ -43,7 +45,8 @@ def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
     written = read_bytes(folder, "plan.json")
     plan = cast("dict[str, Any]", parsed(written))
     record = cast("dict[str, Any]", read_json(folder, "run.json"))
-    summary = {**_summary(plan, record, hashlib.sha256(written).hexdigest(), commit), **more}
+    means = [one.text for one in verdicts(read_record(str(folder)) or RunRecord())]
+    summary = {**_summary(plan, record, hashlib.sha256(written).hexdigest(), commit), "verdict": means, **more}
     return cast("dict[str, Any]", redact_value(_without_places(summary)))
 
 
@@ -200,7 +203,8 @@ def _trained(summary: Mapping[str, Any]) -> str:
 
 
 def _results(summary: Mapping[str, Any]) -> str:
-    parts = _held_out(summary)
+    parts = [f"{plain(text[:1].upper() + text[1:])}." for text in summary.get("verdict", ())]
+    parts += _held_out(summary)
     if summary["last_step"]:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in summary["last_step"].items())
         parts.append(f"Last training step: {figures}.")

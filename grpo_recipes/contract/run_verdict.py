@@ -1,0 +1,221 @@
+"""What a finished run means, in one line each: of its held-out rows first, then of its training.
+
+Only what is beyond noise counts: an interval that leaves 0 out on held-out rows, three standard errors between the
+first and the last steps of a training. `python -m pytest tests/contract/test_run_verdict.py` has a run for each.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from grpo_recipes.contract.metric_names import ENTROPY, KL, MEAN_LENGTH
+from grpo_recipes.contract.metrics import Event, figure, figures_of, mapping, mappings, number
+from grpo_recipes.contract.run_record import RunRecord
+
+MEANINGS = {
+    "VRD001": "Better than before: the held-out figure rose, and its interval leaves 0 out.",
+    "VRD002": "No held-out change: its interval contains 0. More held-out rows or samples make the interval narrower;"
+    " more steps, a higher learning rate or easier prompts make the change larger.",
+    "VRD003": "Worse than before: the held-out figure fell, and its interval leaves 0 out. The rewards may pay for"
+    " something other than what they should teach, or the learning rate is too high.",
+    "VRD004": "Already at its best before training: every held-out row was right at step 0, so no training could show"
+    " a gain. Harder rows can.",
+    "VRD005": "The training reward rose and the held-out figure did not: the model learned the training rows, or an"
+    " answer that pays without solving the task. The completions with the highest rewards show which.",
+    "VRD006": "Completions became half as long again, and the training reward did not rise: the model learned to write"
+    " more. A limit, an overlong penalty or a length reward ends that.",
+    "VRD007": "The policy ran away from its start: entropy or KL left the range of its guard, or entropy more than"
+    " doubled without reward. A smaller learning rate or a larger beta keeps it near.",
+    "VRD008": "Rewards contradict each other: on the same rows one rose and a different one fell, both beyond noise."
+    " Their weights decide which one wins.",
+    "VRD009": "Nothing was held out, so the training reward is all there is: it rose, fell, or did not change beyond"
+    " noise. `evaluation` with rows that are not trained says more.",
+}
+BEST = 0.995
+"""A share of right rows above which nothing is left to gain."""
+LEAST_STEPS, MOST_AVERAGED = 8, 50
+ERRORS, LEAST_CHANGE = 3.0, 0.01
+"""Standard errors, and share of the size, by which a figure has to move."""
+LONGER = 1.5
+REWARDS = "rewards/"
+
+Level = Literal["good", "note", "warning"]
+
+
+class RunVerdict(NamedTuple):
+    """One thing that a run means. text: a line, whose part before the first colon is short enough for a table."""
+
+    id: str
+    level: Level
+    text: str
+    because: tuple[str, ...] = ()
+    fix: str = ""
+
+    @property
+    def word(self) -> str:
+        """The short form of the text."""
+        return self.text.partition(":")[0]
+
+
+class _Change(NamedTuple):
+    """A figure of held-out rows: its value now, its change since step 0, and the interval of that."""
+
+    name: str
+    now: float
+    by: float
+    ends: tuple[float, float]
+
+    @property
+    def way(self) -> int:
+        """1 where it rose beyond its interval, -1 where it fell, else 0."""
+        return (self.ends[0] > 0) - (self.ends[1] < 0)
+
+    @property
+    def text(self) -> str:
+        return f"{self.name} {self.now - self.by:.4g} -> {self.now:.4g}, {figure(self.by, self.ends, '+.3g')}"
+
+
+def trends(events: Iterable[Event]) -> dict[str, object]:
+    """First and last of each figure that says whether a training went anywhere, with the standard error between them.
+
+    Of each the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. For the key `trend` of run.json.
+    """
+    columns: dict[str, list[float]] = {}
+    for event in events:
+        if event.get("event", "step") == "step" and number(event, "reward") is not None:
+            for name in ("reward", MEAN_LENGTH, ENTROPY, KL, *(key for key in event if _is_mean_of_reward(key))):
+                if (value := number(event, name)) is not None:
+                    columns.setdefault(name, []).append(value)
+    return {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
+
+
+def _is_mean_of_reward(key: str) -> bool:
+    return key.startswith(REWARDS) and key.endswith("/mean")
+
+
+def _trend(values: Sequence[float]) -> dict[str, float]:
+    count = min(MOST_AVERAGED, len(values) // 4)
+    parts = values[:count], values[-count:]
+    error = math.sqrt(sum(statistics.pvariance(part) / max(1, count - 1) for part in parts))
+    first, last = (math.fsum(part) / count for part in parts)
+    return {"first": first, "last": last, "error": error}
+
+
+def is_at_best(evaluation: Mapping[str, object]) -> bool:
+    """Whether an evaluation leaves nothing to gain: every completion passes, or each row has the first reward's 1.0."""
+    passed = mapping(evaluation, "pass_at")
+    rewards = mapping(evaluation, "rewards")
+    right = number(passed, "1") if "1" in passed else number(rewards, next(iter(rewards), ""))
+    # Without pass@1 a mean of 1.0 says that each is right only where each is worth 1.0.
+    ends = mapping(mapping(evaluation, "intervals"), "rewards").get(next(iter(rewards), ""))
+    return right is not None and (right >= BEST if "1" in passed else right == 1 and ends == [1.0, 1.0])
+
+
+def verdicts(record: RunRecord) -> list[RunVerdict]:
+    """What a run that handed over a model means, the most important first; [] where nothing was measured."""
+    if record.final_step is None or not record.step:
+        return []
+    found = [*_of_held_out(record), *_of_training(record)]
+    return found + list(_of_drift(record, is_better=any(one.id == "VRD001" for one in found)))
+
+
+def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
+    before = mapping(record.evaluation, "before")
+    is_of_best = record.final_step is not None and record.final_step < (record.step or 0)
+    changes = _changes(mapping(record.evaluation, "best" if is_of_best else "after"))
+    main = changes.get("pass@1") or changes.get("reward")
+    if main is None:
+        return
+    rewards = {name: one for name, one in changes.items() if name != "reward" and not name.startswith("pass@")}
+    rose, fell = ([one for one in rewards.values() if one.way == way] for way in (1, -1))
+    if main.way < 0:
+        lines = [f"{one.name} rose by {one.by:.3g}" for one in rose]
+        fix = "look at the completions in grpo-run report RUNDIR; use a smaller learning rate, or a larger grpo.beta"
+        yield RunVerdict("VRD003", "warning", f"worse than before: {main.text}", tuple(lines), fix)
+    elif is_at_best(before):
+        rows = number(before, "count")
+        told = f"already at its best before training: all {rows or 0:.0f} held-out rows were right"
+        yield RunVerdict("VRD004", "warning", told, (), "train and evaluate on rows that the model cannot answer yet")
+    elif main.way > 0:
+        yield RunVerdict("VRD001", "good", f"better than before: {main.text}")
+    else:
+        yield _unchanged(record, main)
+    if rose and fell:
+        told = ", ".join(f"{one.name} {one.by:+.3g}" for one in (*rose, *fell))
+        fix = "change the weights of the rewards, or leave one out"
+        yield RunVerdict("VRD008", "warning", f"rewards contradict each other: {told} on held-out rows", (), fix)
+
+
+def _changes(event: Event) -> dict[str, _Change]:
+    """Each figure of an evaluation that has an interval of its change since step 0."""
+    now = {name: value for name, value, _ in figures_of(event)}
+    return {
+        name: _Change(name, now[name], by, ends)
+        for name, by, ends in figures_of(mapping(event, "change"))
+        if ends is not None and name in now
+    }
+
+
+def _unchanged(record: RunRecord, main: _Change) -> RunVerdict:
+    if _way(record, "reward") > 0:
+        rewards = [name for name in record.trend if _is_mean_of_reward(name) and _way(record, name) > 0]
+        lines = [f"{name.removeprefix(REWARDS).removesuffix('/mean')}: {_moved(record, name)}" for name in rewards]
+        told = f"training reward up, held out flat: {_moved(record, 'reward')} in training, {main.text}"
+        fix = "grpo-run report RUNDIR shows the completions that were paid most; hold out more rows to see less"
+        return RunVerdict("VRD005", "warning", told, tuple(lines), fix)
+    half = (main.ends[1] - main.ends[0]) / 2
+    lines = [f"these rows show changes from about {half:.2g} on"]
+    told = f"no held-out change: {main.text}"
+    return RunVerdict(
+        "VRD002", "warning", told, tuple(lines), "train longer, with a higher learning rate, or hold out more"
+    )
+
+
+def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
+    """What the training reward did, where nothing was held out."""
+    if "reward" not in record.trend or _changes(mapping(record.evaluation, "after")):
+        return
+    way, moved = _way(record, "reward"), f"reward {_moved(record, 'reward')}, nothing was held out"
+    told = {1: "training reward up", 0: "no change in training", -1: "training reward down"}[way]
+    fix = "" if way > 0 else "grpo-run report RUNDIR shows what was paid; a reward that varies within a group teaches"
+    yield RunVerdict("VRD009", "note" if way > 0 else "warning", f"{told}: {moved}", (), fix)
+
+
+def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
+    """Completions that became longer, and a policy that ran away, without a gain."""
+    if is_better or _way(record, "reward") > 0:
+        return
+    first, last = _ends(record, MEAN_LENGTH)
+    if _way(record, MEAN_LENGTH) > 0 and last >= LONGER * first:
+        told = f"longer without reward: {first:.0f} -> {last:.0f} tokens a completion"
+        yield RunVerdict(
+            "VRD006", "warning", told, (), "rewards: soft_overlong_punishment, or a lower max_completion_length"
+        )
+    spoke = {str(guard.get("name")) for guard in mappings(record.guards) if guard.get("action") == "warn"}
+    first, last = _ends(record, ENTROPY)
+    is_wild = _way(record, ENTROPY) > 0 and last > 2 * first and last > first + 1
+    names = {"entropy_collapse": "entropy collapsed", "kl_rise": "KL to the start rose"}
+    reasons = [words for name, words in names.items() if name in spoke]
+    if reasons or is_wild:
+        reasons += [f"entropy {first:.2g} -> {last:.2g} nats a token"] if is_wild else []
+        told = f"ran away from its start: {', '.join(reasons)}"
+        yield RunVerdict("VRD007", "warning", told, (), "a smaller training.learning_rate, or a larger grpo.beta")
+
+
+def _ends(record: RunRecord, name: str) -> tuple[float, float]:
+    """First and last of a figure of the training, 0 and 0 where it is not known."""
+    trend = mapping(record.trend, name)
+    return number(trend, "first") or 0.0, number(trend, "last") or 0.0
+
+
+def _way(record: RunRecord, name: str) -> int:
+    """1 where a figure of the training rose beyond noise, -1 where it fell, else 0."""
+    first, last = _ends(record, name)
+    error = number(mapping(record.trend, name), "error")
+    least = max(ERRORS * (error or 0.0), LEAST_CHANGE * max(abs(first), abs(last)))
+    return 0 if error is None or abs(last - first) <= least else 1 if last > first else -1
+
+
+def _moved(record: RunRecord, name: str) -> str:
+    return "{:.4g} -> {:.4g}".format(*_ends(record, name))

@@ -1,0 +1,147 @@
+"""What a run means: each case beside a healthy neighbour that differs in what the verdict is about."""
+
+from typing import Any
+
+import pytest
+
+from grpo_recipes.contract.metric_names import ENTROPY, MEAN_LENGTH
+from grpo_recipes.contract.run_record import RunRecord
+from grpo_recipes.contract.run_verdict import MEANINGS, is_at_best, trends, verdicts
+
+STEPS = 40
+
+
+def trained(**values: tuple[float, float]) -> dict[str, Any]:
+    """The trend of a training whose figures go from one value to another, with noise of a hundredth of them."""
+
+    def at(step: int, first: float, last: float) -> float:
+        noise = (0.01, -0.02, 0.015, -0.005)[step % 4] * max(abs(first), abs(last))
+        return first + (last - first) * step / (STEPS - 1) + noise
+
+    names = {"length": MEAN_LENGTH, "entropy": ENTROPY, "solved": "rewards/solved/mean"}
+    return trends(
+        {"event": "step", **{names.get(name, name): at(step, *ends) for name, ends in values.items()}}
+        for step in range(STEPS)
+    )
+
+
+def held_out(before: float, after: float, ends: tuple[float, float], **rewards: tuple[float, float]) -> dict[str, Any]:
+    """What run.json has of evaluations. rewards: the interval of the change of each."""
+    changes = {name: sum(pair) / 2 for name, pair in rewards.items()}
+    intervals = {"reward": [*ends], "rewards": {name: [*pair] for name, pair in rewards.items()}}
+    change = {"from_step": 0, "reward": after - before, "rewards": changes, "intervals": intervals}
+    now = {"step": STEPS, "count": 200, "reward": after, "rewards": dict.fromkeys(rewards, 0.5), "change": change}
+    return {"before": {"step": 0, "count": 200, "reward": before, "rewards": {}}, "after": now}
+
+
+def run(**values: Any) -> RunRecord:
+    return RunRecord(**{"status": "completed", "step": STEPS, "max_steps": STEPS, "final_step": STEPS, **values})
+
+
+UP, FLAT = {"reward": (0.2, 0.6)}, {"reward": (0.4, 0.4)}
+RIGHT = {"before": {"count": 200, "pass_at": {"1": 1.0}}}
+GUARD = {"name": "kl_rise", "action": "warn", "first_step": 9, "count": 2}
+CASES = {
+    "better": (run(evaluation=held_out(0.2, 0.6, (0.3, 0.5))), ["VRD001"]),
+    "better, though training fell": (
+        run(evaluation=held_out(0.2, 0.6, (0.3, 0.5)), trend=trained(reward=(0.6, 0.2))),
+        ["VRD001"],
+    ),
+    "no change": (run(evaluation=held_out(0.4, 0.42, (-0.05, 0.09)), trend=trained(**FLAT)), ["VRD002"]),
+    "barely beyond its interval": (run(evaluation=held_out(0.4, 0.42, (0.001, 0.039))), ["VRD001"]),
+    "worse": (run(evaluation=held_out(0.6, 0.2, (-0.5, -0.3))), ["VRD003"]),
+    "worse, though training rose": (
+        run(evaluation=held_out(0.6, 0.2, (-0.5, -0.3)), trend=trained(**UP)),
+        ["VRD003"],
+    ),
+    "at its best before": (run(evaluation={**held_out(1.0, 1.0, (-0.01, 0.0)), **RIGHT}), ["VRD004"]),
+    "at its best before, and worse": (run(evaluation={**held_out(1.0, 0.8, (-0.3, -0.1)), **RIGHT}), ["VRD003"]),
+    "training up, held out flat": (
+        run(evaluation=held_out(0.4, 0.41, (-0.05, 0.07)), trend=trained(**UP, solved=(0.1, 0.5))),
+        ["VRD005"],
+    ),
+    "longer without reward": (
+        run(evaluation=held_out(0.4, 0.4, (-0.1, 0.1)), trend=trained(**FLAT, length=(80, 200))),
+        ["VRD002", "VRD006"],
+    ),
+    "longer with reward": (run(trend=trained(**UP, length=(80, 200))), ["VRD009"]),
+    "a little longer": (run(trend=trained(**FLAT, length=(80, 100))), ["VRD009"]),
+    "a guard of the KL spoke": (run(guards=[GUARD], trend=trained(**FLAT)), ["VRD009", "VRD007"]),
+    "entropy rose without reward": (run(trend=trained(**FLAT, entropy=(0.5, 3.0))), ["VRD009", "VRD007"]),
+    "entropy rose with reward": (run(trend=trained(**UP, entropy=(0.5, 3.0))), ["VRD009"]),
+    "entropy rose a little": (run(trend=trained(**FLAT, entropy=(0.5, 0.9))), ["VRD009"]),
+    "rewards contradict each other": (
+        run(evaluation=held_out(0.4, 0.5, (0.05, 0.15), short=(0.3, 0.5), solved=(-0.3, -0.1))),
+        ["VRD001", "VRD008"],
+    ),
+    "rewards agree": (
+        run(evaluation=held_out(0.4, 0.5, (0.05, 0.15), short=(0.3, 0.5), solved=(-0.1, 0.1))),
+        ["VRD001"],
+    ),
+    "nothing held out": (run(trend=trained(**UP)), ["VRD009"]),
+    "too short to say": (run(trend=trends([{"reward": 0.1}] * 7)), []),
+    "interrupted": (run(status="interrupted", final_step=None, trend=trained(**UP)), []),
+    "of an older worker": (run(evaluation={"before": {"reward": 0.2}, "after": {"reward": 0.6}}), []),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_means(name: str) -> None:
+    record, ids = CASES[name]
+    found = verdicts(record)
+    assert [one.id for one in found] == ids
+    assert all(one.fix for one in found if one.level == "warning")
+
+
+def test_every_meaning_has_a_case() -> None:
+    assert {one for _, ids in CASES.values() for one in ids} == set(MEANINGS)
+
+
+def test_the_reward_that_rose_in_training_is_named() -> None:
+    record, _ = CASES["training up, held out flat"]
+    (one,) = verdicts(record)
+    assert one.word == "training reward up, held out flat"
+    assert one.because == ("solved: 0.1457 -> 0.4543",)
+
+
+def test_the_model_that_is_handed_over_is_judged() -> None:
+    """With keep_best, final/ holds an earlier step than the last one."""
+    evaluation = held_out(0.2, 0.1, (-0.2, -0.05))
+    evaluation["best"] = held_out(0.2, 0.6, (0.3, 0.5))["after"]
+    assert [one.id for one in verdicts(run(evaluation=evaluation, final_step=20))] == ["VRD001"]
+
+
+def test_a_share_that_passes_is_judged_before_the_reward() -> None:
+    """Length pays, too, so the reward rose while fewer answers were right."""
+    evaluation = held_out(0.2, 0.6, (0.3, 0.5))
+    evaluation["after"]["pass_at"] = {"1": 0.3}
+    evaluation["after"]["change"] |= {"pass_at": {"1": -0.2}}
+    evaluation["after"]["change"]["intervals"]["pass_at"] = {"1": [-0.3, -0.1]}
+    (one,) = verdicts(run(evaluation=evaluation))
+    assert (one.id, one.text) == ("VRD003", "worse than before: pass@1 0.5 -> 0.3, -0.2 [-0.3, -0.1]")
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "is_best"),
+    [
+        ({"pass_at": {"1": 1.0}}, True),
+        ({"pass_at": {"1": 0.99}, "rewards": {"a": 1.0}}, False),
+        ({"rewards": {"a": 1.0}, "intervals": {"rewards": {"a": [1.0, 1.0]}}}, True),
+        ({"rewards": {"a": 1.0}, "intervals": {"rewards": {"a": [0.9, 1.1]}}}, False),  # of an unbounded reward
+        ({"rewards": {"a": 1.0}}, False),
+        ({}, False),
+    ],
+)
+def test_nothing_is_left_to_gain(evaluation: dict[str, Any], is_best: bool) -> None:
+    assert is_at_best(evaluation) is is_best
+
+
+def test_a_trend_is_of_a_quarter_of_the_steps() -> None:
+    events: list[dict[str, Any]] = [{"event": "step", "reward": float(step)} for step in range(16)]
+    events += [{"event": "evaluation", "reward": 99.0}, {"event": "step", "loss": 1.0}]
+    assert trends(events)["reward"] == {"first": 1.5, "last": 13.5, "error": pytest.approx((2 * 1.25 / 3) ** 0.5)}
+
+
+@pytest.mark.parametrize("junk", [{"reward": "x"}, {"reward": {"first": "a"}}, {"reward": {"error": None}}])
+def test_a_damaged_trend_says_nothing_wrong(junk: dict[str, Any]) -> None:
+    assert [one.level for one in verdicts(run(trend=junk))] == ["warning"]
