@@ -238,9 +238,10 @@ def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
     """The answer to an option that has the name of a recipe's key, such as --max_steps 5: the same with --set."""
     if error.ctx is None or not any("--set" in parameter.opts for parameter in error.ctx.command.params):
         return None
-    from grpo_recipes.explain.explain import keys_of
+    from grpo_recipes.explain.explain import keys_of, nearest_key
 
-    keys = keys_of(error.option_name.lstrip("-").replace("-", "_"))
+    name = error.option_name.lstrip("-").replace("-", "_")
+    keys = keys_of(name) or ([near] if "." in name and (near := nearest_key(name)) else [])
     words = [word for argument in given for word in argument.split("=", 1)]
     after = words[words.index(error.option_name) + 1 :] if error.option_name in words else []
     value = after[0] if after and not after[0].startswith("--") else "VALUE"

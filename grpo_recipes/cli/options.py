@@ -73,8 +73,13 @@ class RunOptions(NamedTuple):
 
 
 def a_run(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """The callback of an argument that takes runs: says so to who names a recipe."""
+    """The callback of an argument that takes runs: says so to who names a recipe, or mistypes a folder."""
     for place in value if isinstance(value, tuple) else [value]:
+        if not os.path.exists(place):
+            from grpo_recipes.user_files.local_files import near_path
+
+            if (near := near_path(place, os.path.abspath(place), folders=True)) is not None:
+                raise Refusal.of(f"{place} does not exist", fix=f"{near}, if you meant that")
         if place.endswith((".yaml", ".yml")) and os.path.isfile(place):
             raise Refusal.of(
                 f"{place} is not a run folder",

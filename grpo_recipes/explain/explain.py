@@ -30,6 +30,7 @@ def explain(word: str, facts: Facts) -> str | None:
     page = id_page(word)
     if page is not None:
         return page
+    word = word.strip().replace(" ", "_")
     if word == TABLE:
         return task_list()
     known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" is the section
@@ -74,6 +75,11 @@ def set_here(key: str, resolution: Resolution) -> str:
         return ""
     origin = f"{found.origin}: {found.why}" if found.why else found.origin
     return f"in {resolution.file}: {json.dumps(found.value, default=str)} ({origin})"
+
+
+def nearest_key(word: str) -> str | None:
+    """The nearest key of a recipe to an unknown word."""
+    return next(iter(nearest_words(word, recipe_keys(), cutoff=0.8)), None)
 
 
 def nearest(word: str) -> str | None:

@@ -249,3 +249,21 @@ def test_a_finding_in_a_shipped_parent_names_it_and_is_fixed_in_the_child(tmp_pa
     grpo_run("validate", str(recipe), "--target", target, "--fix=suggested", "--write")
     assert (ROOT / "recipes/qwen2_lora.yaml").read_text().splitlines() == lines
     assert "loss_type: " in recipe.read_text()
+
+
+def test_a_mistyped_run_folder_gets_the_nearest_one(grpo_run: Callable, tmp_path: Path) -> None:
+    (tmp_path / "addition-20260101").mkdir()
+    said = grpo_run("report", str(tmp_path / "addition-2026101"))
+    assert said.code == 2
+    assert f"= fix: {tmp_path}/addition-20260101, if you meant that" in said.err
+
+
+@pytest.mark.parametrize(("words", "key"), [("group size", "grpo.num_generations"), ("kl coef", "grpo.beta")])
+def test_words_with_spaces_are_names(words: str, key: str, grpo_run: Callable) -> None:
+    said = grpo_run("explain", words)
+    assert said.code == 0 and f"\n{key}\n" in said.out
+
+
+def test_an_option_with_a_mistyped_key_gets_the_nearest_one(grpo_run: Callable) -> None:
+    said = grpo_run("recipe.yaml", "--training.max_step", "5")
+    assert "--set training.max_steps=5" in said.err

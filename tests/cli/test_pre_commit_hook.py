@@ -1,6 +1,5 @@
 """The hook for pre-commit checks recipes where no training stack is installed."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +15,14 @@ def test_the_stack_of_the_hook_is_the_tested_one() -> None:
 
 def test_shipped_recipes_pass_and_a_broken_one_does_not(grpo_run: Callable, tmp_path: Path) -> None:
     entry = HOOK["entry"].split()
-    assert entry == ["grpo-run", "validate"]
+    assert entry == ["grpo-run", "validate", "--only-recipes"]
+    assert HOOK["types"] == ["yaml"] and "files" not in HOOK
     good = [str(path) for path in sorted((ROOT / "recipes").glob("*lora.yaml"))]
-    assert all(re.search(HOOK["files"], str(Path(path).relative_to(ROOT))) for path in good)
-    assert grpo_run("validate", *HOOK["args"], *good).code == 0
+    other = tmp_path / "compose.yaml"
+    other.write_text("services: {recipe: 1}\n# recipe: 1\nversion: 2\n")
+    checked = grpo_run(*entry[1:], *HOOK["args"], *good, str(other))
+    assert checked.code == 0 and "compose" not in checked.out
+    assert grpo_run(*entry[1:], *HOOK["args"], str(other)).code == 0
     broken = tmp_path / "broken.yaml"
     broken.write_text(Path(good[-1]).read_text().replace("loss_type: grpo", "loss_type: grop"))
-    assert grpo_run("validate", *HOOK["args"], str(broken)).code == 2
+    assert grpo_run(*entry[1:], *HOOK["args"], str(broken)).code == 2

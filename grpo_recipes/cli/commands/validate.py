@@ -1,7 +1,9 @@
 """`grpo-run validate`: prints all findings of recipes, without importing torch."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +17,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import Resolution
 
 FORMATS = ("text", "json", "github", "sarif")
+_OF_A_RECIPE = re.compile(rb"""^["']?recipe["']?[ \t]*:[ \t]*1[ \t\r]*(#.*)?$""", re.M)
 
 
 class _Validate(click.Command):
@@ -35,6 +38,7 @@ class _Validate(click.Command):
     default="text",
     help="Output format: for people, programs, GitHub workflow annotations, or code scanning.",
 )
+@click.option("--only-recipes", is_flag=True, help="Leave out files without a line `recipe: 1`, as a hook gets them.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
     "--fix",
@@ -44,7 +48,15 @@ class _Validate(click.Command):
 )
 @click.option("--asked", "rules", hidden=True)
 @click.option("--write", is_flag=True, help="With --fix: write them into the recipe, keeping comments and layout.")
-def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, write: bool, **options: Any) -> int:
+def validate(
+    recipes: tuple[str, ...],
+    form: str,
+    only_recipes: bool,
+    fix: bool,
+    rules: str | None,
+    write: bool,
+    **options: Any,
+) -> int:
     """Check recipes against the stack; exits 2 if any has an error.
 
     \b
@@ -56,6 +68,7 @@ def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, 
     form = "json" if asked.as_json else form
     if fix and (asked.overrides or form != "text"):
         raise Refusal.of("--fix edits the file, so it takes neither --set nor --format")
+    recipes = tuple(filter(_is_recipe, recipes)) if only_recipes else recipes
     stack = chosen_stack(asked.target)
     resolutions = []
     for recipe in recipes:
@@ -74,6 +87,14 @@ def validate(recipes: tuple[str, ...], form: str, fix: bool, rules: str | None, 
     elif form != "text":
         _answer(resolutions, form)
     return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE
+
+
+def _is_recipe(path: str) -> bool:
+    """Whether a file has a line that only a recipe has; one that cannot be read is judged, too."""
+    try:
+        return _OF_A_RECIPE.search(Path(path).read_bytes()) is not None
+    except OSError:
+        return True
 
 
 def _answer(resolutions: Sequence[Resolution], form: str) -> None:
