@@ -116,8 +116,8 @@ def test_a_list_that_a_template_wrote_as_python_gets_the_filter_that_is_missing(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cpu_seconds": 0}, "cpu_seconds 0 is no whole number from 1 on"),
-        ({"memory_mb": "1g"}, "memory_mb '1g' is no whole number from 64 on"),
+        ({"cpu_seconds": 0}, "cpu_seconds must be a whole number of at least 1, not 0"),
+        ({"memory_mb": "1g"}, "memory_mb must be a whole number of at least 64, not '1g'"),
         ({"fences": "python"}, "fences 'python' is no list of words"),
         ({"partial": "false"}, "partial 'false' is neither true nor false"),
     ],

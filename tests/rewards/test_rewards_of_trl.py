@@ -62,20 +62,36 @@ def test_answers_are_scaled_as_trl_does() -> None:
 
 TOKENS = {"completion_ids": [[1]]}
 WRONG = [
-    (soft_overlong_punishment, {"soft_punish_cache": 1}, "max_completion_len None is no whole number from 1 on"),
-    (soft_overlong_punishment, {"soft_punish_cache": -1, "max_completion_len": 9}, "soft_punish_cache -1"),
-    (soft_overlong_punishment, {"soft_punish_cache": True, "max_completion_len": 9}, "soft_punish_cache True"),
+    (
+        soft_overlong_punishment,
+        {"soft_punish_cache": 1},
+        "max_completion_len must be a whole number of at least 1, not None",
+    ),
+    (
+        soft_overlong_punishment,
+        {"soft_punish_cache": -1, "max_completion_len": 9},
+        "soft_punish_cache must be a whole number of at least 0, not -1",
+    ),
+    (
+        soft_overlong_punishment,
+        {"soft_punish_cache": True, "max_completion_len": 9},
+        "soft_punish_cache must be a whole number of at least 0, not True",
+    ),
     (
         soft_overlong_punishment,
         {"soft_punish_cache": 10, "max_completion_len": 9},
         "soft_punish_cache 10 is more than max_completion_len 9",
     ),
-    (repetition_penalty, {"ngram_size": 0}, "ngram_size 0 is no whole number from 1 on"),
-    (repetition_penalty, {"ngram_size": "3"}, "ngram_size '3'"),
+    (repetition_penalty, {"ngram_size": 0}, "ngram_size must be a whole number of at least 1, not 0"),
+    (repetition_penalty, {"ngram_size": "3"}, "ngram_size must be a whole number of at least 1, not '3'"),
     (repetition_penalty, {"max_penalty": 1.0}, "max_penalty 1.0 would reward repetition"),
-    (repetition_penalty, {"max_penalty": float("nan")}, "max_penalty nan is no number"),
-    (cosine_scaled, {"solution": ["1"]}, "max_len None is no whole number from 1 on"),
-    (cosine_scaled, {"solution": ["1"], "max_len": 9, "min_value_wrong": "x"}, "min_value_wrong 'x' is no number"),
+    (repetition_penalty, {"max_penalty": float("nan")}, "max_penalty must be a finite number, not nan"),
+    (cosine_scaled, {"solution": ["1"]}, "max_len must be a whole number of at least 1, not None"),
+    (
+        cosine_scaled,
+        {"solution": ["1"], "max_len": 9, "min_value_wrong": "x"},
+        "min_value_wrong must be a finite number, not 'x'",
+    ),
     (
         cosine_scaled,
         {"solution": ["1"], "max_len": 9, "min_value_correct": 2},
