@@ -1,11 +1,10 @@
 """What a finished run means, in one line each: of its held-out rows first, then of its training.
 
 Only what is beyond noise counts: an interval that leaves 0 out on held-out rows, three standard errors between the
-first and the last steps of a training. `python -m pytest tests/contract/test_run_verdict.py` has a run for each.
+first and the last steps of a training, which are like their neighbours. `python -m pytest tests/contract/test_run_verdict.py` has a run for each.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -35,6 +34,8 @@ MEANINGS = {
 BEST = 0.995
 """A share of right rows above which nothing is left to gain."""
 LEAST_STEPS, MOST_AVERAGED = 8, 50
+LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
+"""The correlation of a step with the next one, as it is reckoned with; real runs have 0 to 0.4."""
 ERRORS, LEAST_CHANGE = 3.0, 0.01
 """Standard errors, and share of the size, by which a figure has to move."""
 LONGER = 1.5
@@ -87,7 +88,8 @@ def trends(events: Iterable[Event]) -> dict[str, object]:
             for name in ("reward", MEAN_LENGTH, ENTROPY, KL, *(key for key in event if _is_mean_of_reward(key))):
                 if (value := number(event, name)) is not None:
                     columns.setdefault(name, []).append(value)
-    return {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
+    found = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
+    return {name: one for name, one in found.items() if all(map(math.isfinite, one.values()))}
 
 
 def _is_mean_of_reward(key: str) -> bool:
@@ -95,11 +97,19 @@ def _is_mean_of_reward(key: str) -> bool:
 
 
 def _trend(values: Sequence[float]) -> dict[str, float]:
+    """The error is that of two means of steps each of which is like the one before it.
+
+    Differences of neighbours are noise, whatever the curve does. They grow with the distance where steps are alike,
+    and then a mean is less certain than one of as many draws.
+    """
     count = min(MOST_AVERAGED, len(values) // 4)
-    parts = values[:count], values[-count:]
-    error = math.sqrt(sum(statistics.pvariance(part) / max(1, count - 1) for part in parts))
-    first, last = (math.fsum(part) / count for part in parts)
-    return {"first": first, "last": last, "error": error}
+    near, far = (
+        sum((later - one) * (later - one) for one, later in zip(values, values[by:], strict=False)) / (len(values) - by)
+        for by in (1, 2)
+    )
+    alike = min(MOST_ALIKE, max(LEAST_ALIKE, far / near - 1)) if near > 0 else 0.0
+    error = math.sqrt(near / count * (1 + alike)) / (1 - alike)
+    return {"first": sum(values[:count]) / count, "last": sum(values[-count:]) / count, "error": error, "steps": count}
 
 
 def is_at_best(evaluation: Mapping[str, object]) -> bool:

@@ -1,5 +1,8 @@
 """What a run means: each case beside a healthy neighbour that differs in what the verdict is about."""
 
+import math
+import random
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -139,7 +142,48 @@ def test_nothing_is_left_to_gain(evaluation: dict[str, Any], is_best: bool) -> N
 def test_a_trend_is_of_a_quarter_of_the_steps() -> None:
     events: list[dict[str, Any]] = [{"event": "step", "reward": float(step)} for step in range(16)]
     events += [{"event": "evaluation", "reward": 99.0}, {"event": "step", "loss": 1.0}]
-    assert trends(events)["reward"] == {"first": 1.5, "last": 13.5, "error": pytest.approx((2 * 1.25 / 3) ** 0.5)}
+    error = pytest.approx(1.5**0.5)  # of 4 steps each side, whose neighbours differ by 1: alike by a half
+    assert trends(events)["reward"] == {"first": 1.5, "last": 13.5, "error": error, "steps": 4}
+
+
+def _moved(rewards: Iterable[float]) -> bool:
+    way = {one.word for one in verdicts(run(trend=trends({"reward": reward} for reward in rewards)))}
+    return way != {"no change in training"}
+
+
+@pytest.mark.parametrize("count", [8, 12, 20, 40, 200])
+@pytest.mark.parametrize("alike", [0.0, 0.2, 0.3])
+def test_a_reward_that_only_wanders_has_no_trend(alike: float, count: int) -> None:
+    """Steps that are like their neighbours, as real ones are, with nothing to learn: one run of fifty may be wrong."""
+    draws, runs, wrong = random.Random(0), 1000, 0
+    for _ in range(runs):
+        reward, rewards = 0.0, []
+        for _ in range(count):
+            reward = alike * reward + draws.gauss(0.0, 0.1)
+            rewards.append(0.5 + reward)
+        wrong += _moved(rewards)
+    assert wrong <= 0.02 * runs
+
+
+CURVES: dict[str, Callable[[float], float]] = {
+    "even": lambda done: done,
+    "fast, then flat": lambda done: 1 - math.exp(-4 * done),
+    "at once": lambda done: float(done >= 0.5),
+    "late": lambda done: float(done >= 0.7),
+    "down": lambda done: -done,
+}
+
+
+@pytest.mark.parametrize("count", [16, 40, 200])
+@pytest.mark.parametrize("curve", CURVES)
+def test_a_reward_that_moves_by_much_more_than_its_noise_has_a_trend(curve: str, count: int) -> None:
+    draws = random.Random(0)
+    assert _moved(CURVES[curve](step / count) + draws.gauss(0.0, 0.02) for step in range(count))
+
+
+def test_a_reward_that_no_float_can_add_up_has_no_trend() -> None:
+    assert trends({"reward": (-1) ** step * 1.5e308} for step in range(40)) == {}
+    assert trends({"reward": (-1) ** step * 1e200} for step in range(40)) == {}
 
 
 @pytest.mark.parametrize("junk", [{"reward": "x"}, {"reward": {"first": "a"}}, {"reward": {"error": None}}])
