@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.metrics import Event, evaluation_text, number, without_variance
-from grpo_recipes.contract.run_verdict import is_at_best
+from grpo_recipes.contract.run_verdict import is_at_best, right_text
 
 GAP = "  "
 
@@ -83,8 +83,7 @@ def at_best_lines(event: Event) -> list[str]:
     """The warning that there is nothing to gain, where an evaluation before the first step says so."""
     if event.get("event") != "evaluation" or number(event, "step") != 0 or not is_at_best(event):
         return []
-    rows = number(event, "count")
-    told = f"warning: already at its best before training: all {rows or 0:.0f} held-out rows are right"
+    told = f"warning: already at its best before training: {right_text(event)} are right"
     return [f"{told}; training can show no gain on them. Ctrl-C, and harder rows, save it [VRD004]"]
 
 

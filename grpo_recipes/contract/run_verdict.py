@@ -18,8 +18,8 @@ MEANINGS = {
     " more steps, a higher learning rate or easier prompts make the change larger.",
     "VRD003": "Worse than before: the held-out figure fell, and its interval leaves 0 out. The rewards may pay for"
     " something other than what they should teach, or the learning rate is too high.",
-    "VRD004": "Already at its best before training: every held-out row was right at step 0, so no training could show"
-    " a gain. Harder rows can.",
+    "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"
+    " completions passed, so no training could show a gain. Harder rows can.",
     "VRD005": "The training reward rose and the held-out figure did not: the model learned the training rows, or an"
     " answer that pays without solving the task. The completions with the highest rewards show which.",
     "VRD006": "Completions became half as long again, and the training reward did not rise: the model learned to write"
@@ -28,8 +28,8 @@ MEANINGS = {
     " doubled without reward. A smaller learning rate or a larger beta keeps it near.",
     "VRD008": "Rewards contradict each other: on the same rows one rose and a different one fell, both beyond noise."
     " Their weights decide which one wins.",
-    "VRD009": "Nothing was held out, so the training reward is all there is: it rose, fell, or did not change beyond"
-    " noise. `evaluation` with rows that are not trained says more.",
+    "VRD009": "No rows were held out both before and after the training, so the training reward is all there is: it"
+    " rose, fell, or did not change beyond noise. `evaluation` with `at_start` and rows that are not trained says more.",
 }
 BEST = 0.995
 """A share of right rows above which nothing is left to gain."""
@@ -40,6 +40,8 @@ ERRORS, LEAST_CHANGE = 3.0, 0.01
 """Standard errors, and share of the size, by which a figure has to move."""
 LONGER = 1.5
 REWARDS = "rewards/"
+# The model card is written before the end of a run is.
+_HANDS_OVER = ("running", "completed")
 
 Level = Literal["good", "note", "warning"]
 
@@ -113,20 +115,26 @@ def _trend(values: Sequence[float]) -> dict[str, float]:
 
 
 def is_at_best(evaluation: Mapping[str, object]) -> bool:
-    """Whether an evaluation leaves nothing to gain: every completion passes, or each row has the first reward's 1.0."""
-    passed = mapping(evaluation, "pass_at")
-    rewards = mapping(evaluation, "rewards")
-    right = number(passed, "1") if "1" in passed else number(rewards, next(iter(rewards), ""))
-    # Without pass@1 a mean of 1.0 says that each is right only where each is worth 1.0.
-    ends = mapping(mapping(evaluation, "intervals"), "rewards").get(next(iter(rewards), ""))
-    return right is not None and (right >= BEST if "1" in passed else right == 1 and ends == [1.0, 1.0])
+    """Whether an evaluation leaves nothing to gain: the completions pass, or every reward of each row is 1."""
+    if (passed := number(mapping(evaluation, "pass_at"), "1")) is not None:
+        return passed >= BEST
+    # A mean of 1 says that each is right only where no row has more or less.
+    rewards = [found for found in figures_of(evaluation) if found[0] in mapping(evaluation, "rewards")]
+    return bool(rewards) and all(value == 1 and ends == (1, 1) for _, value, ends in rewards)
+
+
+def right_text(evaluation: Mapping[str, object]) -> str:
+    """How much is right of an evaluation at its best: "all 200 held-out rows"."""
+    rows, passed = number(evaluation, "count"), number(mapping(evaluation, "pass_at"), "1")
+    of = "held-out rows" if rows is None else f"{rows:.0f} held-out rows"
+    return f"all {of}" if passed in (None, 1) else f"{passed:.1%} of the completions of {of}"
 
 
 def verdicts(record: RunRecord) -> list[RunVerdict]:
     """What a run that handed over a model means, the most important first; [] where nothing was measured."""
-    if record.final_step is None or not record.step:
+    if record.final_step is None or not record.step or record.status not in _HANDS_OVER:
         return []
-    found = [*_of_held_out(record), *_of_training(record)]
+    found = [*_of_held_out(record)] or [*_of_training(record)]
     return found + list(_of_drift(record, is_better=any(one.id == "VRD001" for one in found)))
 
 
@@ -143,18 +151,18 @@ def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
         lines = [f"{one.name} rose by {one.by:.3g}" for one in rose]
         fix = "look at the completions in grpo-run report RUNDIR; use a smaller learning rate, or a larger grpo.beta"
         yield RunVerdict("VRD003", "warning", f"worse than before: {main.text}", tuple(lines), fix)
-    elif is_at_best(before):
-        rows = number(before, "count")
-        told = f"already at its best before training: all {rows or 0:.0f} held-out rows were right"
-        yield RunVerdict("VRD004", "warning", told, (), "train and evaluate on rows that the model cannot answer yet")
     elif main.way > 0:
         yield RunVerdict("VRD001", "good", f"better than before: {main.text}")
+    elif is_at_best(before):
+        told = f"already at its best before training: {right_text(before)} were right"
+        yield RunVerdict("VRD004", "warning", told, (), "train and evaluate on rows that the model cannot answer yet")
     else:
         yield _unchanged(record, main)
     if rose and fell:
         told = ", ".join(f"{one.name} {one.by:+.3g}" for one in (*rose, *fell))
         fix = "change the weights of the rewards, or leave one out"
-        yield RunVerdict("VRD008", "warning", f"rewards contradict each other: {told} on held-out rows", (), fix)
+        level: Level = "note" if main.way > 0 else "warning"
+        yield RunVerdict("VRD008", level, f"rewards contradict each other: {told} on held-out rows", (), fix)
 
 
 def _changes(event: Event) -> dict[str, _Change]:
@@ -172,10 +180,10 @@ def _unchanged(record: RunRecord, main: _Change) -> RunVerdict:
         rewards = [name for name in record.trend if _is_mean_of_reward(name) and _way(record, name) > 0]
         lines = [f"{name.removeprefix(REWARDS).removesuffix('/mean')}: {_moved(record, name)}" for name in rewards]
         told = f"training reward up, held out flat: {_moved(record, 'reward')} in training, {main.text}"
-        fix = "grpo-run report RUNDIR shows the completions that were paid most; hold out more rows to see less"
+        fix = "grpo-run report RUNDIR shows the completions that were paid most; more held-out rows show smaller changes"
         return RunVerdict("VRD005", "warning", told, tuple(lines), fix)
     half = (main.ends[1] - main.ends[0]) / 2
-    lines = [f"these rows show changes from about {half:.2g} on"]
+    lines = [f"these rows show changes from about {half:.2g} on"] if half > 0 else []
     told = f"no held-out change: {main.text}"
     return RunVerdict(
         "VRD002", "warning", told, tuple(lines), "train longer, with a higher learning rate, or hold out more"
@@ -183,11 +191,14 @@ def _unchanged(record: RunRecord, main: _Change) -> RunVerdict:
 
 
 def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
-    """What the training reward did, where nothing was held out."""
-    if "reward" not in record.trend or _changes(mapping(record.evaluation, "after")):
+    """What the training reward did, where no held-out change is known."""
+    if "reward" not in record.trend:
         return
-    way, moved = _way(record, "reward"), f"reward {_moved(record, 'reward')}, nothing was held out"
-    told = {1: "training reward up", 0: "no change in training", -1: "training reward down"}[way]
+    lacks = "no change of held-out rows is known" if record.evaluation else "nothing was held out"
+    steps = number(mapping(record.trend, "reward"), "steps")
+    means = "" if steps is None else f" (means of {steps:.0f} steps)"
+    way, moved = _way(record, "reward"), f"reward {_moved(record, 'reward')}{means}, {lacks}"
+    told = {1: "training reward up", 0: "no clear change in training", -1: "training reward down"}[way]
     fix = "" if way > 0 else "grpo-run report RUNDIR shows what was paid; a reward that varies within a group teaches"
     yield RunVerdict("VRD009", "note" if way > 0 else "warning", f"{told}: {moved}", (), fix)
 

@@ -42,6 +42,12 @@ def run(**values: Any) -> RunRecord:
 
 
 UP, FLAT = {"reward": (0.2, 0.6)}, {"reward": (0.4, 0.4)}
+FORMAT = {
+    "count": 200,
+    "rewards": {"format": 1.0, "answer": 0.2},
+    "intervals": {"rewards": {"format": [1.0, 1.0], "answer": [0.15, 0.25]}},
+}
+NEARLY = {"count": 1000, "pass_at": {"1": 0.996}}
 RIGHT = {"before": {"count": 200, "pass_at": {"1": 1.0}}}
 GUARD = {"name": "kl_rise", "action": "warn", "first_step": 9, "count": 2}
 CASES = {
@@ -83,6 +89,19 @@ CASES = {
     ),
     "nothing held out": (run(trend=trained(**UP)), ["VRD009"]),
     "too short to say": (run(trend=trends([{"reward": 0.1}] * 7)), []),
+    "at its best before in one reward of two, and better": (
+        run(evaluation={**held_out(1.2, 1.6, (0.3, 0.5)), "before": FORMAT}),
+        ["VRD001"],
+    ),
+    "at its best before in one reward of two": (
+        run(evaluation={**held_out(1.2, 1.2, (-0.1, 0.1)), "before": FORMAT}),
+        ["VRD002"],
+    ),
+    "nearly at its best before, and better": (
+        run(evaluation={**held_out(0.996, 0.999, (0.001, 0.005)), "before": NEARLY}),
+        ["VRD001"],
+    ),
+    "failed while its model was written": (run(status="failed", evaluation=held_out(0.2, 0.6, (0.3, 0.5))), []),
     "interrupted": (run(status="interrupted", final_step=None, trend=trained(**UP)), []),
     "of an older worker": (run(evaluation={"before": {"reward": 0.2}, "after": {"reward": 0.6}}), []),
 }
@@ -131,6 +150,8 @@ def test_a_share_that_passes_is_judged_before_the_reward() -> None:
         ({"pass_at": {"1": 0.99}, "rewards": {"a": 1.0}}, False),
         ({"rewards": {"a": 1.0}, "intervals": {"rewards": {"a": [1.0, 1.0]}}}, True),
         ({"rewards": {"a": 1.0}, "intervals": {"rewards": {"a": [0.9, 1.1]}}}, False),  # of an unbounded reward
+        ({"rewards": {"a": 1.0}, "intervals": {"rewards": {"a": (1.0, 1.0)}}}, True),  # before it is JSON
+        (FORMAT, False),
         ({"rewards": {"a": 1.0}}, False),
         ({}, False),
     ],
@@ -148,7 +169,7 @@ def test_a_trend_is_of_a_quarter_of_the_steps() -> None:
 
 def _moved(rewards: Iterable[float]) -> bool:
     way = {one.word for one in verdicts(run(trend=trends({"reward": reward} for reward in rewards)))}
-    return way != {"no change in training"}
+    return way != {"no clear change in training"}
 
 
 @pytest.mark.parametrize("count", [8, 12, 20, 40, 200])
@@ -189,3 +210,35 @@ def test_a_reward_that_no_float_can_add_up_has_no_trend() -> None:
 @pytest.mark.parametrize("junk", [{"reward": "x"}, {"reward": {"first": "a"}}, {"reward": {"error": None}}])
 def test_a_damaged_trend_says_nothing_wrong(junk: dict[str, Any]) -> None:
     assert [one.level for one in verdicts(run(trend=junk))] == ["warning"]
+
+
+def test_a_share_of_rows_is_not_said_to_be_all_of_them() -> None:
+    evaluation = {**held_out(0.996, 0.996, (-0.003, 0.003)), "before": NEARLY}
+    (one,) = verdicts(run(evaluation=evaluation))
+    assert one.text == "already at its best before training: 99.6% of the completions of 1000 held-out rows were right"
+
+
+def test_a_gain_at_the_cost_of_one_reward_is_no_warning() -> None:
+    record, _ = CASES["rewards contradict each other"]
+    assert [one.level for one in verdicts(record)] == ["good", "note"]
+    lost = run(evaluation=held_out(0.4, 0.4, (-0.1, 0.1), short=(0.3, 0.5), solved=(-0.3, -0.1)))
+    assert [one.level for one in verdicts(lost)] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "lacks"),
+    [
+        ({}, "nothing was held out"),
+        ({"before": {"reward": 0.5}}, "no change of held-out rows is known"),
+        ({"after": {"reward": 0.5}}, "no change of held-out rows is known"),
+        ({"before": {"reward": 0.2}, "after": {"reward": 0.6}}, "no change of held-out rows is known"),
+    ],
+)
+def test_what_was_held_out_is_not_denied(evaluation: dict[str, Any], lacks: str) -> None:
+    (one,) = verdicts(run(evaluation=evaluation, trend=trained(**UP)))
+    assert one.text == f"training reward up: reward 0.2456 -> 0.5544 (means of 10 steps), {lacks}"
+
+
+def test_rows_of_which_none_changed_tell_no_size_of_change() -> None:
+    (one,) = verdicts(run(evaluation=held_out(0.4, 0.4, (0.0, 0.0))))
+    assert (one.id, one.because) == ("VRD002", ())
