@@ -32,7 +32,7 @@ class RunRecord:
     rows, "greedy", "reward", "rewards", "pass_at", "intervals": [low, high] of each and how they were made, "change":
     since step 0, with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
-    metrics: figures of the whole run. trend: of the training, {"first", "last", "error", "steps"} of each; run_verdict.py.
+    metrics: figures of the whole run. trend: {"first", "last", "error", "steps"} of each figure; see run_verdict.py.
     final, checkpoint: folders, relative to the run folder or absolute. final_step: whose weights are in final.
     memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process, and of the first one alone
     until the training ends: {"measured", "reserved": by torch of a GPU, "estimated": by the plan, "counter": what

@@ -129,8 +129,37 @@ def test_the_reward_that_rose_in_training_is_named() -> None:
 def test_the_model_that_is_handed_over_is_judged() -> None:
     """With keep_best, final/ holds an earlier step than the last one."""
     evaluation = held_out(0.2, 0.1, (-0.2, -0.05))
-    evaluation["best"] = held_out(0.2, 0.6, (0.3, 0.5))["after"]
+    evaluation["best"] = {**held_out(0.2, 0.6, (0.3, 0.5))["after"], "step": 20}
     assert [one.id for one in verdicts(run(evaluation=evaluation, final_step=20))] == ["VRD001"]
+
+
+@pytest.mark.parametrize("final", [20, STEPS])
+def test_a_step_that_was_chosen_by_its_figure_needs_a_wider_interval(final: int) -> None:
+    """The best of many evaluations is above 0 by chance; the last one may be the best."""
+    evaluation = held_out(0.4, 0.42, (0.001, 0.039))
+    assert [one.id for one in verdicts(run(evaluation=evaluation))] == ["VRD001"]
+    chosen = {**evaluation, "best": {**evaluation["after"], "step": final}}
+    (one,) = verdicts(run(evaluation=chosen, final_step=final))
+    assert (one.id, one.because) == (
+        "VRD002",
+        ("the step was chosen by these rows: 1.5 times this interval has to leave 0 out",),
+    )
+
+
+@pytest.mark.parametrize(("rows", "ids"), [(2, ["VRD002"]), (7, ["VRD002"]), (8, ["VRD001"])])
+def test_a_few_rows_show_no_change(rows: int, ids: list[str]) -> None:
+    evaluation = held_out(0.2, 0.6, (0.3, 0.5))
+    evaluation["after"]["count"] = rows
+    assert [one.id for one in verdicts(run(evaluation=evaluation))] == ids
+
+
+@pytest.mark.parametrize(("high", "ids"), [(0.1, ["VRD005"]), (0.35, ["VRD002"])])
+def test_held_out_rows_that_may_have_gained_as_much_are_not_called_flat(high: float, ids: list[str]) -> None:
+    """The training gained 0.31."""
+    found = verdicts(run(evaluation=held_out(0.4, 0.5, (-0.1, high)), trend=trained(**UP)))
+    assert [one.id for one in found] == ids
+    told = "training reward 0.2456 -> 0.5544: these rows cannot tell whether it is theirs too"
+    assert (told in found[0].because) == (ids == ["VRD002"])
 
 
 def test_a_share_that_passes_is_judged_before_the_reward() -> None:
