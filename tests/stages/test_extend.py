@@ -81,6 +81,22 @@ def test_a_longer_run_is_made_longer_and_a_schedule_that_begins_anew_is_said(
     assert rates == pytest.approx(whole)
 
 
+def test_a_longer_run_is_compared_with_the_policy_before_the_shorter_one(
+    command: Command, place: Path, staged: Callable[..., Run]
+) -> None:
+    short = staged("measured", evaluation={"max_rows": 8})
+    assert short.code == 0, short.said
+    for name, older, steps in (("measured-longer", "measured", 3), ("measured-longest", "measured-longer", 4)):
+        done = command(older, "--extend", f"training.max_steps={steps}", "--out", name, cwd=place)
+        assert done.returncode == 0, done.stdout + done.stderr
+        rows = (place / name / "evaluation/step-0.jsonl").read_bytes()
+        assert rows == (short.folder / "evaluation/step-0.jsonl").read_bytes()
+        evaluation = json.loads((place / name / "run.json").read_text())["evaluation"]
+        assert (evaluation["before"]["step"], evaluation["after"]["step"]) == (0, steps)
+        assert evaluation["after"]["change"]["intervals"]["reward"]
+        assert "nothing was held out" not in done.stdout
+
+
 FIRST_RATE = 0.002  # of recipes/quickstart.yaml
 
 

@@ -57,6 +57,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self._best = BestEvaluation(known)
         # The weights of the step before the first one have no checkpoint in this run folder.
         self._begun_at = 0 if plan.extends is None else plan.extends.step or 0
+        self._extended = None if plan.extends is None else Path(plan.extends.path).parents[1]
         self._measured_at: int | None = None
 
     def kept_step(self) -> int | None:
@@ -64,9 +65,14 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         return self._best.step if self._how.keep_best else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures the untrained policy; a resumed run has done so."""
+        """Measures the untrained policy; a resumed run has done so, and a longer one takes over what the shorter did."""
         if self._how.at_start and state.global_step == 0:
             self._take("before", 0)
+        elif self._extended is not None and self._log is not None:
+            judged = _read_rows(self._extended, 0)
+            if judged is not None and _read_rows(self._run_folder, 0) is None:
+                make_folder(self._run_folder, EVALUATION)
+                _write_rows(self._run_folder, 0, judged)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measures after every so many steps; here, since the step before is logged and saved by now.
