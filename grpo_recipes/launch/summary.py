@@ -24,8 +24,8 @@ _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72
 _AVERAGED_STEPS = 10
 _WIDTH, _HEAD = 100, 14
-_UNBROKEN = "\xa0"
-"""A space at which no line is broken."""
+_UNBROKEN = "\x1f"
+"""Stands for a space at which no line is broken, and in no name."""
 # The messages of the worker that name data or a reward.
 _OF_INPUTS = re.compile(r"(?:no )?(?:dataset|evaluation|reward)\b")
 
@@ -58,7 +58,7 @@ def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
         for head, text in rows
         for line in textwrap.wrap(
             text,
-            max(width, 3 * _HEAD),
+            max(width, 2 * _HEAD),
             initial_indent=f"  {head}".ljust(_HEAD),
             subsequent_indent=" " * _HEAD,
             break_long_words=False,
@@ -67,13 +67,19 @@ def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
     ]
 
 
+def _unbroken(text: str) -> str:
+    """A text that stays on one line, such as a command or a path."""
+    return text.replace(" ", _UNBROKEN)
+
+
 def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
     """What the run means, why, and what to do."""
     rows = []
     for place, one in enumerate(verdicts(record)):
         rows.append(("" if place else "verdict", f"{one.text} [{one.id}]"))
         rows += [("", line) for line in one.because]
-        rows += [("", f"fix: {one.fix}".replace("RUNDIR", named))] if one.fix else []
+        command = _unbroken(f"grpo-run report {named}")
+        rows += [("", f"fix: {one.fix}".replace("grpo-run report RUNDIR", command))] if one.fix else []
     return rows
 
 
@@ -200,9 +206,9 @@ def _place_rows(record: RunRecord) -> list[tuple[str, str]]:
     of_step = f", of step {record.final_step}, the best evaluation" if _is_of_best(record) else ""
     rows = []
     if record.final:
-        rows.append(("adapter" if _is_adapter(record.final) else "model", f"{record.final}{of_step}"))
+        rows.append(("adapter" if _is_adapter(record.final) else "model", f"{_unbroken(record.final)}{of_step}"))
     if record.checkpoint:
-        rows.append(("checkpoint", record.checkpoint))
+        rows.append(("checkpoint", _unbroken(record.checkpoint)))
     return rows
 
 
@@ -223,7 +229,7 @@ def _next_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
             f"grpo-run export {named} -o FOLDER": "writes the whole model, --adapter the adapter alone",
             f"grpo-run {named} --extend training.max_steps={longer}": "trains on",
         }
-        told = [f"{command.replace(' ', _UNBROKEN)} {does}" for command, does in commands.items()]
+        told = [f"{_unbroken(command)} {does}" for command, does in commands.items()]
     else:
         told = []
     return [("" if place else "next", text) for place, text in enumerate(told)]

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -359,6 +360,20 @@ def test_the_summary_breaks_no_word(width: int) -> None:
     assert max(map(len, told.splitlines())) <= width
     assert " ".join(told.split()).count(shown) == 4
     assert told.splitlines()[1].startswith("  verdict     better than before")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("folder", ["runs/one", "/data/a b/my  run", "/data/some\xa0body/" + 9 * "long/" + "run"])
+def test_the_summary_keeps_commands_and_paths_whole(folder: str, width: int) -> None:
+    trend: dict[str, object] = {"reward": {"first": 0.4, "last": 0.2, "error": 0.01}}
+    places = {"final": f"{folder}/final", "checkpoint": f"{folder}/checkpoints/checkpoint-9"}
+    told = summary(RunRecord(status="completed", step=9, final_step=9, trend=trend, **places), folder, width)
+    named = shlex.quote(folder)
+    for command in ("report", "generate", "export"):
+        assert f"grpo-run {command} {named}" in told
+    assert told.count(f"grpo-run report {named}") == 2
+    assert all(place in told for place in places.values())
+    assert all(len(line) <= width for line in told.splitlines() if folder not in line)
 
 
 def test_the_summary_names_the_step_that_is_handed_over() -> None:
