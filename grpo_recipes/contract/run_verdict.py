@@ -212,7 +212,7 @@ def _unchanged(record: RunRecord, main: _Change, doubts: Sequence[str]) -> RunVe
 
 def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
     """What the training reward did, where no held-out change is known."""
-    if "reward" not in record.trend:
+    if any(number(mapping(record.trend, "reward"), key) is None for key in ("first", "last", "error")):
         return
     lacks = "no change of held-out rows is known" if record.evaluation else "nothing was held out"
     steps = number(mapping(record.trend, "reward"), "steps")
