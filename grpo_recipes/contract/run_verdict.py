@@ -16,7 +16,8 @@ from grpo_recipes.contract.run_record import RunRecord
 MEANINGS = {
     "VRD001": "Better than before: the held-out figure rose, and its interval leaves 0 out.",
     "VRD002": "No held-out change: its interval contains 0. More held-out rows or samples make the interval narrower;"
-    " more steps, a higher learning rate or easier prompts make the change larger.",
+    " more steps, a higher learning rate or easier prompts make the change larger. Fewer than 8 rows show no change, and"
+    " where `keep_best` chose the step by these rows, 1.5 times the interval has to leave 0 out.",
     "VRD003": "Worse than before: the held-out figure fell, and its interval leaves 0 out. The rewards may pay for"
     " something other than what they should teach, or the learning rate is too high.",
     "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"
@@ -40,7 +41,8 @@ LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
 """The correlation of a step with the next one, as it is reckoned with; real runs have 0 to 0.4."""
 ERRORS, LEAST_CHANGE = 3.0, 0.01
 """Standard errors, and share of the size, by which a figure has to move."""
-LONGER = 1.5
+LONGER, LONGER_BY = 1.5, 10
+"""How many times as long, and by how many tokens, completions are that became longer."""
 LEAST_ROWS = 8
 """Of fewer held-out rows an interval leaves 0 out by chance too often: of two rows in every second run."""
 CHOSEN = 1.5
@@ -228,7 +230,7 @@ def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
     if is_better or _way(record, "reward") > 0:
         return
     first, last = _ends(record, MEAN_LENGTH)
-    if _way(record, MEAN_LENGTH) > 0 and last >= LONGER * first:
+    if _way(record, MEAN_LENGTH) > 0 and last >= max(LONGER * first, first + LONGER_BY):
         told = f"longer without reward: {first:.0f} -> {last:.0f} tokens a completion"
         yield RunVerdict(
             "VRD006", "warning", told, (), "rewards: soft_overlong_punishment, or a lower max_completion_length"

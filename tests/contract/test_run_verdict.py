@@ -74,6 +74,7 @@ CASES = {
         ["VRD002", "VRD006"],
     ),
     "longer with reward": (run(trend=trained(**UP, length=(80, 200))), ["VRD009"]),
+    "longer by two tokens": (run(trend=trained(**FLAT, length=(2, 6))), ["VRD009"]),
     "a little longer": (run(trend=trained(**FLAT, length=(80, 100))), ["VRD009"]),
     "a guard of the KL spoke": (run(guards=[GUARD], trend=trained(**FLAT)), ["VRD009", "VRD007"]),
     "entropy rose without reward": (run(trend=trained(**FLAT, entropy=(0.5, 3.0))), ["VRD009", "VRD007"]),
