@@ -16,8 +16,8 @@ from grpo_recipes.contract.run_record import RunRecord
 MEANINGS = {
     "VRD001": "Better than before: the held-out figure rose, and its interval leaves 0 out.",
     "VRD002": "No held-out change: its interval contains 0. More held-out rows or samples make the interval narrower;"
-    " more steps, a higher learning rate or easier prompts make the change larger. Fewer than 8 rows show no change, and"
-    " where `keep_best` chose the step by these rows, 1.5 times the interval has to leave 0 out.",
+    " more steps, a higher learning rate or easier prompts make the change larger. Fewer than 8 rows show no change,"
+    " and where `keep_best` chose the step by these rows, 1.5 times the interval has to leave 0 out.",
     "VRD003": "Worse than before: the held-out figure fell, and its interval leaves 0 out. The rewards may pay for"
     " something other than what they should teach, or the learning rate is too high.",
     "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"

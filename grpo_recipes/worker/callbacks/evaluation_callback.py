@@ -65,7 +65,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         return self._best.step if self._how.keep_best else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures the untrained policy; a resumed run has done so, and a longer one takes over what the shorter did."""
+        """Measures the untrained policy; a resumed run has done so, and a longer one has what the shorter one did."""
         if self._how.at_start and state.global_step == 0:
             self._take("before", 0)
         elif self._extended is not None and self._log is not None:
