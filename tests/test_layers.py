@@ -85,6 +85,7 @@ ROOMS = {
         "worker.answering",
         "worker.export",
         "worker",
+        "worker.profile",
     ),
 }
 # Leaves: they import themselves and the contract alone, and nobody imports them.

@@ -136,7 +136,18 @@ def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool)
     with busy("writing the run folder"):  # the model and the data are read for their digests, or asked of the hub
         whole = completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
         whole = replace(whole, folder=os.path.abspath(out))
+        _warn_of_other_profile(whole)
         return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
+
+
+def _warn_of_other_profile(plan: Plan) -> None:
+    """Says where the rows of a local file were profiled with a different model; only now all digests are known."""
+    from grpo_recipes.contract.profile import OTHER, other_profile
+    from grpo_recipes.user_files.local_rows import first_row
+
+    different = other_profile(plan, first_row(plan.data.path)) if plan.data.source == "file" else []
+    if different:
+        click.echo(redact(f"warning: {OTHER}: {'; '.join(different)}"), err=True)
 
 
 def launched(

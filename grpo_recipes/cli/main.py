@@ -110,6 +110,7 @@ COMMANDS = {
     "report": "Write an HTML page about one or several runs.",
     "diff": "Compare recipes, plans, runs, or two stacks.",
     "export": "Export a run's trained model, with a proof.",
+    "profile": "Write the training rows with how often the model solves them.",
     "generate": "Let a run's trained model answer a prompt or rows.",
     "init": "Write a recipe: a small, a shipped or a converted one.",
     "doctor": "Show this machine's stack and its known defects.",
@@ -118,7 +119,7 @@ COMMANDS = {
     "allowed": "List folders whose code is allowed, or forget one.",
 }
 # These commands need an argument.
-NEEDING = ("run", "validate", "preflight", "plan", "fit", "diff", "watch")
+NEEDING = ("run", "validate", "preflight", "profile", "plan", "fit", "diff", "watch")
 
 
 class Commands(click.Group):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from importlib.resources import files
@@ -15,7 +16,7 @@ from typing import Any
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_INTERNAL
-from grpo_recipes.contract.files.part_files import PROGRESS_FILE, read_answer, write_request
+from grpo_recipes.contract.files.part_files import NOW, PROGRESS_FILE, read_answer, write_request
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host import supervisor
 from grpo_recipes.contract.host.surroundings import absolute_places
@@ -49,7 +50,7 @@ def _temporary_folder(what: str) -> Iterator[str]:
 
 
 def _answer_of(folder: str, what: str) -> dict[str, Any]:
-    """What launch.sh of a folder found and wrote into it, as JSON values. what: "preflight", "export" or "generate".
+    """What launch.sh of a folder found and wrote into it, as JSON values. what: the name of the command.
 
     What it says to be busy with goes to stderr. Raises Refusal with the end of its output when it could not answer.
     """
@@ -79,7 +80,7 @@ def _answer_of(folder: str, what: str) -> dict[str, Any]:
 
 def _follow(child: "subprocess.Popen[bytes]", progress: Path, shown: Progress) -> None:
     """Waits for the end, and shows each line of progress."""
-    count, ended = 0, False
+    count, ended, began = 0, False, time.time()
     while not ended:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(timeout=_LOOKS_EVERY_S)
@@ -87,7 +88,10 @@ def _follow(child: "subprocess.Popen[bytes]", progress: Path, shown: Progress) -
         lines = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
         for line in lines[count:]:
             if line.endswith("\n"):
-                shown.say(line.rstrip("\n"))
+                if line.startswith(NOW):
+                    shown.show({"event": "phase", "name": line.removeprefix(NOW).rstrip("\n"), "began": began})
+                else:
+                    shown.say(line.rstrip("\n"))
                 count += 1
 
 
@@ -118,13 +122,18 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 # What the temporary folder has: a launch.sh that runs a part of the installed worker, and what is asked for.
 
 
-def part_answer(plan: Plan, part: str, what: str, request: Mapping[str, object]) -> dict[str, Any]:
-    """What a part answers, with the environment of the plan. what: "export" or "generate".
+def part_answer(
+    plan: Plan, part: str, what: str, request: Mapping[str, object], recipe_text: str | None = None
+) -> dict[str, Any]:
+    """What a part answers, with the environment of the plan. what: "export", "generate" or "profile".
 
     The part is that of the installed package: the worker in the run folder may be of an older release that has none.
+    recipe_text: of a plan without a run folder, which gets one for the part, named `run`.
     Raises Refusal for an environment variable that a recipe may not set, or without an answer.
     """
     with _temporary_folder(what) as folder:
+        if recipe_text is not None:
+            write_run_folder(plan, os.path.join(folder, "run"), recipe_text)
         program = Path(str(files("grpo_recipes"))) / "worker" / "part.py"
         script = fill("part.sh.j2", part=part, program=str(program), environment=exported(plan))
         Path(folder, "launch.sh").write_text(script, encoding="utf-8", newline="\n")

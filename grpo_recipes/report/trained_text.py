@@ -6,6 +6,7 @@ from typing import Any
 from grpo_recipes.contract.findings.wording import one_line
 
 _WHO = ("trained", "base")
+_FILTER = "pass_rate > 0.1 and pass_rate < 0.9"
 
 
 def generate_text(shown: Mapping[str, Any]) -> str:
@@ -87,4 +88,23 @@ def export_text(place: str, shown: Mapping[str, Any]) -> str:
     lines += [f"  note      {note}" for note in shown["notes"]]
     if shown["pushed"] is not None:
         lines.append(f"  pushed    {shown['pushed']}")
+    return "\n".join(lines)
+
+
+def profile_text(shown: Mapping[str, Any], out: str, samples: int) -> str:
+    """How many rows are solved how often, and what trains on those that are solved sometimes."""
+    kinds = {
+        "never solved": "never",
+        "solved sometimes": "between",
+        "always solved": "always",
+        "not judged": "not_judged",
+    }
+    counts = {words: shown[name] for words, name in kinds.items() if shown[name] or name != "not_judged"}
+    lines = [f"{out}: {shown['rows']} rows with {samples} answers each"]
+    lines += [f"  {words:18}{count:8}  {count / shown['rows']:4.0%}" for words, count in counts.items()]
+    lines.append(f"  {'equal rewards':18}{shown['equal_rewards']:8}  {shown['equal_rewards'] / shown['rows']:4.0%}")
+    judged = "pass_rate is not none and " if shown["not_judged"] else ""
+    lines.append("")
+    lines.append("equal rewards teach nothing; to train on the rows between, in the recipe:")
+    lines.append(f'  dataset: {{path: {out}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
     return "\n".join(lines)

@@ -81,7 +81,7 @@ def run_training(
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trains_here()
-    training = _Training(plan, folder, record, request, phases)
+    training = Training(plan, folder, record, request, phases)
     turns = load_turns(plan, training.user)
     try:
         training.prepare(turns)
@@ -101,7 +101,7 @@ def run_training(
     return training.stop.interrupted
 
 
-class _Training:
+class Training:
     """One training on this process. Each method needs what the ones before it have made."""
 
     def __init__(self, plan: Plan, folder: Path, record: Record, request: Interruption, phases: StartPhases) -> None:
@@ -136,7 +136,9 @@ class _Training:
         cache = folder / "cache"
         first = rank - int(os.environ.get("LOCAL_RANK", "0"))
         with arguments.main_process_first():  # of each machine; the others take its rows
-            rows = prepared_rows(plan.data, "dataset", cache, rank, seen, is_resumed_later=True, first=first)
+            self.rows = rows = prepared_rows(
+                plan.data, "dataset", cache, rank, seen, is_resumed_later=True, first=first
+            )
             if plan.evaluation is not None:
                 data = plan.evaluation.data
                 self.held_out = prepared_rows(data, "evaluation", cache, rank, seen, is_resumed_later=True, first=first)

@@ -66,6 +66,7 @@ TALK: dict[str, tuple[list[str], int]] = {
     "sweep of a folder that is none": (["sweep", ".", "--table"], 2),
     "export of nothing": (["export", "nothing", "-o", "OUT"], 2),
     "watch of nothing": (["watch", "nothing"], 2),
+    "profile of nothing": (["profile", "nothing.yaml", "-o", "OUT.jsonl"], 2),
     "generate of nothing": (["generate", "nothing", "1+1="], 2),
     "report of nothing": (["report", "nothing", "-o", "OUT"], 2),
 }

@@ -10,6 +10,8 @@ from grpo_recipes.contract.findings.finding import Finding, as_record
 
 REQUEST_FILE = "request.json"
 PROGRESS_FILE = "progress.txt"
+NOW = "now: "
+"""Begins a line of progress that is only shown until the next one."""
 
 
 def write_request(folder: Path, request: Mapping[str, object]) -> None:
@@ -30,7 +32,7 @@ def tell(folder: Path, line: str) -> None:
 
 
 def answer_file(what: str) -> str:
-    """The name of the answer. what: "preflight", "export" or "generate"."""
+    """The name of the answer. what: "preflight", "export", "generate" or "profile"."""
     return f"{what}-answer.json"
 
 

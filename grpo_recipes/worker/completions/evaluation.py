@@ -20,16 +20,19 @@ from grpo_recipes.worker.ends.ends import Ends, ends_of
 OWN_COLUMNS = ("prompt", "completion", "completion_ids")
 
 
-def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) -> list[JudgedRow]:
+def evaluate(
+    trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: range | None = None
+) -> list[JudgedRow]:
     """All held-out rows judged, in their order, on every rank. All ranks call it; each answers its share.
 
     Nothing that the training depends on changes: modes of modules and all random states are restored.
-    on_batch: called before each batch of prompts, and before the rewards judge the answers.
+    on_batch: called before each batch of prompts, and before the rewards judge the answers. places: of the rows that
+    are judged, None for all.
     """
     assert plan.evaluation is not None
-    samples = plan.evaluation.samples
-    share = _share(len(rows), trainer.accelerator.process_index, trainer.accelerator.num_processes)
-    draws = [(place, sample) for place in share for sample in range(samples)]
+    samples, places = plan.evaluation.samples, range(len(rows)) if places is None else places
+    share = _share(len(places), trainer.accelerator.process_index, trainer.accelerator.num_processes)
+    draws = [(places[at], sample) for at in share for sample in range(samples)]
     given = [rows[place] for place, _ in draws]
     with undisturbed(trainer):
         by_row = draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None

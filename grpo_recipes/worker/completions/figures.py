@@ -1,6 +1,7 @@
 """What the judged rows of an evaluation come to: means, pass@k, their intervals, and the change since another one."""
 
 import math
+import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -93,6 +94,28 @@ def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[
             for old, new in became[:SHOWN_EXAMPLES]
         ],
     }
+
+
+def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
+    """For each row pass@1, and mean and deviation of its completions' rewards as TRL computes it of a group.
+
+    None for what a row has no finite value of. The plan's evaluation asks for pass@1.
+    """
+    columns, weights = _columns(judged, plan), _weights(judged, plan)
+    totals: dict[int, list[float]] = {one.row: [] for one in judged}
+    for one in judged:
+        if (total := _total(one, weights)) is not None:
+            totals[one.row].append(total)
+    return [
+        {
+            "pass_rate": passed,
+            "reward_mean": mean if mean is not None and math.isfinite(mean) else None,
+            "reward_std": statistics.stdev(group) if len(group) > 1 and all(map(math.isfinite, group)) else None,
+        }
+        for passed, mean, (_, group) in zip(
+            columns["pass_at", "1"], columns[REWARD], sorted(totals.items()), strict=True
+        )
+    ]
 
 
 def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | None]]:

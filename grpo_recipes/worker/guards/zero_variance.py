@@ -15,8 +15,9 @@ mistakes a rounded mean for variance, for example with weights 1.0 and 0.2. A re
 varies, but float32 cannot hold both, so TRL learns nothing from it.
 
 Action: stop. The weights have not moved, so nothing is lost.
-What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions. Then use easier prompts, more
-generations per prompt, a higher temperature, or a reward that gives partial credit.
+What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions, and grpo-run profile which rows
+the model solves sometimes. Then use easier prompts, more generations per prompt, a higher temperature, or a reward that
+gives partial credit.
 """
 
 from grpo_recipes.contract.plan_sections import Guards
@@ -52,5 +53,6 @@ class ZeroVariance(Guard):
             f"none of {groups} groups so far had two different rewards (mean reward"
             f" {shown(line.figures.get('reward', 0.0))})",
             "advantages compare the completions of a group: equal rewards give a gradient of zero",
-            "look at the rewards with grpo-run preflight; easier prompts, or a reward that gives partial credit",
+            "look at the rewards with grpo-run preflight; easier prompts, which grpo-run profile finds, or a reward"
+            " that gives partial credit",
         )

@@ -9,7 +9,8 @@ than for garbage.
 Why: GRPO learns from differences within a group. A reward that is equal for all completions teaches nothing, and one
 that is larger for garbage teaches garbage. Preflight cannot know whether your right answers look like the ones it
 makes, so most of these findings are warnings.
-Fix: look at one completion and its reward in the table that preflight prints.
+Fix: look at one completion and its reward in the table that preflight prints. Where the rewards are right and groups of
+a training still have no variance, grpo-run profile counts the rows that the model never or always solves.
 Example: reward accuracy gives 0 to every completion, right, empty or garbage
 """
 

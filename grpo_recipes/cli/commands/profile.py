@@ -1,0 +1,156 @@
+"""`grpo-run profile`: how often the recipe's model solves each training row before it is trained."""
+
+import json
+import os
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
+from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.exits import EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.finding import of_record
+from grpo_recipes.contract.findings.findings_text import bare_text, count_text, findings_text
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.profile import ASKED, profile_of, recorded_profile
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.render.launch_script import starts_one_process
+from grpo_recipes.report.trained_text import profile_text
+from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.user_files.local_rows import first_row
+
+HELD_OUT = "EVL001"
+"""The rule that rows of an evaluation are not trained on; here they are meant to be."""
+SUFFIX = ".jsonl"
+
+
+@click.command()
+@click.argument("recipe", shell_complete=files)
+@set_option
+@accept_option
+@click.option(
+    "-o", "--out", required=True, metavar="FILE", shell_complete=files, help="Output file, .jsonl; it must not exist."
+)
+@click.option(
+    "--samples", default=8, show_default=True, type=click.IntRange(2, 10_000), help="Number of answers to each row."
+)
+@click.option("--max-rows", type=click.IntRange(1), help="Only the first rows.")
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: bool, **options: Any) -> int:
+    """Write the training rows with the share of answers that pass, before training.
+
+    The recipe's model answers each row as often as --samples says, as in an evaluation, and the recipe's rewards score
+    the answers. The rows get the columns pass_rate, reward_mean, reward_std and profile, to filter or sort by. Stopped
+    in any way, the same command goes on. Exits 0 written, 1 a reward failed, or memory or disk were full, 2 nothing was
+    started, 3 stopped by a check, 75 interrupted.
+
+    \b
+    grpo-run profile recipe.yaml -o rows.jsonl
+    """
+    asked = RunOptions(**options)
+    output = _output(out)
+    answered = (f"evaluation.samples={samples}", "evaluation.greedy=false", "evaluation.pass_at=[1]")
+    resolution = resolved(recipe, chosen_stack(None), asked._replace(overrides=(*asked.overrides, *answered)))
+    findings = tuple(finding for finding in resolution.findings if finding.rule != HELD_OUT)
+    resolution = resolution._replace(findings=findings)
+    if findings:
+        click.echo(redact(findings_text(findings, resolution.file) + "\n"), err=True)
+    if resolution.refused or resolution.context is None:
+        click.echo(redact(f"{resolution.file}: {count_text(findings)}, nothing was started"), err=True)
+        return EXIT_NOT_STARTED
+    from grpo_recipes.launch.part import part_answer  # only where something is run
+    from grpo_recipes.launch.showing import busy
+    from grpo_recipes.lock.completed import completed, with_pinned_code
+
+    plan = with_pinned_code(_of_training_rows(plan_of(resolution), max_rows))
+    _refuse_unanswerable(plan)
+    ask_trust(plan, asked.allowed, recipe_files(resolution.context.source))
+    with busy("reading model and data"):
+        plan = completed(plan, is_code_pinned=True)
+    partial, own = f"{output.removesuffix(SUFFIX)}.partial{SUFFIX}", profile_of(plan)
+    _refuse_other(partial, own)
+    request = {"output": output, "partial": partial, "profile": own}
+    try:
+        answer = part_answer(plan, "profile.start", "profile", request, merged_recipe_text(resolution.context.source))
+    except KeyboardInterrupt:
+        if os.path.exists(partial):
+            click.echo(redact(f"the same command goes on with {os.path.relpath(partial)}"), err=True)
+        raise
+    if as_json:
+        shown = answer["shown"] or {}
+        click.echo(redact(json.dumps({"profile": 1, **shown, "findings": answer["findings"]}, indent=2)))
+    elif answer["shown"] is None:
+        click.echo(redact(f"error: {bare_text([of_record(record) for record in answer['findings']])}"), err=True)
+    else:
+        click.echo(redact(profile_text(answer["shown"], out, samples)))
+    return int(answer["exit_code"])
+
+
+def _output(out: str) -> str:
+    """The absolute path of the output. Raises Refusal where it cannot be written, or is there."""
+    output = os.path.abspath(out)
+    if not output.endswith(SUFFIX):
+        raise Refusal.of(f"-o {out}: the rows are written as JSON lines", fix=f"-o {shlex.quote(out + SUFFIX)}")
+    if os.path.lexists(output):
+        raise Refusal.of(
+            f"-o {out}: it exists already",
+            because="a profile overwrites nothing",
+            fix=f"rm {shlex.quote(out)}, or a different -o",
+        )
+    folder = os.path.dirname(output)
+    if not os.path.isdir(folder):
+        raise Refusal.of(f"-o {out}: there is no folder {folder}", fix=f"mkdir -p {shlex.quote(folder)}")
+    return output
+
+
+def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
+    """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
+    assert plan.evaluation is not None
+    if plan.data.source == "made":
+        raise Refusal.of(
+            "the rows of this recipe cannot be profiled",
+            because="each run makes them anew, so there is no file to filter",
+            fix="dataset.path with rows of a file or of the hub",
+        )
+    known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
+    data = replace(plan.data, max_rows=min(known, default=None))
+    return replace(plan, data=data, evaluation=replace(plan.evaluation, data=data))
+
+
+def _refuse_unanswerable(plan: Plan) -> None:
+    """Raises Refusal for a plan that one process of this machine cannot answer."""
+    if plan.vllm is not None and plan.vllm.mode == "server":
+        raise Refusal.of(
+            "a profile does not start a vLLM server",
+            because="generation.vllm_mode is server, and one process answers the rows",
+            fix="--set generation.vllm_mode=colocate, or --set generation.use_vllm=false",
+        )
+    if not starts_one_process(plan):
+        raise Refusal.of(
+            f"a profile runs in one process, but this recipe trains in {plan.world.num_processes}",
+            because=f"launch.num_processes and distributed.strategy {plan.world.strategy}",
+            fix="--set launch.engine=local --set launch.num_processes=1",
+        )
+
+
+def _refuse_other(partial: str, own: dict[str, object]) -> None:
+    """Raises Refusal where the beginning of a different profile is there."""
+    row = first_row(partial) if os.path.exists(partial) else None
+    before = recorded_profile(row or {}) or {}
+    if row is None or before.get(ASKED) == own[ASKED]:
+        return
+    names = [name for name in ("model", "samples", "sampling") if before.get(name) != own[name]]
+    because = [f"{name}: {before.get(name)} there, {own[name]} now" for name in names]
+    shown = shlex.quote(os.path.relpath(partial))
+    raise Refusal.of(
+        f"{shown} is the beginning of a different profile",
+        because=because or "data, prompts, rewards or what passes are different",
+        fix=f"rm {shown}, or a different -o",
+    )

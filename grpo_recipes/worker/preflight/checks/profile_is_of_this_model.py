@@ -1,0 +1,27 @@
+"""The rows' pass rates are of the recipe's own model and chat template.
+
+What: the column `profile` that `grpo-run profile` writes, against model and chat template of the recipe, as far as both
+are known before a launch; a launch reads the model's folder whole and prints the same.
+Why: a filter on pass_rate keeps rows that are neither too easy nor too hard for the profiled model. For a different
+one they may be.
+Fix: grpo-run profile with this recipe and the rows without the filter.
+Example: the rows were profiled with a different model or chat template, so pass_rate is not this model's
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.profile import OTHER, PROFILE, other_profile
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+
+ID = "PFL040"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    if seen.data is None or PROFILE not in seen.data.rows.column_names:
+        return
+    different = other_profile(seen.plan, seen.data.rows[0])
+    if different:
+        fix = "grpo-run profile with this recipe, then train on its output"
+        yield fault("warning", OTHER, ("dataset", "path"), because=tuple(different), fix=fix)

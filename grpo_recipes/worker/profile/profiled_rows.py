@@ -1,0 +1,159 @@
+"""Each training row answered several times by the policy before its first step, as an evaluation would answer it."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date
+from datetime import time as time_of_day
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.profile import ASKED, PROFILE, RATES, recorded_profile
+from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.start_phases import StartPhases
+from grpo_recipes.worker._shared.verified import seen_in_trainer
+from grpo_recipes.worker.completions.evaluation import evaluate
+from grpo_recipes.worker.completions.figures import rates
+from grpo_recipes.worker.data.dataset import loaded_rows
+from grpo_recipes.worker.memory.out_of_memory import out_of_memory
+from grpo_recipes.worker.profile.partial_rows import PartialRows
+from grpo_recipes.worker.survival.interruption import Interruption
+from grpo_recipes.worker.tools.turns import load_turns
+from grpo_recipes.worker.training import Training
+from grpo_recipes.worker.vllm.engine import close_engine
+
+MOST_AT_ONCE = 128
+"""Completions that transformers makes at once; vLLM decides for itself how many of its generation it makes."""
+TOLD_TIMES = 10
+Say = Callable[[str], None]
+
+
+def profile_rows(
+    plan: Plan, folder: Path, profile: dict[str, Any], partial: PartialRows, say: Say, now: Say
+) -> dict[str, Any]:
+    """Answers the rows that are not in the partial file yet, adds them there, and returns what the rates come to.
+
+    folder: a run folder of the plan, whose evaluation says how its own data is answered, by one process. profile: the
+    column of that name. say: a line that stays, now: one until the next. Raises Refused, NotWritten, OutOfMemory.
+    """
+    now("loading data and model")
+    own = loaded_rows(plan.data, "dataset", folder / "own_rows")
+    _check_columns(own.column_names, own[0])
+    training = _training(plan, folder)
+    turns = load_turns(plan, training.user)
+    try:
+        training.prepare(turns)
+        training.refuse_unplanned()
+        trainer = training.trainer
+        template = profile["template"] or str(seen_in_trainer(trainer, plan).get("chat_template", ""))[:12] or None
+        profile = {**profile, "template": template}
+        plan, at_once = _in_blocks(plan)
+        partial.go_on(profile[ASKED], at_once, len(own))
+        if partial.rows:
+            say(f"{len(partial.rows)} of {len(own)} rows were answered before")
+        told = _Progress(len(own), len(partial.rows), say, now)
+        for start in range(len(partial.rows), len(own), at_once):
+            places = range(start, min(start + at_once, len(own)))
+            turns.tally.begin(f"profile {start}")
+            judged = evaluate(trainer, plan, training.rows, lambda: None, places)
+            found = [
+                {name: value for name, value in own[place].items() if name not in (*RATES, PROFILE)}
+                | rate
+                | {PROFILE: profile}
+                for place, rate in zip(places, rates(judged, plan), strict=True)
+            ]
+            partial.add(found, b"".join(_line(row, place) for place, row in zip(places, found, strict=True)))
+            told.tell(len(partial.rows))
+        close_engine(trainer)
+    except Exception as problem:
+        told_memory = out_of_memory(problem, plan, training.peaks, training.user)
+        if told_memory is None:
+            raise
+        raise told_memory from problem
+    finally:
+        turns.close()
+    return _sums(partial.rows)
+
+
+def _training(plan: Plan, folder: Path) -> Training:
+    """The training of the plan, without an evaluation, as far as before it begins."""
+    record = Record(folder, 0)
+    record.start(resumed=False)
+    return Training(replace(plan, evaluation=None), folder, record, Interruption(), StartPhases(record))
+
+
+def _in_blocks(plan: Plan) -> tuple[Plan, int]:
+    """The plan with the batch that answers a block of rows, and the rows of a block.
+
+    Rows of a block are always answered together, wherever a profile was stopped: sums of floats depend on the batch.
+    """
+    assert plan.evaluation is not None
+    of_training, samples = plan.batch.micro_batch * plan.batch.steps_per_generation, plan.evaluation.samples
+    is_vllm = plan.evaluation.generated_by == "vllm"
+    rows = max(1, (of_training if is_vllm else min(of_training, MOST_AT_ONCE)) // samples)
+    return replace(plan, evaluation=replace(plan.evaluation, batch_size=rows * samples)), rows
+
+
+def _check_columns(columns: list[str], first: Mapping[str, Any]) -> None:
+    """Raises Refused for a column of the user's own that a profile would replace."""
+    taken = [name for name in (*RATES, PROFILE) if name in columns]
+    if taken and not recorded_profile(first):
+        raise Refused.of(
+            f"dataset: the rows have a column `{taken[0]}`",
+            because="a profile writes a column of that name",
+            fix="rename the column in the data",
+        )
+
+
+def _line(row: Mapping[str, Any], place: int) -> bytes:
+    try:
+        return (json.dumps(row, ensure_ascii=False, allow_nan=False, default=_text) + "\n").encode()
+    except (TypeError, ValueError) as problem:
+        raise Refused.of(
+            f"dataset: row {place + 1} cannot be written as JSON",
+            because=str(problem),
+            fix="leave the column out of the data, or write it as text",
+        ) from problem
+
+
+def _text(value: object) -> str:
+    if isinstance(value, date | time_of_day):  # a datetime is a date
+        return str(value)
+    raise TypeError(f"a value is {type(value).__name__}")
+
+
+class _Progress:
+    """Says how far a profile is: now and then on a line that stays."""
+
+    def __init__(self, count: int, done: int, say: Say, now: Say) -> None:
+        self._count, self._first, self._said = count, done, done * TOLD_TIMES // count
+        self._say, self._now, self._began = say, now, time.monotonic()
+        self.tell(done)
+
+    def tell(self, done: int) -> None:
+        """done: rows that are answered."""
+        line = f"{done} of {self._count} rows"
+        if self._first < done < self._count:
+            left = (time.monotonic() - self._began) / (done - self._first) * (self._count - done)
+            line += f", {math.ceil(left)} s left" if left < 100 else f", {math.ceil(left / 60)} minutes left"
+        self._now(line)
+        if done * TOLD_TIMES // self._count > self._said:
+            self._said = done * TOLD_TIMES // self._count
+            self._say(line)
+
+
+def _sums(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many rows are solved never, sometimes and always, not judged, and have equal rewards."""
+    passed = [row["pass_rate"] for row in rows]
+    return {
+        "rows": len(rows),
+        "never": sum(rate == 0 for rate in passed),
+        "always": sum(rate == 1 for rate in passed),
+        "between": sum(rate is not None and 0 < rate < 1 for rate in passed),
+        "not_judged": passed.count(None),
+        "equal_rewards": sum(row["reward_std"] == 0 for row in rows),
+    }
