@@ -57,6 +57,7 @@ REASONS = {
     "survival/test_lost_link.py": WAITS,
     "survival/two_machines.py": WAITS,
     "sweep/stand_in_trainer.py": WAITS,
+    "profile/test_profile.py": WAITS,
     "sweep/swept_runs.py": WAITS,
     "trust/test_recipe_environment.py": BOUNDED,
     "trust/test_secrets_are_redacted.py": BOUNDED,

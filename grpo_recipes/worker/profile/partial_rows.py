@@ -7,14 +7,17 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.files.folder_files import open_in_place, remove, rename
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.profile import ASKED, recorded_profile
 from grpo_recipes.worker._shared.inputs import Refused
 
 # A command that was killed leaves its worker for about a second.
 _LONGEST_WAIT_S = 5.0
+_READ_AT_ONCE = 1 << 20
 
 
 class NotWritten(Mistake):
@@ -33,8 +36,8 @@ class PartialRows:
 
         Raises Refused where it was asked for something else.
         """
-        with open(self._descriptor, "rb", closefd=False) as file:
-            lines = file.read().split(b"\n")[:-1]  # the last one has no end yet
+        content = b"".join(iter(lambda: os.read(self._descriptor, _READ_AT_ONCE), b""))
+        lines = content.split(b"\n")[:-1]  # the last one has no end yet
         known = list(itertools.takewhile(bool, map(_row, lines)))
         profiles = [recorded_profile(row) or {} for row in known or [{}] * bool(lines)]
         if any(one.get(ASKED) != asked for one in profiles) or len(known) > count:
@@ -66,26 +69,29 @@ class PartialRows:
     def finish(self) -> None:
         """Gives the file the name of the output."""
         refuse_existing(self._output)
-        os.rename(self._path, self._output)
+        rename(Path(self._path).parent, *map(os.path.basename, (self._path, self._output)))
 
 
 @contextlib.contextmanager
 def partial_rows(path: str, output: str) -> Iterator[PartialRows]:
     """The file, which no other process writes meanwhile; an empty one goes again. Raises Refused, NotWritten."""
     refuse_existing(output)
+    folder, name = Path(path).parent, os.path.basename(path)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        descriptor = open_in_place(folder, name, make=True)
     except OSError as problem:
-        because = os.strerror(problem.errno or 0)
+        because = str(problem.strerror or problem)
         raise NotWritten.of(f"{path} cannot be written", because=because, fix="a different -o") from problem
     try:
         _lock(path, descriptor)
-        refuse_existing(output)
-        yield PartialRows(path, output, descriptor)
+        try:
+            refuse_existing(output)
+            yield PartialRows(path, output, descriptor)
+        finally:
+            if os.fstat(descriptor).st_size == 0:
+                with contextlib.suppress(OSError):
+                    remove(folder, name)
     finally:
-        if os.fstat(descriptor).st_size == 0:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
         os.close(descriptor)
 
 
