@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from profile_runs import QUICKSTART
 
+from grpo_recipes.cli.commands import profile as command
+from grpo_recipes.cli.options import RunOptions
+from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.stack.target import parse_target
+
 Run = Callable[..., Any]
 
 
@@ -16,7 +21,6 @@ Run = Callable[..., Any]
         ("rows.parquet", [], "the rows are written as JSON lines", "rows.parquet.jsonl"),
         ("there.jsonl", [], "it exists already", "a different -o"),
         ("none/rows.jsonl", [], "there is no folder", "mkdir -p"),
-        ("rows.jsonl", ["launch.num_processes=2"], "a profile runs in one process", "--set launch.num_processes=1"),
         (
             "rows.jsonl",
             [
@@ -42,3 +46,13 @@ def test_the_way_out_is_named(
     assert fix in answer.err
     assert [file.name for file in tmp_path.iterdir()] == ["there.jsonl"]
     assert (tmp_path / "there.jsonl").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("recipe", ["qwen2_5_7b_zero3.yaml", "qwen2_5_7b_two_nodes.yaml", "quickstart.yaml"])
+def test_a_recipe_for_many_gpus_is_answered_by_one_process(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack, _ = parse_target("tested,gpus=8xH100-80GB")
+    monkeypatch.setattr(command, "chosen_stack", lambda target: stack)
+    resolution = command._on_one_gpu(str(QUICKSTART.parent / recipe), RunOptions(overrides=command.ONE_PROCESS))
+    assert resolution.findings == ()
+    world = plan_of(resolution).world
+    assert (world.num_processes, world.strategy, world.engine) == (1, "single", "local")

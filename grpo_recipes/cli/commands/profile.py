@@ -19,14 +19,14 @@ from grpo_recipes.contract.findings.findings_text import bare_text, count_text, 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.profile import ASKED, profile_of, recorded_profile
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.render.launch_script import starts_one_process
 from grpo_recipes.report.trained_text import profile_text
-from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.user_files.local_rows import first_row
 
-HELD_OUT = "EVL001"
-"""The rule that rows of an evaluation are not trained on; here they are meant to be."""
+OF_A_TRAINING = ("EVL001", "MEM001")
+"""Rules about an evaluation of trained rows, which is meant here, and about the memory of an update."""
+ONE_PROCESS = ("launch.engine=local", "launch.num_nodes=1", "launch.num_processes=1", "distributed.strategy=auto")
 SUFFIX = ".jsonl"
 
 
@@ -57,20 +57,17 @@ def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: 
     asked = RunOptions(**options)
     output = _output(out)
     answered = (f"evaluation.samples={samples}", "evaluation.greedy=false", "evaluation.pass_at=[1]")
-    resolution = resolved(recipe, chosen_stack(None), asked._replace(overrides=(*asked.overrides, *answered)))
-    findings = tuple(finding for finding in resolution.findings if finding.rule != HELD_OUT)
-    resolution = resolution._replace(findings=findings)
-    if findings:
-        click.echo(redact(findings_text(findings, resolution.file) + "\n"), err=True)
+    resolution = _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, *ONE_PROCESS, *answered)))
     if resolution.refused or resolution.context is None:
-        click.echo(redact(f"{resolution.file}: {count_text(findings)}, nothing was started"), err=True)
+        click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
+        click.echo(redact(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started"), err=True)
         return EXIT_NOT_STARTED
     from grpo_recipes.launch.part import part_answer  # only where something is run
     from grpo_recipes.launch.showing import busy
     from grpo_recipes.lock.completed import completed, with_pinned_code
 
     plan = with_pinned_code(_of_training_rows(plan_of(resolution), max_rows))
-    _refuse_unanswerable(plan)
+    _refuse_server(plan)
     ask_trust(plan, asked.allowed, recipe_files(resolution.context.source))
     with busy("reading model and data"):
         plan = completed(plan, is_code_pinned=True)
@@ -80,7 +77,7 @@ def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: 
     try:
         answer = part_answer(plan, "profile.start", "profile", request, merged_recipe_text(resolution.context.source))
     except KeyboardInterrupt:
-        if os.path.exists(partial):
+        if os.path.exists(partial) and os.path.getsize(partial) > 0:
             click.echo(redact(f"the same command goes on with {os.path.relpath(partial)}"), err=True)
         raise
     if as_json:
@@ -91,6 +88,18 @@ def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: 
     else:
         click.echo(redact(profile_text(answer["shown"], out, samples)))
     return int(answer["exit_code"])
+
+
+def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
+    """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
+    stack = chosen_stack(None)
+    stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
+    resolution = resolved(recipe, stack, asked)
+    wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
+    if isinstance(wanted, int) and wanted > 1:
+        return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
+    errors = (one for one in resolution.findings if one.severity == "error" and one.rule not in OF_A_TRAINING)
+    return resolution._replace(findings=tuple(errors))
 
 
 def _output(out: str) -> str:
@@ -124,19 +133,13 @@ def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
     return replace(plan, data=data, evaluation=replace(plan.evaluation, data=data))
 
 
-def _refuse_unanswerable(plan: Plan) -> None:
-    """Raises Refusal for a plan that one process of this machine cannot answer."""
+def _refuse_server(plan: Plan) -> None:
+    """Raises Refusal for a plan whose vLLM is a server."""
     if plan.vllm is not None and plan.vllm.mode == "server":
         raise Refusal.of(
             "a profile does not start a vLLM server",
             because="generation.vllm_mode is server, and one process answers the rows",
             fix="--set generation.vllm_mode=colocate, or --set generation.use_vllm=false",
-        )
-    if not starts_one_process(plan):
-        raise Refusal.of(
-            f"a profile runs in one process, but this recipe trains in {plan.world.num_processes}",
-            because=f"launch.num_processes and distributed.strategy {plan.world.strategy}",
-            fix="--set launch.engine=local --set launch.num_processes=1",
         )
 
 
