@@ -26,6 +26,8 @@ from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001")
 """Rules about an evaluation of trained rows, which is meant here, and about the memory of an update."""
+UNSAID = "EVL004"
+"""The rule that a recipe says what passes; its words are about a key that the command sets."""
 ONE_PROCESS = ("launch.engine=local", "launch.num_nodes=1", "launch.num_processes=1", "distributed.strategy=auto")
 SUFFIX = ".jsonl"
 
@@ -98,6 +100,10 @@ def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
         return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
+    for one in resolution.findings:
+        if one.rule == UNSAID and one.key == "evaluation.pass_at":
+            fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
+            raise Refusal.of("the recipe does not say which answers pass", because=one.because, fix=fix)
     errors = (one for one in resolution.findings if one.severity == "error" and one.rule not in OF_A_TRAINING)
     return resolution._replace(findings=tuple(errors))
 
