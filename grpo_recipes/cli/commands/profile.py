@@ -3,7 +3,7 @@
 import json
 import os
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -26,6 +26,8 @@ from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001")
 """Rules about an evaluation of trained rows, which is meant here, and about the memory of an update."""
+OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens")
+"""What leaves rows out of a training, or puts them into another order; the file has all, in the order of the data."""
 UNSAID = "EVL004"
 """The rule that a recipe says what passes; its words are about a key that the command sets."""
 ONE_PROCESS = ("launch.engine=local", "launch.num_nodes=1", "launch.num_processes=1", "distributed.strategy=auto")
@@ -135,7 +137,8 @@ def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
             fix="dataset.path with rows of a file or of the hub",
         )
     known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
-    data = replace(plan.data, max_rows=min(known, default=None))
+    every: dict[str, Any] = {one.name: None for one in fields(plan.data) if one.name in OF_A_CHOICE}
+    data = replace(plan.data, **every, max_rows=min(known, default=None))
     return replace(plan, data=data, evaluation=replace(plan.evaluation, data=data))
 
 
