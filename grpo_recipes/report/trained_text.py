@@ -1,5 +1,7 @@
 """What models answered, for a reader."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,8 +93,11 @@ def export_text(place: str, shown: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def profile_text(shown: Mapping[str, Any], out: str, samples: int) -> str:
-    """How many rows are solved how often, and what trains on those that are solved sometimes."""
+def profile_text(shown: Mapping[str, Any], out: str, samples: int, path: str) -> str:
+    """How many rows are solved how often, and what trains on those that are solved sometimes.
+
+    path: of the rows, as the recipe names it.
+    """
     kinds = {
         "never solved": "never",
         "solved sometimes": "between",
@@ -103,8 +108,11 @@ def profile_text(shown: Mapping[str, Any], out: str, samples: int) -> str:
     lines = [f"{out}: {shown['rows']} rows with {samples} answers each"]
     lines += [f"  {words:18}{count:8}  {count / shown['rows']:4.0%}" for words, count in counts.items()]
     lines.append(f"  {'equal rewards':18}{shown['equal_rewards']:8}  {shown['equal_rewards'] / shown['rows']:4.0%}")
+    if not shown["between"]:
+        return "\n".join(lines)
+    place = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # which YAML reads, too
     judged = "pass_rate is not none and " if shown["not_judged"] else ""
     lines.append("")
     lines.append("equal rewards teach nothing; to train on the rows between, in the recipe:")
-    lines.append(f'  dataset: {{path: {out}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
+    lines.append(f'  dataset: {{path: {place}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
     return "\n".join(lines)

@@ -90,7 +90,8 @@ def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: 
     elif answer["shown"] is None:
         click.echo(redact(f"error: {bare_text([of_record(record) for record in answer['findings']])}"), err=True)
     else:
-        click.echo(redact(profile_text(answer["shown"], out, samples)))
+        beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths begin at its own folder
+        click.echo(redact(profile_text(answer["shown"], out, samples, out if beside else output)))
     return int(answer["exit_code"])
 
 
