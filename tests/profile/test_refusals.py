@@ -56,3 +56,22 @@ def test_a_recipe_for_many_gpus_is_answered_by_one_process(recipe: str, monkeypa
     assert resolution.findings == ()
     world = plan_of(resolution).world
     assert (world.num_processes, world.strategy, world.engine) == (1, "single", "local")
+
+
+@pytest.mark.parametrize(
+    ("mine", "code", "message"),
+    [
+        ('{"question": "1+1=", "answer": "2"}\n', 2, "rows.partial.jsonl is no profile"),
+        ('[{"question": "1+1="}, {"question": "2+2="}]', 3, "has rows of a different profile"),
+        ("what I noted", 3, "has rows of a different profile"),
+    ],
+)
+def test_a_file_of_the_users_own_is_neither_overwritten_nor_called_a_profile(
+    mine: str, code: int, message: str, profile: Run, sums: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.partial.jsonl").write_text(mine)
+    done = profile("-o", "rows.jsonl", "--samples", 2, "--max-rows", 2)
+    assert done.code == code, done.err
+    assert message in done.err
+    assert code == 3 or "rm " not in done.err
+    assert (tmp_path / "rows.partial.jsonl").read_text() == mine

@@ -156,12 +156,16 @@ def _refuse_server(plan: Plan) -> None:
 def _refuse_other(partial: str, own: dict[str, object]) -> None:
     """Raises Refusal where the beginning of a different profile is there."""
     row = first_row(partial) if os.path.exists(partial) else None
-    before = recorded_profile(row or {}) or {}
-    if row is None or before.get(ASKED) == own[ASKED]:
+    before = recorded_profile(row or {})
+    if row is None or (before and before.get(ASKED) == own[ASKED]):
         return
+    shown = shlex.quote(os.path.relpath(partial))
+    if before is None:
+        raise Refusal.of(
+            f"{shown} is no profile", because="the rows would be written there until all are", fix="a different -o"
+        )
     names = [name for name in ("model", "samples", "sampling") if before.get(name) != own[name]]
     because = [f"{name}: {before.get(name)} there, {own[name]} now" for name in names]
-    shown = shlex.quote(os.path.relpath(partial))
     raise Refusal.of(
         f"{shown} is the beginning of a different profile",
         because=because or "data, prompts, rewards or what passes are different",

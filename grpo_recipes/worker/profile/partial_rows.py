@@ -40,7 +40,8 @@ class PartialRows:
         lines = content.split(b"\n")[:-1]  # the last one has no end yet
         known = list(itertools.takewhile(bool, map(_row, lines)))
         profiles = [recorded_profile(row) or {} for row in known or [{}] * bool(lines)]
-        if any(one.get(ASKED) != asked for one in profiles) or len(known) > count:
+        is_row = content[:1] in (b"", b"{")  # without an end, too; anything else is not of a profile, and stays
+        if not is_row or any(one.get(ASKED) != asked for one in profiles) or len(known) > count:
             raise Refused.of(
                 f"{self._path} has rows of a different profile",
                 because="a profile with two models, recipes or numbers of samples would be of neither",
