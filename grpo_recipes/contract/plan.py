@@ -124,13 +124,13 @@ class Tokenizer:
 class Data:
     """Rows and how a row becomes a prompt.
 
-    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet) or "folder" (absolute path).
-    prompt: jinja2 template over the row, or None when the rows have a `prompt` column already.
-    prompt_format: TRL's words, "conversational" (messages) or "standard" (a string); only for a template.
-    columns: name -> jinja2 template; added to the row and passed to the rewards.
-    max_rows: the first rows are taken, None takes all. sha256: of a local file, of a folder's files as for a model, or
-    of made rows. rows: before max_rows, None where they are not counted without loading them. commit: as for a model.
-    made: of what the worker makes the rows, {"episodes": ...} or {"reasoning_gym": ...}; source "made", path "" then.
+    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet) or "folder" (absolute path), "made"
+    of what made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row, None for the
+    column `prompt`. prompt_format: TRL's words, "conversational" (messages) or "standard" (a string), of a template.
+    columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template; a row of which it is
+    False goes. max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first ones that stay, in
+    the order of shuffle_seed, or of the data. sha256: of a local file, of a folder's files as for a model, or of made
+    rows. rows: of all data, None where they are not counted without loading them. commit: as for a model.
     """
 
     source: Literal["hub", "file", "folder", "made"]
@@ -148,6 +148,10 @@ class Data:
     rows: int | None = None
     commit: str | None = None
     made: dict[str, object] | None = None
+    filter: str | None = None
+    max_prompt_tokens: int | None = None
+    over: Literal["drop", "error"] = "drop"
+    shuffle_seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

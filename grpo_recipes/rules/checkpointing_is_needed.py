@@ -26,6 +26,7 @@ READS = (
     "batch.one_prompt",
     "batch.whole_groups",
     "batch.in_one_piece",
+    "GRPOConfig.max_prompt_length",
     "GRPOConfig.use_vllm",
     "GRPOConfig.vllm_mode",
 )

@@ -136,6 +136,9 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
     for name, template in context.mapping("dataset.columns").items():
         mark = context.source.mark(("dataset", "columns", name))
         yield from _template(context, str(template), "dataset.columns", mark, file, columns)
+    if (kept := context.value("dataset.filter")) is not None:
+        own = None if columns is None else (*columns, *context.mapping("dataset.columns"), "prompt", "prompt_tokens")
+        yield from _template(context, str(kept), "dataset.filter", context.mark("dataset.filter"), file, own)
 
 
 def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:

@@ -44,6 +44,7 @@ READS = (
     "batch.in_one_piece",
     "distributed.strategy",
     "GRPOConfig.gradient_checkpointing",
+    "GRPOConfig.max_prompt_length",
     "GRPOConfig.use_vllm",
     "GRPOConfig.vllm_mode",
 )

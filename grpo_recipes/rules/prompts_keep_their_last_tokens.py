@@ -15,6 +15,7 @@ from grpo_recipes.rules._shared.settings import Setting
 ID = "SHM009"
 APPLIES_TO = {"trl": ">=0.24.0"}
 OWNS = ("shims.max_prompt_length",)
+READS = ("GRPOConfig.max_prompt_length",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

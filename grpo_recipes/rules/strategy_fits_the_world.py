@@ -22,7 +22,7 @@ from grpo_recipes.rules.autocast_keeps_the_weights import APPLIES_TO as KEEPS_FL
 
 ID = "WLD003"
 OWNS = ("distributed.strategy",)
-READS = ("world.num_processes", "world.all_gpus", "world.device")
+READS = ("world.num_processes", "world.all_gpus", "world.device", "GRPOConfig.max_prompt_length")
 STRATEGY = "distributed.strategy"
 SHARDED = ("zero1", "zero2", "zero3")
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"

@@ -18,7 +18,7 @@ ID = "SHM021"
 APPLIES_TO = {"trl": "<0.19.0"}
 LENGTH = "GRPOConfig.max_prompt_length"
 OWNS = ("shims.vllm_prompts",)
-READS = ("GRPOConfig.use_vllm",)
+READS = ("GRPOConfig.use_vllm", LENGTH)
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -33,6 +33,7 @@ READS = (
     "GRPOConfig.vllm_mode",
     "GRPOConfig.gradient_accumulation_steps",
     "GRPOConfig.gradient_checkpointing",
+    "GRPOConfig.max_prompt_length",
     "GRPOConfig.per_device_train_batch_size",
     "GRPOConfig.steps_per_generation",
     "distributed.strategy",

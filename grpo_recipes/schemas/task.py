@@ -27,6 +27,17 @@ class ReasoningGymSection(Section):
     """The package's seed: with the same release it gives the same rows."""
 
 
+class PromptTokensSection(Section):
+    """Prompts that are too long."""
+
+    limit: PositiveInt
+    """Tokens of the prompt, as the model gets it: with the chat template and the tools that it describes."""
+    over: Literal["drop", "cut", "error"] = "drop"
+    """What becomes of a longer prompt. drop: its row is left out. cut: it loses its beginning, which is
+    `generation.max_prompt_length` in other words. error: no training begins.
+    """
+
+
 class DatasetSection(Section):
     """The rows, and how a row becomes a prompt."""
 
@@ -55,9 +66,23 @@ class DatasetSection(Section):
     """
     columns: dict[str, str] = {}
     """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
+    filter: Word | None = None
+    """Rows to keep: an expression over the row's columns, those of `columns`, and prompt_tokens, the length of the
+    prompt as in max_prompt_tokens. E.g. "{{ prompt_tokens <= 1024 and level in ('3', '4') }}". A row stays where the
+    text is True and goes where it is False; any other text, and a null that decides, is an error. If it reads the row's
+    own columns alone, it comes before the templates. Held-out rows of `evaluation` are not filtered. null: all rows.
+    """
+    max_prompt_tokens: PromptTokensSection | None = None
+    """What becomes of prompts that are too long, e.g. {limit: 1024, over: drop}. Held-out rows are never dropped.
+    null: whole prompts of any length, unless generation.max_prompt_length cuts them.
+    """
+    shuffle_seed: Seed | None = None
+    """Shuffle the rows once with this seed before max_rows takes the first ones: the same order with every release and
+    on every machine. null: the order of the data. training.shuffle_dataset draws from these rows, epoch by epoch.
+    """
     max_rows: PositiveInt | None = None
-    """Use only the first rows of the split. null: all. Without a path: the number of episodes; null: one for each
-    prompt that max_steps draws, at most 100,000.
+    """Use only the first rows of the split, of those that filter and max_prompt_tokens keep. null: all. Without a path:
+    the number of episodes; null: one for each prompt that max_steps draws, at most 100,000.
     """
 
 

@@ -17,7 +17,7 @@ from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker._shared.metrics import MetricsLog
-from grpo_recipes.worker._shared.planned import trust_remote_code
+from grpo_recipes.worker._shared.planned import model_path, trust_remote_code
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.same_folder import check_before_saving
 from grpo_recipes.worker._shared.start_phases import StartPhases
@@ -32,6 +32,7 @@ from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.ends.ended import EndedShares
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
@@ -56,6 +57,7 @@ from grpo_recipes.worker.trainer.loaded_trainer import loaded
 from grpo_recipes.worker.trainer.model import (
     SeedEachStep,
     build_trainer,
+    planned_processing,
     set_aside,
     training_arguments,
     wait_as_planned,
@@ -135,13 +137,17 @@ class Training:
         seen: dict[str, object] = {}
         cache = folder / "cache"
         first = rank - int(os.environ.get("LOCAL_RANK", "0"))
+        tokens = PromptTokens(
+            plan,
+            lambda: planned_processing(plan, model_path(plan, folder)),
+            lambda: turns.arguments.get("tools", ()),
+        )
         with arguments.main_process_first():  # of each machine; the others take its rows
-            self.rows = rows = prepared_rows(
-                plan.data, "dataset", cache, rank, seen, is_resumed_later=True, first=first
-            )
+            how: dict[str, Any] = {"is_resumed_later": True, "first": first}
+            self.rows = rows = prepared_rows(plan.data, "dataset", cache, rank, seen, tokens=tokens, **how)
             if plan.evaluation is not None:
                 data = plan.evaluation.data
-                self.held_out = prepared_rows(data, "evaluation", cache, rank, seen, is_resumed_later=True, first=first)
+                self.held_out = prepared_rows(data, "evaluation", cache, rank, seen, **how)
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)
@@ -149,6 +155,8 @@ class Training:
         redact_completions(trainer)
         refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
         refuse_endless_template(trainer, rows)
+        if "dataset.kept.rows" in seen:
+            self._say(f"{seen['dataset.kept.rows']} of {seen['dataset.rows']} rows are trained on")
         ignored = set_aside(trainer)
         if ignored:
             self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")

@@ -51,6 +51,7 @@ STRICTER = {
 }
 # Evidence files that are not named by a rule file.
 PROVEN_IN = {
+    "DAT011": "tests/stacks/test_max_prompt_length.py",
     "TOL012": "tests/evidence/test_rollout_is_called_with_its_prompts.py",
     "EVL006": "tests/with_vllm/test_held_out_rows.py",
     "MEM001": "tests/memory/test_estimate.py",

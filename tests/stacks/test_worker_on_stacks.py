@@ -129,6 +129,31 @@ def test_a_plain_prompt_begins_with_the_tokenizers_own_token(
     assert all(prompt[0] == WORDS.index(PAD) and prompt[1:] in [[each] * 3 for each in letters] for prompt in prompts)
 
 
+@pytest.mark.parametrize("shape", ["conversational", "standard"])
+@pytest.mark.parametrize("stack", OTHERS)
+def test_the_same_rows_are_chosen_by_the_tokens_that_the_policy_gets(
+    stack: str, shape: str, laboratory: Laboratory, tmp_path: Path
+) -> None:
+    rows, letters, around = inputs(tmp_path / "rows"), WORDS[-ROWS:], 3 if shape == "conversational" else 0
+    questions = [letter * count for count, letter in enumerate(letters, start=1)]
+    (rows / "rows.jsonl").write_text("".join(json.dumps({"question": each}) + "\n" for each in questions))
+    data = {
+        "path": str(rows / "rows.jsonl"),
+        "prompt": "{{ question }}",
+        "prompt_format": shape,
+        "filter": f"{{{{ prompt_tokens > {around + 2} and question != '{questions[4]}' }}}}",
+        "max_prompt_tokens": {"limit": around + 9},
+        "shuffle_seed": 3,
+        "max_rows": 4,
+    }
+    found = trained(laboratory, stack, made(stack, tmp_path / "it", rows, dataset=data)).result["prompts"]
+    of_letters = [sum(letter in map(WORDS.__getitem__, prompt) for prompt in found) for letter in letters]
+    assert {len(prompt) - around for prompt in found} <= set(range(3, 10))
+    # The first four of the order 6 5 9 0 8 2 1 3 4 7 10, of those with three to nine letters and not five.
+    assert [place for place, times in enumerate(of_letters) if times] == [2, 5, 6, 8]
+    assert [times for times in of_letters if times] == [1] * 4
+
+
 def completions(laboratory: Laboratory, stack: str, folder: Path, rows: Path, **given: Any) -> list[list[int]]:
     """What the first step draws, of one prompt, so that every release draws it in one call. layers: checkpointed."""
     layers = given.pop("layers", False)

@@ -17,21 +17,23 @@ Train = Callable[..., Trained]
 SAVES = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "weight_decay": 0.1, "lr_scheduler_type": "cosine"}
 TWO_MICRO_BATCHES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
 SYNC = {"beta": 0.1, "sync_ref_model": True, "ref_model_sync_steps": 3, "ref_model_mixup_alpha": 0.6}
-# By name: kind, changes to GRPOConfig, rows of the data, how often is evaluated, the step of the kill.
-CASES: dict[str, tuple[str, Changes, int | None, int | None, int]] = {
-    "a checkpoint between two lines of figures": ("full", {"logging_steps": 3, **TWO_MICRO_BATCHES}, None, 2, 4),
+CHOSEN = {"filter": "{{ prompt_tokens > 3 and '7' not in question }}", "max_prompt_tokens": 99, "shuffle_seed": 3}
+# By name: kind, changes to GRPOConfig and to the data, how often is evaluated, the step of the kill.
+CASES: dict[str, tuple[str, Changes, Changes, int | None, int]] = {
+    "a checkpoint between two lines of figures": ("full", {"logging_steps": 3, **TWO_MICRO_BATCHES}, {}, 2, 4),
     "dropout, checkpointing, two iterations of two steps": (
         "lora",
         {"gradient_checkpointing": True, "num_iterations": 2, "steps_per_generation": 4, **TWO_MICRO_BATCHES},
-        None,
+        {},
         None,
         4,
     ),
-    "a checkpoint that is due within a generation": ("full", {"num_iterations": 2, "save_steps": 3}, None, None, 4),
-    "in the second epoch": ("full", {"logging_steps": 3}, 6, None, 4),
-    "a reference that follows": ("full", SYNC, None, None, 4),
-    "an adapter in bfloat16 on 4 bits": ("nf4", {}, None, None, 4),
-    "at the end of the training": ("lora", {"lr_scheduler_type": "constant"}, None, 0, 8),
+    "a checkpoint that is due within a generation": ("full", {"num_iterations": 2, "save_steps": 3}, {}, None, 4),
+    "in the second epoch": ("full", {"logging_steps": 3}, {"max_rows": 6}, None, 4),
+    "a reference that follows": ("full", SYNC, {}, None, 4),
+    "an adapter in bfloat16 on 4 bits": ("nf4", {}, {}, None, 4),
+    "at the end of the training": ("lora", {"lr_scheduler_type": "constant"}, {}, 0, 8),
+    "rows that were chosen": ("full", {"logging_steps": 3}, CHOSEN | {"max_rows": 6}, None, 4),
 }
 
 
@@ -41,7 +43,7 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_nothing_had_happened(
 ) -> None:
     mode, arguments, rows, every_steps, step = CASES[case]
     evaluation = None if every_steps is None else held_out(every_steps=every_steps)
-    plan = plan_of(make_plan, mode, arguments, evaluation=evaluation, data=planned_data(sums, max_rows=rows))
+    plan = plan_of(make_plan, mode, arguments, evaluation=evaluation, data=planned_data(sums, **rows))
     whole = finished(trained, plan, tmp_path / "whole")
 
     again = killed_after(whole.folder, step, tmp_path / "again")
@@ -56,8 +58,10 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_nothing_had_happened(
     assert means(done) == means(whole)
 
 
-def test_two_processes_go_on_as_one_run(make_plan: Make, trained: Train, tmp_path: Path) -> None:
-    plan = plan_of(make_plan, "lora", {"logging_steps": 3, "per_device_train_batch_size": 8})
+def test_two_processes_go_on_as_one_run(make_plan: Make, trained: Train, sums: Path, tmp_path: Path) -> None:
+    arguments = {"logging_steps": 3, "per_device_train_batch_size": 8}
+    plan = plan_of(make_plan, "lora", arguments, data=planned_data(sums, **CHOSEN))
+    alone = finished(trained, plan_of(make_plan, "lora", {}, data=plan["data"]), tmp_path / "alone")
     plan["world"].update(num_processes=2, strategy="ddp")
     plan["expect"]["world_size"] = 2
     whole = finished(trained, plan, tmp_path / "whole", ranks=2)
@@ -68,6 +72,8 @@ def test_two_processes_go_on_as_one_run(make_plan: Make, trained: Train, tmp_pat
     assert done.exit_codes == [0, 0], done.output
     assert trained_lines(again) == trained_lines(whole.folder)
     assert weights(again) == weights(whole.folder) != {}
+    assert done.record["verified"] == whole.record["verified"] == alone.record["verified"]
+    assert 0 < alone.record["verified"]["dataset.kept.rows"] < alone.record["verified"]["dataset.rows"]
 
 
 def means(done: Trained) -> dict[str, float]:

@@ -63,6 +63,10 @@ def planned_data(path: Path, **changes: Any) -> Changes:
         "rows": None,
         "commit": None,
         "made": None,
+        "filter": None,
+        "max_prompt_tokens": None,
+        "over": "drop",
+        "shuffle_seed": None,
         **changes,
     }
 

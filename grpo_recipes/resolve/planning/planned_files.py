@@ -76,6 +76,7 @@ def planned_data(context: Context, section: str) -> Data:
         split=text(context.value(f"{section}.split")) or "train",
         revision=revision,
         **_prompts(context),
+        **_choice(context, section),
         max_rows=context.value(f"{section}.max_rows") if made is None else None,  # type: ignore[arg-type]
         sha256=sha256,
         rows=rows,
@@ -112,6 +113,7 @@ def _made(context: Context, section: str) -> Data:
         split="train",
         revision=None,
         **_prompts(context),
+        **_choice(context, section),
         max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
         rows=size if section == "dataset" else None,
         made={"reasoning_gym": made},
@@ -127,6 +129,20 @@ def _prompts(context: Context) -> dict[str, Any]:
         "system_prompt": _text_or_none(context.value("dataset.system_prompt")),
         "columns": {k: str(v) for k, v in context.mapping("dataset.columns").items()},
     }
+
+
+def _choice(context: Context, section: str) -> dict[str, Any]:
+    """Which rows are trained on; held-out rows are all asked, so that runs with other filters can be compared."""
+    if section != "dataset":
+        return {}
+    said = {
+        "filter": _text_or_none(context.value("dataset.filter")),
+        "shuffle_seed": context.value("dataset.shuffle_seed"),
+    }
+    limit, over = (f"dataset.max_prompt_tokens.{name}" for name in ("limit", "over"))
+    if limit not in context.settings or context.value(over) == "cut":
+        return said
+    return {**said, "max_prompt_tokens": context.whole(limit), "over": context.value(over)}
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:

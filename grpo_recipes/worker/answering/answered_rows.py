@@ -11,6 +11,7 @@ from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, 
 from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.ends.ended import how_ended
 from grpo_recipes.worker.ends.ends import ends_of, tokenizer_of
 from grpo_recipes.worker.trainer.model import processing_of
@@ -32,7 +33,8 @@ def answered_rows(
         data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
         processing = processing_of(plan, str(folder / FINAL))
         if prompt is None:
-            all_rows = prepared_rows(data, where, scratch, 0)
+            tokens = PromptTokens(plan, lambda: processing, lambda: tools.functions)
+            all_rows = prepared_rows(data, where, scratch, 0, tokens=tokens)
             given = [all_rows[place] for place in range(min(rows, len(all_rows)))]
             rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
         else:

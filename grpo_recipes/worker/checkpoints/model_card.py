@@ -119,7 +119,8 @@ def _installed(stack: dict[str, Any]) -> dict[str, str]:
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:
     keys = ("source", "path", "name", "split", "revision", "commit", "sha256", "rows", "max_rows", "made")
-    return {key: data[key] for key in keys if data.get(key) is not None}
+    choice = ("filter", "max_prompt_tokens", "shuffle_seed")
+    return {key: data[key] for key in (*keys, *choice) if data.get(key) is not None}
 
 
 def _without_places(value: Any) -> Any:

@@ -20,8 +20,9 @@ from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
-from grpo_recipes.worker.data import plain_templates, templates
+from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses
 from grpo_recipes.worker.data.plain_templates import batch_renderer
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
 from grpo_recipes.worker.data.unreadable_rows import unreadable
 
@@ -43,6 +44,7 @@ def prepared_rows(
     *,
     is_resumed_later: bool = False,
     first: int | None = None,
+    tokens: PromptTokens | None = None,
 ) -> Any:
     """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
 
@@ -50,7 +52,7 @@ def prepared_rows(
     so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). seen: what the whole data
     shows of itself is put there. is_resumed_later: the rows are taken as an earlier attempt of this user left them, or
     left for the next one, if the data is a file or has a commit of the hub. first: the rank that did so for this one
-    too; None for a rank that renders itself.
+    too; None for a rank that renders itself. tokens: counts those of prompts, for data that is chosen by them.
 
     Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
     its own prompt is none that TRL takes.
@@ -58,27 +60,52 @@ def prepared_rows(
     file, seen = cache / f"{where}-{rank}.arrow", {} if seen is None else seen
     is_kept = is_resumed_later and {"hub": data.commit, "file": data.sha256}.get(data.source) is not None
     kept_by = file if first is None else cache / f"{where}-{first}.arrow"
-    if is_kept and (kept := _kept_rows(data, where, kept_by, seen)) is not None:
+    of = _identity(data, where, tokens)
+    if is_kept and (kept := _kept_rows(data, where, kept_by, of, seen)) is not None:
         return kept
     of_data: dict[str, object] = {}
-    rows = rendered_rows(loaded_rows(data, where, cache, of_data), data, where, file)
-    if data.prompt is None:
-        _check_prompts(rows, data, where)
+    rows, _, _ = chosen_rows(data, where, cache, file, tokens, of_data)
     if is_kept and kept_by == file:
-        content = {"of": _identity(data, where), "sha256": file_sha256(file), "seen": of_data}
+        content = {"of": of, "sha256": file_sha256(file), "seen": of_data}
         write_whole(cache, f"{file.stem}.json", sealed(_PURPOSE, content))
     seen |= of_data
     return rows
 
 
-def _kept_rows(data: Data, where: str, file: Path, seen: dict[str, object]) -> Any:
+def chosen_rows(
+    data: Data, where: str, cache: Path, file: Path, tokens: PromptTokens | None, seen: dict[str, object]
+) -> tuple[Any, Sequence[int], LeftOut]:
+    """The rendered rows that a training has, their places in the data, and what is left out. As prepared_rows."""
+    loaded = loaded_rows(data, where, cache, seen)
+    choice = Choice(data, where, loaded.column_names, len(loaded))
+    places = choice.first(loaded)
+    is_all = isinstance(places, range)
+    rows = loaded if len(places) == len(loaded) and is_all else loaded.select(places)
+    if len(rows) > 0 and choice.is_done:
+        rows = rendered_rows(rows, data, where, file, None if is_all else places)
+    elif len(rows) > 0:
+        whole = file.with_name(f"{file.stem}-all.arrow")
+        rows = rendered_rows(rows, data, where, whole, None if is_all else places)
+        assert tokens is not None  # held-out rows are not chosen
+        rows, places = choice.last(rows, places, tokens, **_written(data, where, file))
+        whole.unlink()
+    if len(rows) == 0:
+        choice.refuse_none()
+    if data.prompt is None:
+        _check_prompts(rows, data, where, places)
+    if chooses(data):
+        seen |= seen_in_rows(f"{where}.kept", rows)
+    return rows, places, choice.left_out
+
+
+def _kept_rows(data: Data, where: str, file: Path, of: str, seen: dict[str, object]) -> Any:
     """The rows that an earlier attempt rendered, None where they are not those that this user left. As prepared_rows.
 
     A million of them are read in a second, and rendered in five, or in twenty-five by jinja2.
     """
     try:
         found = opened(_PURPOSE, read_text(file.parent, f"{file.stem}.json"))
-        is_same = found.signer == YOU and found.content["of"] == _identity(data, where)
+        is_same = found.signer == YOU and found.content["of"] == of
         if not is_same or file_sha256(file) != found.content["sha256"]:
             return None
     except (OSError, ValueError, KeyError, Damaged):
@@ -88,10 +115,11 @@ def _kept_rows(data: Data, where: str, file: Path, seen: dict[str, object]) -> A
     return Dataset.from_file(str(file))
 
 
-def _identity(data: Data, where: str) -> str:
-    """Of data, templates, and what renders them."""
-    sources = [file_sha256(str(module)) for module in (__file__, plain_templates.__file__, templates.__file__)]
-    return hashlib.sha256(f"{where} {data} {datasets.__version__} {jinja2.__version__} {sources}".encode()).hexdigest()
+def _identity(data: Data, where: str, tokens: PromptTokens | None) -> str:
+    """Of data, templates, and what renders, counts and chooses."""
+    sources = [file_sha256(str(module)) for module in Path(__file__).parent.glob("*.py")]
+    versions, counted = f"{datasets.__version__} {jinja2.__version__}", "" if tokens is None else tokens.of
+    return hashlib.sha256(f"{where} {data} {versions} {sorted(sources)} {counted}".encode()).hexdigest()
 
 
 def without_cache(cache: Path) -> None:
@@ -123,7 +151,7 @@ def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | N
     rows = _loaded(data, where, cache)
     if seen is not None and len(rows) > 0:
         seen |= seen_in_rows(where, rows)
-    if data.max_rows is not None:
+    if data.max_rows is not None and not chooses(data):
         rows = rows.select(range(min(data.max_rows, len(rows))))
     if len(rows) == 0:
         raise Refused.of(f"{where}: {data.path} has no rows")
@@ -137,12 +165,7 @@ def rendered_rows(rows: Any, data: Data, where: str, file: Path, places: Sequenc
     places: of the rows in the data, where it is a part.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    how = {
-        "batched": True,
-        "cache_file_name": str(file),
-        "load_from_cache_file": False,
-        "new_fingerprint": hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32],
-    }
+    how = {"batched": True, **_written(data, where, file)}
     with contextlib.suppress(Exception):  # whatever it is, jinja2 renders the rows, or says which one it cannot
         return rows.with_format("arrow").map(batch_renderer(rows, data, LONGEST_TEXT), **how).with_format(None)
     render = rows_renderer(data, where)
@@ -151,6 +174,12 @@ def rendered_rows(rows: Any, data: Data, where: str, file: Path, places: Sequenc
         with_indices=True,
         **how,
     )
+
+
+def _written(data: Data, where: str, file: Path) -> dict[str, Any]:
+    """How `datasets` writes rows into a file, and reads them from there."""
+    fingerprint = hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32]
+    return {"cache_file_name": str(file), "load_from_cache_file": False, "new_fingerprint": fingerprint}
 
 
 def _check_columns(data: Data, where: str, columns: list[str]) -> None:
@@ -179,11 +208,11 @@ def prompts_of(rows: Any) -> Iterator[Any]:
         yield from batch["prompt"]
 
 
-def _check_prompts(rows: Any, data: Data, where: str) -> None:
-    for index, prompt in enumerate(prompts_of(rows)):
+def _check_prompts(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
+    for place, prompt in zip(places, prompts_of(rows), strict=True):
         if reason := wrong_prompt(prompt):
             raise Refused.of(
-                f"{where}: the prompt of row {index + 1} cannot be used",
+                f"{where}: the prompt of row {place + 1} cannot be used",
                 because=reason,
                 fix=f"leave such rows out of {data.path}, or make their prompts with {where}.prompt",
             )

@@ -1,8 +1,9 @@
 """A row of data becomes a prompt and columns, through sandboxed jinja2 templates."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -13,13 +14,14 @@ from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 
 Row = Mapping[str, Any]
+Made = TypeVar("Made")
 LONGEST_TEXT = 4 << 20
 """Characters of a prompt or column; a context of a million tokens holds about as many."""
 LONGEST_POWER_BITS = 4096
 ROWS_AT_ONCE = 32
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
+class Sandbox(ImmutableSandboxedEnvironment):
     """A sandbox without powers of thousands of digits: while it computes one, Python looks at no clock."""
 
     intercepted_binops = frozenset({"**"})
@@ -37,13 +39,15 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
     The function raises Refused for a template that a row cannot fill, and for a null in it. Each text has its own
     limit of time, and a few rows share one of memory, since setting it takes longer than rendering a row.
     """
-    environment = _Sandbox(
-        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=_refuse_null, optimized=False
+    environment = Sandbox(
+        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=refuse_null, optimized=False
     )
     sources: dict[Path, str] = {(where, "columns", name): text for name, text in data.columns.items()}
     if data.prompt is not None:
         sources[where, "prompt"] = data.prompt
-    compiled = {path: _compiled(environment, path, text) for path, text in sources.items()}
+    templates = {
+        path: compiled(functools.partial(environment.from_string, text), path, text) for path, text in sources.items()
+    }
 
     def render(columns: Mapping[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Any]:
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
@@ -54,7 +58,7 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                 with bounded() as begin_anew:
                     for row in rows[len(made) : len(made) + ROWS_AT_ONCE]:
                         texts = {}
-                        for path, template in compiled.items():
+                        for path, template in templates.items():
                             begin_anew()
                             texts[path] = _text(template, row)
                         made.append(_new_columns(data, where, texts, row, indices[len(made)]))
@@ -92,16 +96,18 @@ def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, inde
     return [{"role": "system", "content": system_prompt}, *prompt]
 
 
-def _compiled(environment: ImmutableSandboxedEnvironment, path: Path, text: str) -> Template:
+def compiled(make: Callable[[], Made], path: Path, text: str) -> Made:
+    """What is made of a template at a key of the recipe. Raises Refused for one that cannot be read."""
     try:
         with bounded():
-            template = environment.from_string(text)
+            made = make()
     except (Exception, TooMuch) as problem:
         message = f"{dotted(path)}: not a jinja2 template"
         told = mistake(message, seen=[_template(text)], because=str(problem), path=path)
         raise Refused(told) from problem
-    template.globals = dict(template.globals)  # a ChainMap, whose copy is half of a row's time; nothing changes them
-    return template
+    if isinstance(made, Template):
+        made.globals = dict(made.globals)  # a ChainMap, whose copy is half of a row's time; nothing changes them
+    return made
 
 
 def _text(template: Template, row: Row) -> str:
@@ -116,7 +122,7 @@ def _template(text: str) -> str:
 
 
 @pass_context  # without it jinja2 would compute what is constant while it compiles
-def _refuse_null(_: object, value: object) -> object:
+def refuse_null(_: object, value: object) -> object:
     """A null would become the word None in a prompt."""
     if value is None:
         raise ValueError("an expression of it is null in this row")

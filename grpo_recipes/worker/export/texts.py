@@ -23,6 +23,7 @@ from grpo_recipes.worker.answering.policy import Policy, as_asked, as_trained
 from grpo_recipes.worker.answering.trained import FINAL
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of
 from grpo_recipes.worker.export.proof import ProofText
 
@@ -75,7 +76,7 @@ def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
 
 def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
     data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
-    rows = prepared_rows(data, where, scratch, 0)
+    rows = prepared_rows(data, where, scratch, 0, tokens=PromptTokens(plan, lambda: policy.processing_class, tuple))
     prompts = [row["prompt"] for row in rows.select(range(min(len(rows), MOST_ROWS // 2)))]
     how = as_trained(plan, data, greedy=False)
     with undisturbed(policy):

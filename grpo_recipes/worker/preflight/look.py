@@ -11,7 +11,9 @@ from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
-from grpo_recipes.worker.data.dataset import loaded_rows, prompts_of, rendered_rows
+from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
+from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, prompts_of, rendered_rows
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
 from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, content_of, is_conversational
@@ -20,7 +22,6 @@ from grpo_recipes.worker.preflight._shared.tokens import (
     rendered_text,
     token_id,
     tokens_of,
-    training_template,
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
@@ -38,26 +39,41 @@ MOST_COUNTED = 20_000
 def look(plan: Plan, folder: Path, options: Options) -> Seen:
     """Everything that the checks need. What cannot be seen is a fault in it, and None."""
     seen = Seen(plan, options)
-    seen.data = _rows(seen, plan.data, "dataset", folder)
-    if plan.evaluation is not None:
-        seen.held_out = _rows(seen, plan.evaluation.data, "evaluation", folder)
     look_at_tokenizer(seen)
+    tokens = PromptTokens(plan, lambda: seen.tokenizer, lambda: _schemas(seen, folder))
+    if seen.tokenizer is not None or not counts_tokens(plan.data):
+        seen.data = _rows(seen, plan.data, "dataset", folder, tokens)
+    if plan.evaluation is not None:
+        seen.held_out = _rows(seen, plan.evaluation.data, "evaluation", folder, tokens)
     if seen.data is not None:
         seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
-        if has_tools(seen):
+        if has_tools(seen) and seen.tools is None:
             seen.tools = played(seen, seen.data, folder)
         _look_at_prompts(seen, seen.data)
         _look_at_rewards(seen, seen.data, folder)
     return seen
 
 
-def _rows(seen: Seen, data: Data, where: str, folder: Path) -> Rows | None:
+def _schemas(seen: Seen, folder: Path) -> list[dict[str, Any]]:
+    """Of the tools, which are played for them; they need no rows, and environments are refused where this is asked."""
+    if has_tools(seen):
+        seen.tools = played(seen, None, folder)
+    return [] if seen.tools is None else seen.tools.schemas
+
+
+def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens) -> Rows | None:
+    file = folder / "cache" / f"{where}-looked-at.arrow"
     try:
+        if chooses(data):
+            rows, kept, left_out = chosen_rows(data, where, folder / "cache", file, tokens, {})
+            places = spread(len(rows), MOST_ROWS, seen.options.seed)
+            part = rows if len(rows) == len(places) else rows.select(places)
+            return Rows(where, len(rows), part, list(prompts_of(part)), [kept[place] for place in places], left_out)
         rows = loaded_rows(data, where, folder / "cache")
         total = len(rows)
         places = spread(total, MOST_ROWS, seen.options.seed)
         part = rows if len(places) == total else rows.select(places)
-        part = rendered_rows(part, data, where, folder / "cache" / f"{where}-looked-at.arrow", places)
+        part = rendered_rows(part, data, where, file, places)
         return Rows(where, total, part, list(prompts_of(part)), places)
     except Refused as stopped:
         seen.faults.append(rows_can_be_used.of_refused(stopped, where))

@@ -240,8 +240,8 @@ def has_tools(seen: Seen) -> bool:
     return bool(seen.plan.tools) or seen.plan.environment_class is not None
 
 
-def played(seen: Seen, data: Rows, folder: Path) -> ToolsSeen:
-    """What the tools answer. data: whose sample an environment is reset for."""
+def played(seen: Seen, data: Rows | None, folder: Path) -> ToolsSeen:
+    """What the tools answer. data: whose sample an environment is reset for, None without one."""
     plan, most = seen.plan, seen.plan.arguments.GRPOConfig.get(MOST_REPLIES)
     environment = plan.environment_class
     timeouts = [*(tool.timeout for tool in plan.tools), *([environment.timeout] if environment is not None else [])]
@@ -249,7 +249,7 @@ def played(seen: Seen, data: Rows, folder: Path) -> ToolsSeen:
     request = PlayRequest(
         plan,
         str(folder / "worker" / "user"),
-        [data.rows[place] for place in seen.sample],
+        [data.rows[place] for place in seen.sample] if data is not None else [],
         most if isinstance(most, int) else None,
         limit,
     )

@@ -50,6 +50,7 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
     options, total = seen.options, seen.data.total
     per_epoch = options.steps_per_epoch(total)
     lines = [("rows", f"{total}, {len(seen.sample)} of them looked at closely")]
+    lines += _left_out(seen)
     if seen.held_out is not None:
         lines.append(("evaluation", f"{seen.held_out.total} rows"))
     if per_epoch:
@@ -59,6 +60,15 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
             ("steps", f"{per_epoch} in an epoch, {options.batch.prompts} prompts in a generation; {all_steps}")
         )
     return lines
+
+
+def _left_out(seen: Seen) -> list[tuple[str, str]]:
+    """How many rows a filter and a limit leave out, and the first ones with the reason."""
+    left_out = None if seen.data is None else seen.data.left_out
+    if left_out is None:
+        return []
+    examples = [("", f"row {place + 1}: {reason}") for place, reason in left_out.examples]
+    return [("left out", left_out.words(seen.plan.data.max_prompt_tokens)), *examples]
 
 
 def _short(number: float) -> str:

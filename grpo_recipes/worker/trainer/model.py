@@ -71,7 +71,7 @@ def build_trainer(
             reward_funcs=[awaited(reward) for reward in rewards],
             args=arguments,
             train_dataset=rows,
-            processing_class=_tokenizer(plan, path),
+            processing_class=planned_processing(plan, path),
             peft_config=None if lora is None else LoraConfig(**lora),
             **_quantization(plan, arguments),
             **(turns or {}),
@@ -120,7 +120,7 @@ def processing_of(plan: Plan, path: str, **place: Any) -> Any:
     return processing
 
 
-def _tokenizer(plan: Plan, path: str) -> Any:
+def planned_processing(plan: Plan, path: str) -> Any:
     """The model's tokenizer, or its processor if it has one, with the recipe's chat template.
 
     As TRL loads it by itself in its newest release; older ones pad otherwise, or not at all.

@@ -1,12 +1,14 @@
 """What the command asks of a preflight, and what the checks look at: rows, prompts, the tokenizer, given rewards."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Batch, Plan
+from grpo_recipes.worker.data.chosen_rows import LeftOut
 from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
@@ -58,14 +60,15 @@ class Rows:
     """The rows of a section, "dataset" or "evaluation".
 
     total: how many a run has. rows: the datasets.Dataset of those that were rendered, all or a part spread evenly;
-    prompts: theirs. places: of these rows in the data, counted from 0.
+    prompts: theirs. places: of these rows in the data, counted from 0. left_out: as they were chosen, None for all.
     """
 
     where: str
     total: int
     rows: Any
     prompts: list[Any]
-    places: list[int]
+    places: Sequence[int]
+    left_out: LeftOut | None = None
 
     def number(self, place: int) -> int:
         """The number of a row in the data, counted from 1."""

@@ -1,0 +1,48 @@
+"""Prompts are cut at one length, and counted where their length is known.
+
+`dataset.max_prompt_tokens: {limit: 1024, over: cut}` is `generation.max_prompt_length: 1024` in other words: the rule
+sets it, and with it everything that follows from it on each release. If both are written, one of the two numbers would
+not be read. With `over: drop` and `over: error` both have a meaning: a row goes, or ends the run, above the limit, and
+of the others max_prompt_length keeps the last tokens.
+
+An environment adds to a prompt when it is reset, and its methods are described in it. How long the prompt will be is
+unknown while rows are chosen, for `over: drop` and `over: error` as for prompt_tokens in `dataset.filter`.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
+
+ID = "DAT011"
+LENGTH, FILTER = "GRPOConfig.max_prompt_length", "dataset.filter"
+OWNS = (LENGTH,)
+LIMIT, OVER = "dataset.max_prompt_tokens.limit", "dataset.max_prompt_tokens.over"
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if _cuts(context) and context.value(LENGTH) is None:
+        yield decided(LENGTH, context.whole(LIMIT), "dataset.max_prompt_tokens cuts longer prompts")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if _cuts(context) and context.given(LENGTH) and context.value(LENGTH) is not None:
+        yield context.finding(
+            "the length at which prompts are cut is written twice",
+            OVER,
+            f"over: cut is max_prompt_length: {context.value(LIMIT)}, and it is {context.value(LENGTH)}",
+            fix="remove max_prompt_tokens",
+            patch=[Patch(("dataset", "max_prompt_tokens"), remove=True)],
+        )
+    counts = LIMIT in context.settings and not _cuts(context)
+    if context.has_section("environment") and (counts or "prompt_tokens" in str(context.value(FILTER))):
+        because = "what reset adds to a prompt is known when the row is trained on"
+        key = LIMIT if counts else FILTER
+        yield context.finding(
+            "an environment has prompts of unknown length", key, because, fix="choose by columns alone"
+        )
+
+
+def _cuts(context: Context) -> bool:
+    return LIMIT in context.settings and context.value(OVER) == "cut"

@@ -1,0 +1,182 @@
+"""Which rows of the data a training has, and in which order: `shuffle_seed`, `filter` and `max_prompt_tokens`."""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.prompt_shape import wrong_prompt
+from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+from grpo_recipes.worker.data.row_filter import TOKENS, RowFilter
+from grpo_recipes.worker.data.unreadable_rows import TooMuch
+
+EXAMPLES = 3
+ROWS_AT_ONCE = 1000
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """The rows that are not trained on, of so many in the data; those behind max_rows are not counted.
+
+    by_filter, too_long: how many for each reason. examples: the first ones, place and reason.
+    """
+
+    of: int
+    by_filter: int = 0
+    too_long: int = 0
+    examples: list[tuple[int, str]] = field(default_factory=list)
+
+    def words(self, limit: int | None) -> str:
+        """How many, and why. limit: of the tokens."""
+        reasons = [(self.by_filter, "by the filter"), (self.too_long, f"longer than {limit} tokens")]
+        told = ", ".join(f"{count} {reason}" for count, reason in reasons if count)
+        return f"{self.by_filter + self.too_long} of {self.of} rows" + (f": {told}" if told else "")
+
+    def note(self, found: Iterable[tuple[int, Callable[[], str]]]) -> None:
+        """Keeps the first of these, places with what says the reason."""
+        for place, reason in found:
+            if len(self.examples) == EXAMPLES:
+                break
+            self.examples.append((place, reason()))
+
+
+def chooses(data: Data) -> bool:
+    """Whether the plan says more of its rows than how many of the first ones are taken."""
+    return any(each is not None for each in (data.filter, data.max_prompt_tokens, data.shuffle_seed))
+
+
+def counts_tokens(data: Data) -> bool:
+    """Whether the prompts have to be counted for it; a filter may also have the word in a text of its own."""
+    return data.max_prompt_tokens is not None or TOKENS in (data.filter or "")
+
+
+class Choice:
+    """Takes rows of the data: `first` of those as they are, then `last` of those with prompt and columns.
+
+    columns: of the data. is_done: `first` takes them all. A filter that reads the row's own columns alone belongs to
+    it, and so leaves out what no template can fill. Both raise Refused.
+    """
+
+    def __init__(self, data: Data, where: str, columns: Sequence[str], count: int) -> None:
+        self._data, self._where, self.left_out = data, where, LeftOut(count)
+        self._name = data.path or "the data"
+        own = None if data.filter is None else RowFilter(data, where, columns)
+        is_last = own is not None and own.is_of_rendered
+        self._first, self._last = None if is_last else own, own if is_last else None
+        self._counts = data.max_prompt_tokens is not None or (own is not None and TOKENS in own.reads)
+        self.is_done = self._last is None and not self._counts
+
+    def first(self, rows: Any) -> Sequence[int]:
+        """The places of the rows that may stay, in their order; the range of all where nothing is said of them."""
+        count, seed = len(rows), self._data.shuffle_seed
+        order: Sequence[int] = range(count) if seed is None else shuffled(count, seed)
+        if self._first is not None:
+            stays: list[bool] = []
+            for table in (
+                rows.select_columns(self._first.reads or rows.column_names[:1]).with_format("arrow").iter(ROWS_AT_ONCE)
+            ):
+                stays += self._filtered(self._first, table, range(len(stays), len(stays) + len(table)), [])
+            order = [place for place in order if stays[place]]
+        return order[: self._data.max_rows] if self.is_done else order
+
+    def last(self, rows: Any, places: Sequence[int], tokens: PromptTokens, **how: Any) -> tuple[Any, list[int]]:
+        """The rows that stay, and their places. places: of the given ones. how: keywords for writing them."""
+        kept: list[int] = []
+        long: list[tuple[int, int]] = []
+        limit, most = self._data.max_prompt_tokens, self._data.max_rows
+
+        def keep(table: pa.Table, indices: Sequence[int]) -> pa.Table:
+            of_rows = [places[index] for index in indices]
+            counts = self._counted(table, of_rows, tokens) if self._counts else []
+            stays = [True] * len(of_rows)
+            if self._last is not None:
+                stays = self._filtered(self._last, table, of_rows, counts)
+            if limit is not None:
+                fitting = [count <= limit for count in counts]
+                found = [index for index, fits in enumerate(fitting) if stays[index] and not fits]
+                long.extend((of_rows[index], counts[index]) for index in found)
+                stays = [stay and fits for stay, fits in zip(stays, fitting, strict=True)]
+            taken = [index for index, stay in enumerate(stays) if stay]
+            taken = taken if most is None else taken[: most - len(kept)]
+            kept.extend(of_rows[index] for index in taken)
+            return table if len(taken) == len(table) else table.take(pa.array(taken, pa.int64()))
+
+        made = rows.with_format("arrow").map(keep, with_indices=True, batched=True, features=rows.features, **how)
+        if long and self._data.over == "error":
+            self._refuse_long(long)
+        self.left_out.too_long = len(long)
+        self.left_out.note((place, lambda count=count: f"{count} tokens") for place, count in long)  # type: ignore[misc]
+        return made.with_format(None), kept
+
+    def refuse_none(self) -> None:
+        """Raises Refused that says why no row is left."""
+        left = self.left_out
+        key = "filter" if left.by_filter >= left.too_long else "max_prompt_tokens"
+        raise Refused(
+            mistake(
+                f"{self._where}.{key}: none of the {left.of} rows of {self._name} is left",
+                seen=[f"row {place + 1}: {reason}" for place, reason in left.examples],
+                because=left.words(self._data.max_prompt_tokens),
+                fix="a filter that is True for some rows" if key == "filter" else "a larger limit",
+                path=(self._where, key),
+            )
+        )
+
+    def _filtered(self, own: RowFilter, table: pa.Table, places: Sequence[int], counts: Sequence[int]) -> list[bool]:
+        rows = own.rows(table, counts)
+        stays = own.answers(rows, places)
+        self.left_out.by_filter += len(stays) - sum(stays)
+        self.left_out.note(
+            (place, lambda values=values: own.told(values))  # type: ignore[misc]
+            for place, stay, values in zip(places, stays, rows, strict=True)
+            if not stay
+        )
+        return stays
+
+    def _counted(self, table: pa.Table, places: Sequence[int], tokens: PromptTokens) -> list[int]:
+        """The tokens of each prompt. Raises Refused for one that the trainer could not take either."""
+        prompts = table["prompt"].to_pylist()
+        with_reasons = [
+            (place, reason) for place, one in zip(places, prompts, strict=True) if (reason := wrong_prompt(one))
+        ]
+        for place, reason in with_reasons:
+            raise self._uncounted(place, reason)
+        try:
+            return tokens.counts(prompts)
+        except (Exception, TooMuch):
+            for place, prompt in zip(places, prompts, strict=True):
+                try:
+                    tokens.counts([prompt])
+                except (Exception, TooMuch) as problem:
+                    raise self._uncounted(place, f"{type(problem).__name__}: {problem}") from problem
+            raise
+
+    def _uncounted(self, place: int, reason: str) -> Refused:
+        what = f"{self._where}: {self._name}: the prompt of row {place + 1} cannot be counted in tokens"
+        return Refused.of(what, because=reason)
+
+    def _refuse_long(self, long: Sequence[tuple[int, int]]) -> None:
+        (place, count), limit = min(long), self._data.max_prompt_tokens
+        raise Refused(
+            mistake(
+                f"{self._where}.max_prompt_tokens: {len(long)} of {self.left_out.of} prompts are longer than {limit}",
+                because=[f"the first is that of row {place + 1} of {self._name}, with {count} tokens", "over is error"],
+                fix=f"limit: {max(count for _, count in long)}; or over: drop",
+                path=(self._where, "max_prompt_tokens"),
+            )
+        )
+
+
+def shuffled(count: int, seed: int) -> list[int]:
+    """The places below count in an order that the seed alone decides.
+
+    Python promises the numbers of random() for a seed in all releases, and the order of shuffle() in none.
+    """
+    draw = random.Random(seed).random
+    keys = [draw() for _ in range(count)]
+    return sorted(range(count), key=keys.__getitem__)

@@ -1,0 +1,58 @@
+"""The length of prompts in tokens, as the trainer makes them: with chat template and tools, before any cut."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import tokenizers
+import transformers
+from transformers.utils import get_json_schema
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.data.unreadable_rows import bounded
+
+
+class PromptTokens:
+    """Counts the tokens of prompts. load: gives the trainer's tokenizer or processor, when the first is counted.
+
+    tools: what the chat template describes, functions or their schemas. of: says which all of these are.
+    """
+
+    def __init__(self, plan: Plan, load: Callable[[], Any], tools: Callable[[], Iterable[Any]]) -> None:
+        self._load, self._tools = load, tools
+        given = plan.arguments.GRPOConfig.get("chat_template_kwargs")
+        self._given = dict(given) if isinstance(given, dict) else {}
+        versions = f"{transformers.__version__} {tokenizers.__version__}"
+        self.of = f"{plan.model} {plan.tokenizer} {plan.tools} {self._given} {versions}"
+
+    def counts(self, prompts: Sequence[Any]) -> list[int]:
+        """Of prompts of one kind. A rendered conversation has its special tokens already, a plain text gets them."""
+        tokenizer, render, keywords = self._ready
+        is_messages = isinstance(prompts[0], list)
+        with bounded():
+            texts = render(prompts, tokenize=False, add_generation_prompt=True, **keywords) if is_messages else prompts
+        ids = tokenizer(list(texts), add_special_tokens=not is_messages, return_attention_mask=False)["input_ids"]
+        return list(map(len, ids))
+
+    @cached_property
+    def _ready(self) -> tuple[Any, Callable[..., Any], dict[str, Any]]:
+        processing = self._load()
+        tokenizer = getattr(processing, "tokenizer", processing)
+        schemas = [one if isinstance(one, dict) else get_json_schema(one) for one in self._tools()]
+        own = training_template(tokenizer) if schemas else None
+        keywords: dict[str, Any] = {"tools": schemas} if schemas else {}
+        keywords |= {} if own is None else {"chat_template": own}
+        return tokenizer, processing.apply_chat_template, {**keywords, **self._given}
+
+
+def training_template(tokenizer: Any) -> str | None:
+    """The one with which this TRL goes on as it began; None for the tokenizer's own.
+
+    Raises what TRL raises for a template that it does not know. Source: trl 1.16.0 grpo_trainer.py (__init__).
+    """
+    from trl import chat_template_utils as trl
+
+    if tokenizer.chat_template is None or trl.is_chat_template_prefix_preserving(tokenizer):
+        return None
+    found: str | None = trl.get_training_chat_template(tokenizer)
+    return found

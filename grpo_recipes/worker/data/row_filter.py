@@ -1,0 +1,140 @@
+"""The rows of data that `dataset.filter` keeps: an expression of the templates' language, for many rows at once."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from jinja2 import StrictUndefined, nodes
+
+from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
+from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+
+TOKENS = "prompt_tokens"
+_LONGEST_VALUE = 60
+_ANSWERS = {"True": True, "False": False}
+# Stands behind the answer of each row, where those of many are one text.
+_END = "\0"
+
+
+class _NoAnswer(Exception):
+    """The text of a row, which is neither True nor False."""
+
+
+class _Null(StrictUndefined):
+    """A null of a row: `is none` is true of it, `or` and `default` replace it, and anything else with it raises."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:  # type: ignore[override]
+        return False
+
+    def __eq__(self, other: object) -> bool:  # type: ignore[override]
+        return other is None or isinstance(other, _Null) or bool(self._fail_with_undefined_error())
+
+    def __ne__(self, other: object) -> bool:  # type: ignore[override]
+        return not self == other
+
+    __hash__ = StrictUndefined.__hash__  # type: ignore[assignment]
+
+
+class _OfRows(Sandbox):
+    """The sandbox of the templates, in which a null also raises where it would decide: `level in (3, 4)`."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return _known(super().getattr(obj, attribute), attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return _known(super().getitem(obj, argument), argument)
+
+
+def _known(value: Any, name: object) -> Any:
+    return _Null(hint=f"{name} is null in this row") if value is None else value
+
+
+class RowFilter:
+    """The filter of a plan, over the columns of its data. Raises Refused for one that cannot be read, or judge a row.
+
+    reads: the names that it needs of a row. is_of_rendered: one of them is made of the row by the recipe.
+    """
+
+    def __init__(self, data: Data, where: str, columns: Sequence[str]) -> None:
+        assert data.filter is not None
+        self._path, self._name, self._text = (where, "filter"), data.path or "the data", data.filter
+        how = {"undefined": StrictUndefined, "finalize": refuse_null, "autoescape": False, "optimized": False}
+        environment = _OfRows(**how)
+        environment.tests["none"] = lambda value: value is None or isinstance(value, _Null)
+        tree = compiled(lambda: environment.parse(self._text), self._path, self._text)
+        names = list(tree.find_all(nodes.Name))
+        read = {one.name for one in names if one.ctx == "load"} - {one.name for one in names if one.ctx != "load"}
+        made = {TOKENS, *data.columns}
+        if data.prompt is not None or data.system_prompt is not None:
+            made.add("prompt")
+        if missing := sorted(read - {*columns, *made, *environment.globals}):
+            self._refuse(f"{self._name} has no column {missing[0]}", f"its columns are {', '.join(sorted(columns))}")
+        if TOKENS in read and TOKENS in columns:
+            self._refuse(
+                f"{self._name} has a column {TOKENS} itself", "the filter reads the length of the prompt by it"
+            )
+        self.is_of_rendered = not read.isdisjoint(made)
+        self.reads = sorted(read & {*columns, *made})
+        each = nodes.For(
+            nodes.Tuple([nodes.Name(name, "store") for name in self.reads], "store"),
+            nodes.Name("rows", "load"),
+            [*tree.body, nodes.Output([nodes.TemplateData(_END)])],
+            [],
+            None,
+            False,
+        )
+        whole: Any = nodes.Template([each]).set_lineno(1).set_environment(environment)
+        self._template = compiled(lambda: environment.from_string(whole), self._path, self._text)
+
+    def rows(self, table: pa.Table, counts: Sequence[int]) -> list[tuple[Any, ...]]:
+        """What is read of each row of a table. counts: the tokens of their prompts, if it reads them."""
+        columns = [counts if name == TOKENS else _values(table[name], name) for name in self.reads]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(table)
+
+    def answers(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> list[bool]:
+        """Whether each row stays. places: of the rows in the data."""
+        try:
+            with bounded():
+                return self._said(rows)
+        except (Exception, TooMuch):  # whatever it is, the row that is to blame says it by itself
+            return [self._of_one(row, place) for row, place in zip(rows, places, strict=True)]
+
+    def told(self, values: tuple[Any, ...]) -> str:
+        """Why a row goes, with what was read of it."""
+        shown = (f"{name} {repr(value)[:_LONGEST_VALUE]}" for name, value in zip(self.reads, values, strict=True))
+        return ", ".join(["the filter is False", *shown])
+
+    def _said(self, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+        """Raises _NoAnswer, and what the expression raises."""
+        texts = [text.strip() for text in self._template.render(rows=rows).split(_END)[:-1]]
+        for text in texts:
+            if text not in _ANSWERS:
+                raise _NoAnswer(text)
+        if len(texts) != len(rows):
+            raise _NoAnswer(_END)
+        return [_ANSWERS[text] for text in texts]
+
+    def _of_one(self, row: tuple[Any, ...], place: int) -> bool:
+        try:
+            with bounded():
+                return self._said([row])[0]
+        except _NoAnswer as problem:
+            reason = f"it is {repr(problem.args[0])[:_LONGEST_VALUE]}, and neither True nor False"
+            fix = 'compare, as in "{{ level == 3 }}"'
+        except (Exception, TooMuch) as problem:  # an expression may raise whatever it wants
+            reason, fix = str(problem), 'a null can be asked for: "{{ level is not none and level > 2 }}"'
+        return self._refuse(f"{self._name}: row {place + 1} cannot be judged", reason, fix)
+
+    def _refuse(self, what: str, because: str, fix: str | None = None) -> NoReturn:
+        message, seen = f"{'.'.join(self._path)}: {what}", [f"= filter: {self._text}"]
+        raise Refused(mistake(message, seen=seen, because=because, fix=fix, path=self._path))
+
+
+def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return [_known(value, name) for value in values] if column.null_count else values

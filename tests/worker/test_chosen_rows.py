@@ -1,0 +1,233 @@
+"""The rows that a recipe chooses: by a filter, by the length of their prompts, shuffled by a seed."""
+
+import json
+import re
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import planned_data
+
+from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.inputs import Refused
+
+pytestmark = pytest.mark.stack
+LEVELS = ["1", "3", "4", "3", "5", "4", "1", "3"]
+ROWS = [{"question": "n" * n + f" {n}+1=", "answer": str(n + 1), "level": level} for n, level in enumerate(LEVELS)]
+
+
+class Counted:
+    """Counts characters for tokens. of: as of PromptTokens."""
+
+    of = "characters"
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def counts(self, prompts: list[Any]) -> list[int]:
+        self.times += len(prompts)
+        return [len(prompt[-1]["content"]) for prompt in prompts]
+
+
+def data_of(folder: Path, rows: list[Any] = ROWS, **changes: Any) -> Data:
+    file = folder / "rows.jsonl"
+    file.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return Data(**planned_data(file, sha256=file_sha256(file), **changes))
+
+
+def prepared(data: Data, tokens: Any = None, seen: dict[str, object] | None = None) -> Any:
+    from grpo_recipes.worker.data.dataset import prepared_rows
+
+    cache = Path(data.path).parent / uuid.uuid4().hex
+    rows = prepared_rows(data, "dataset", cache, 0, seen, tokens=tokens or Counted())
+    assert [file.name for file in cache.glob("*.arrow")] == ["dataset-0.arrow"]
+    return rows
+
+
+def kept(data: Data, tokens: Any = None) -> list[int]:
+    """The places of the rows that stay, each with the prompt and column of its row."""
+    rows = list(prepared(data, tokens))
+    places = [int(row["answer"]) - 1 for row in rows]
+    assert [row["prompt"][0]["content"] for row in rows] == [ROWS[place]["question"] for place in places]
+    assert [row["solution"] for row in rows] == [ROWS[place]["answer"] for place in places]
+    return places
+
+
+@pytest.mark.parametrize(
+    ("filter", "places"),
+    [
+        ("{{ level in ('3', '4') }}", [1, 2, 3, 5, 7]),
+        ("{{ level | int > 3 and not question.startswith('nnnnn') }}", [2, 4]),
+        ("{% if level == '1' %} True\n{% else %}False{% endif %}", [0, 6]),
+        ("{% set few = level | int < 2 %}{{ few }}", [0, 6]),
+        ("{{ prompt_tokens <= 7 }}", [0, 1, 2]),
+        ("{{ prompt_tokens > 6 and level == '3' }}", [3, 7]),
+        ("{{ solution == '4' }}", [3]),
+        ("{{ prompt[0].content is in ['n 1+1='] }}", [1]),
+        ("{{ True }}", list(range(8))),
+    ],
+)
+def test_a_filter_keeps_the_rows_of_which_it_is_true(filter: str, places: list[int], tmp_path: Path) -> None:
+    template = "{% if question %}{{ question }}{% endif %}"  # which is not for batches
+    for prompt in ("{{ question }}", template):
+        assert kept(data_of(tmp_path, filter=filter, prompt=prompt)) == places
+        assert kept(data_of(tmp_path, filter=filter, prompt=prompt, max_rows=2)) == places[:2]
+
+
+def test_longer_prompts_go_above_the_limit_alone(tmp_path: Path) -> None:
+    assert kept(data_of(tmp_path, max_prompt_tokens=8)) == [0, 1, 2, 3]
+    assert kept(data_of(tmp_path, max_prompt_tokens=8, filter="{{ level != '3' }}", max_rows=2)) == [0, 2]
+    assert kept(data_of(tmp_path, max_prompt_tokens=8, filter="{{ prompt_tokens > 5 }}")) == [1, 2, 3]
+    assert kept(data_of(tmp_path, max_prompt_tokens=12, over="error")) == list(range(8))
+
+
+def test_the_order_of_a_seed_is_written_down(tmp_path: Path) -> None:
+    """The same on every machine and release: these numbers never change."""
+    order = [6, 5, 0, 2, 1, 3, 4, 7]
+    assert kept(data_of(tmp_path, shuffle_seed=3)) == order
+    assert kept(data_of(tmp_path, shuffle_seed=3, max_rows=3)) == order[:3]
+    of_level = [place for place in order if LEVELS[place] == "3"]
+    assert kept(data_of(tmp_path, shuffle_seed=3, filter="{{ level == '3' }}")) == of_level
+    assert kept(data_of(tmp_path, shuffle_seed=3, filter="{{ prompt_tokens < 9 }}", max_rows=3)) == [0, 2, 1]
+    assert kept(data_of(tmp_path, shuffle_seed=4)) != order
+
+
+def test_a_filter_over_own_columns_leaves_out_what_no_template_can_fill(tmp_path: Path) -> None:
+    rows = [*ROWS, {**ROWS[0], "question": None}]
+    assert len(prepared(data_of(tmp_path, rows, filter="{{ question is not none }}"))) == 8
+    assert len(prepared(data_of(tmp_path, rows, filter="{{ question != none and true }}"))) == 8
+    own = data_of(
+        tmp_path, [{"prompt": "a"}, {"prompt": None}], prompt=None, columns={}, filter="{{ prompt or '' != '' }}"
+    )
+    with pytest.raises(Refused, match="it is 'a', and neither True nor False"):
+        prepared(own)
+    assert len(prepared(replace(own, filter="{{ (prompt or '') != '' }}"))) == 1
+
+
+NULL = [{**row, "level": None} if place == 5 else row for place, row in enumerate(ROWS)]
+LACKING = [{k: v for k, v in row.items() if k != "level" or place != 5} for place, row in enumerate(ROWS)]
+NESTED = [{**row, "of": {"level": None if place == 5 else row["level"]}} for place, row in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "filter", "said"),
+    [
+        pytest.param(LACKING, "{{ level in ('3', '4') }}", "row 6.*level is null in this row", id="lacking"),
+        pytest.param(NULL, "{{ level == '3' }}", "row 6.*level is null in this row", id="null"),
+        pytest.param(NULL, "{{ level | int > 2 }}", "row 6", id="null number"),
+        pytest.param(NULL, "{{ level }}", "row 1.*it is '1', and neither True nor False", id="value"),
+        pytest.param(NESTED, "{{ of.level == '3' }}", "row 6.*level is null in this row", id="nested"),
+        pytest.param(NULL, "{{ prompt_tokens > 0 and level < '3' }}", "row 6", id="with tokens"),
+        pytest.param(ROWS, "{{ levels == '3' }}", "has no column levels", id="no column"),
+        pytest.param(ROWS, "{{ loop.index < 3 }}", "has no column loop", id="loop"),
+        pytest.param(ROWS, "{{ 1 / (level | int - 5) > 0 }}", "row 5.*division by zero", id="raises"),
+        pytest.param(ROWS, "{{ level == }}", "not a jinja2 template", id="syntax"),
+        pytest.param(ROWS, "{{ level.__class__ == 1 }}", "row 1 cannot be judged", id="unsafe"),
+        pytest.param(ROWS, "x\0True", "row 1 cannot be judged", id="end"),
+        pytest.param(
+            [{**ROWS[0], "prompt_tokens": 1}], "{{ prompt_tokens > 1 }}", "has a column prompt_tokens", id="own"
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_judged_is_named(rows: list[Any], filter: str, said: str, tmp_path: Path) -> None:
+    data = data_of(tmp_path, rows, filter=filter)
+    with pytest.raises(Refused, match=f"(?s)^dataset.filter: .*{said}") as stopped:
+        prepared(data)
+    assert data.path in str(stopped.value) or "not a jinja2" in said
+
+
+def test_nulls_can_be_asked_for(tmp_path: Path) -> None:
+    for filter in ("{{ level is not none and level == '4' }}", "{{ level != none and level == '4' }}"):
+        assert kept(data_of(tmp_path, NULL, filter=filter)) == [2]
+    assert kept(data_of(tmp_path, NULL, filter="{{ (level or '4') == '4' }}")) == [2, 5]
+    assert kept(data_of(tmp_path, NESTED, filter="{{ of.level is none }}")) == [5]
+
+
+def test_a_filter_that_takes_too_much_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"row 1 cannot be judged(?s:.*)MiB of memory"):
+        prepared(data_of(tmp_path, filter="{{ level * 10**10 != '' }}"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"filter": "{{ level == '9' }}"},
+            r"dataset.filter: none of the 8 rows of .*rows.jsonl is left\n.*row 1: the filter is False, level '1'"
+            r"(?s:.*)because: 8 of 8 rows: 8 by the filter",
+        ),
+        (
+            {"max_prompt_tokens": 2},
+            r"dataset.max_prompt_tokens: none of the 8 rows of .*rows.jsonl is left\n.*row 1: 5 tokens"
+            r"(?s:.*)because: 8 of 8 rows: 8 longer than 2 tokens",
+        ),
+        (
+            {"max_prompt_tokens": 10, "over": "error"},
+            r"dataset.max_prompt_tokens: 2 of 8 prompts are longer than 10\n.*the first is that of row 7 of "
+            r".*rows.jsonl, with 11 tokens(?s:.*)limit: 12",
+        ),
+    ],
+    ids=["filter", "limit", "error"],
+)
+def test_rows_that_nothing_or_too_much_is_left_of_are_one_message(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused) as stopped:
+        prepared(data_of(tmp_path, **changes))
+    assert re.match(said, str(stopped.value)), str(stopped.value)
+
+
+def test_a_prompt_that_no_template_renders_is_named(tmp_path: Path) -> None:
+    class Broken(Counted):
+        def counts(self, prompts: list[Any]) -> list[int]:
+            if any("nnnn" in prompt[0]["content"] for prompt in prompts):
+                raise ValueError("no such prompt")
+            return super().counts(prompts)
+
+    with pytest.raises(Refused, match=r"the prompt of row 5 cannot be counted(?s:.*)no such prompt"):
+        prepared(data_of(tmp_path, max_prompt_tokens=8), Broken())
+
+
+def test_one_broken_line_of_a_hundred_thousand_is_named(tmp_path: Path) -> None:
+    rows = [json.dumps(row) for row in ROWS * 12_500]
+    rows[70_000] = rows[70_000][:-2]
+    with pytest.raises(Refused, match=r"rows.jsonl:70001: the line is no JSON"):
+        prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
+    rows[70_000] = '{"question": "1+1=", "answer": "2"}'
+    with pytest.raises(Refused, match="row 70001 cannot be judged"):
+        prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
+
+
+def test_what_is_left_is_found_again(tmp_path: Path) -> None:
+    seen = [dict[str, object]() for _ in range(3)]
+    for found, changes in zip(seen, ({}, {"filter": "{{ level == '3' }}"}, {"shuffle_seed": 3}), strict=True):
+        prepared(data_of(tmp_path, **changes), seen=found)  # type: ignore[arg-type]
+    whole = ("dataset.rows", "dataset.fingerprint")
+    assert [[one[key] for key in whole] for one in seen[1:]] == [[seen[0][key] for key in whole]] * 2
+    assert sorted(seen[0]) == sorted(whole)
+    assert [one.get("dataset.kept.rows") for one in seen] == [None, 3, 8]
+    assert seen[1]["dataset.kept.fingerprint"] != seen[2]["dataset.kept.fingerprint"] != seen[2]["dataset.fingerprint"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_are_chosen_once_for_resumes_and_for_other_processes(
+    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpo_recipes.worker.data import dataset
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    data, cache = data_of(tmp_path, max_prompt_tokens=8, filter="{{ level != '3' }}"), tmp_path / "cache"
+    tokens, seen = Counted(), [dict[str, object](), dict[str, object]()]
+    taken = [
+        dataset.prepared_rows(data, "dataset", cache, rank, each, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
+        for rank, each in zip((0, first), seen, strict=True)
+    ]
+    assert tokens.times == 5
+    assert list(taken[0]) == list(taken[1])
+    assert seen[0] == seen[1]
+    tokens.of = "another tokenizer"
+    dataset.prepared_rows(data, "dataset", cache, 0, {}, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
+    assert tokens.times == 10
