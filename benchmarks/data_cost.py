@@ -8,9 +8,15 @@ batched_again  the same script once more, whose rows `datasets` has in its cache
 ours           the rows of a plan with the same prompt as templates, in a new run folder
 ours_resumed   the same in that run folder, as a resumed run does it
 ours_jinja2    the rows of a plan whose templates have an `if` and another filter, which jinja2 renders row by row
+filtered       `batched`, and then `datasets.filter` with a function of one row, true of a third of them
+ours_filtered  the rows of a plan with the same condition as `dataset.filter`
+counted        `batched`, and then `datasets.filter` with `batched=True` that counts the tokens of prompts with the
+               chat template of the quickstart's model, and keeps half
+ours_counted   the rows of a plan with the same limit as `dataset.max_prompt_tokens`
 What a plan's rows cost has what the script does not do: the data file is compared with its sha256 in the plan, a
 template that a row cannot fill, a null in it and a text that is too long are refused, all within limits of time and
-memory, and the written rows are read once more for the digest that a resumed run checks.
+memory, and the written rows are read once more for the digest that a resumed run checks. Rows that are chosen are
+compared with `filtered` and `counted`.
 CPU seconds are those behind the imports, which are the same; memory is the peak of the whole process. Ratios are
 medians over the rounds, each within its own round. All give the same rows, or nothing is measured.
 `--write` puts the table into benchmarks/data_cost.md.
@@ -32,8 +38,12 @@ from validate_time import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "benchmarks" / "data_cost.md"
-MOST_TIMES = {"ours": 1.2, "ours_resumed": 1.0, "ours_jinja2": 5.0}
-"""CPU seconds, in times of `batched`."""
+MOST_TIMES = {"ours": 1.2, "ours_resumed": 1.0, "ours_jinja2": 5.0, "ours_filtered": 1.3, "ours_counted": 1.3}
+"""CPU seconds, in times of what each is compared with."""
+COMPARED = {"ours_filtered": "filtered", "ours_counted": "counted"}
+"""What is not compared with `batched`."""
+LIMIT = 285
+MODEL = ROOT / "recipes" / "quickstart" / "model"
 PLAIN = ("{{ question }}", "{{ answer.split('####')[-1] | trim }}")
 OTHERS = ("{% if question %}{{ question }}{% endif %}", "{{ answer.split('####') | last | trim }}")
 MOST_TIMES_MEMORY = 1.3
@@ -69,20 +79,40 @@ def prompts(batch):
 """
 MAP = "rows = rows.map(prompt)"
 MAP_BATCHED = "rows = rows.map(prompts, batched=True)"
+FILTER = """
+rows = rows.filter(lambda row: "april" in row["question"] and len(row["answer"]) % 3 == 0)
+"""
+COUNT = f"""
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained({str(MODEL)!r})
+def short(batch):
+    texts = tokenizer.apply_chat_template(batch["prompt"], tokenize=False, add_generation_prompt=True)
+    return [len(ids) <= {LIMIT} for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+rows = rows.filter(short, batched=True)
+"""
+FILTERED = {"filter": "{{ 'april' in question and answer | length % 3 == 0 }}"}
+COUNTED = {"max_prompt_tokens": LIMIT}
 OURS = """
 import hashlib, json, resource, sys, time
 from pathlib import Path
 from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.plan import Data
+from types import SimpleNamespace
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
-data, cache, prompt, solution = sys.argv[1:]
+from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+data, cache, prompt, solution, choice = sys.argv[1:]
 templates = {"prompt": prompt, "columns": {"solution": solution}}
 place = {"source": "file", "path": data, "format": "json", "name": None, "split": "train", "revision": None}
 how = {"prompt_format": "conversational", "system_prompt": "Think.", "sha256": file_sha256(data)}
-planned = Data(**place, **templates, **how)
+planned = Data(**place, **templates, **how, **json.loads(choice))
+plan = SimpleNamespace(model=None, tokenizer=None, tools=(), arguments=SimpleNamespace(GRPOConfig={}))
 started = time.process_time()
 without_cache(Path(cache))
-rows = prepared_rows(planned, "dataset", Path(cache), 0, {}, is_resumed_later=True)
+def tokenizer():
+    from transformers import AutoTokenizer
+    return AutoTokenizer.from_pretrained("recipes/quickstart/model")
+tokens = PromptTokens(plan, tokenizer, tuple)
+rows = prepared_rows(planned, "dataset", Path(cache), 0, {}, is_resumed_later=True, tokens=tokens)
 """
 TOLD = """
 cpu_s = time.process_time() - started
@@ -110,6 +140,10 @@ class Round(NamedTuple):
     ours: Cost
     ours_resumed: Cost
     ours_jinja2: Cost
+    filtered: Cost
+    ours_filtered: Cost
+    counted: Cost
+    ours_counted: Cost
 
 
 def write_rows(path: Path, count: int) -> None:
@@ -138,18 +172,24 @@ def measured(data: Path, rounds: int) -> Iterator[Round]:
                 script=run(f"{SCRIPT}{MAP}", data, Path(folder, "script")),
                 batched=run(batched, data, Path(folder, "batched")),
                 batched_again=run(batched, data, Path(folder, "batched")),
-                ours=run(OURS, data, Path(folder, "cache"), *PLAIN),
-                ours_resumed=run(OURS, data, Path(folder, "cache"), *PLAIN),
-                ours_jinja2=run(OURS, data, Path(folder, "others"), *OTHERS),
+                ours=run(OURS, data, Path(folder, "cache"), *PLAIN, "{}"),
+                ours_resumed=run(OURS, data, Path(folder, "cache"), *PLAIN, "{}"),
+                ours_jinja2=run(OURS, data, Path(folder, "others"), *OTHERS, "{}"),
+                filtered=run(f"{batched}{FILTER}", data, Path(folder, "filtered")),
+                ours_filtered=run(OURS, data, Path(folder, "of_filter"), *PLAIN, json.dumps(FILTERED)),
+                counted=run(f"{batched}{COUNT}", data, Path(folder, "counted")),
+                ours_counted=run(OURS, data, Path(folder, "of_count"), *PLAIN, json.dumps(COUNTED)),
             )
-        if len({cost.digest for cost in found}) > 1:
+        same = [found[:6], found[6:8], found[8:]]
+        if any(len({cost.digest for cost in costs}) > 1 for costs in same):
             sys.exit("the rows are not the same: nothing was measured")
         yield found
 
 
 def ratio(rounds: Sequence[Round], name: str, of: str) -> float:
-    """The median over the rounds of what a process cost, in times of the batched script's."""
-    return statistics.median(getattr(getattr(one, name), of) / getattr(one.batched, of) for one in rounds)
+    """The median over the rounds of what a process cost, in times of that which it is compared with."""
+    other = COMPARED.get(name, "batched")
+    return statistics.median(getattr(getattr(one, name), of) / getattr(getattr(one, other), of) for one in rounds)
 
 
 def lines(count: int, rounds: Sequence[Round]) -> Iterator[str]:
@@ -191,7 +231,7 @@ def main() -> int:
             all_hold = all_hold and holds(rounds)
             data.unlink()
     times = ", ".join(f"{name} {most:g}" for name, most in MOST_TIMES.items())
-    bounds = f"Bounds, in times of `batched`: CPU s of {times}; MB of each {MOST_TIMES_MEMORY:g}."
+    bounds = f"Bounds, in times of what each is compared with: CPU s of {times}; MB of each {MOST_TIMES_MEMORY:g}."
     text = "\n".join([*table, "", bounds, machine()])
     print(text)
     if options.write:

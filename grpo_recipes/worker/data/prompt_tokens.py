@@ -2,11 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
-
-import tokenizers
-import transformers
-from transformers.utils import get_json_schema
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.data.unreadable_rows import bounded
@@ -22,7 +19,7 @@ class PromptTokens:
         self._load, self._tools = load, tools
         given = plan.arguments.GRPOConfig.get("chat_template_kwargs")
         self._given = dict(given) if isinstance(given, dict) else {}
-        versions = f"{transformers.__version__} {tokenizers.__version__}"
+        versions = f"{version('transformers')} {version('tokenizers')}"
         self.of = f"{plan.model} {plan.tokenizer} {plan.tools} {self._given} {versions}"
 
     def counts(self, prompts: Sequence[Any]) -> list[int]:
@@ -36,6 +33,8 @@ class PromptTokens:
 
     @cached_property
     def _ready(self) -> tuple[Any, Callable[..., Any], dict[str, Any]]:
+        from transformers.utils import get_json_schema
+
         processing = self._load()
         tokenizer = getattr(processing, "tokenizer", processing)
         schemas = [one if isinstance(one, dict) else get_json_schema(one) for one in self._tools()]
