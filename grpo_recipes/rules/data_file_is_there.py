@@ -63,7 +63,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
             yield from _broken_row(context, path, key)
         if data_format(path):
             yield from _split(context, section)
-    yield from _columns(context, value, columns)
+    yield from _columns(context, value, columns, section)
 
 
 def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
@@ -118,7 +118,9 @@ def _split_of_training_file(context: Context) -> Iterator[Finding]:
         yield context.finding(said, "evaluation.split", because, fix="path: a second file, without split")
 
 
-def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> Iterator[Finding]:
+def _columns(
+    context: Context, file: str, columns: tuple[str, ...] | None, section: str = "dataset"
+) -> Iterator[Finding]:
     prompt = context.value("dataset.prompt")
     if prompt is None:
         if columns is not None and "prompt" not in columns and not makes_rows(context):
@@ -136,7 +138,8 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
     for name, template in context.mapping("dataset.columns").items():
         mark = context.source.mark(("dataset", "columns", name))
         yield from _template(context, str(template), "dataset.columns", mark, file, columns)
-    if (kept := context.value("dataset.filter")) is not None:
+    kept = context.value("dataset.filter") if section == "dataset" else None
+    if kept is not None:
         own = None if columns is None else (*columns, *context.mapping("dataset.columns"), "prompt", "prompt_tokens")
         yield from _template(context, str(kept), "dataset.filter", context.mark("dataset.filter"), file, own)
 

@@ -47,6 +47,26 @@ def test_the_quickstart_is_silent_and_shows_what_was_seen(preflight: Preflight) 
     assert answer.left == []
 
 
+def test_rows_that_are_left_out_are_counted_and_three_of_them_shown(preflight: Preflight, tmp_path: Path) -> None:
+    dataset = {"filter": "{{ '8' not in question }}", "max_prompt_tokens": {"limit": 14}, "max_rows": 64}
+    chosen = {"extends": str(QUICKSTART), "dataset": dataset, "evaluation": None}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(chosen))
+    answer = preflight("recipe.yaml")
+    assert answer.code == 0, answer.out
+    assert "rows        64, 32 of them" in answer.out
+    assert re.search(
+        r"^left out    2573 of 7126 rows: 2573 by the filter\n( +row \d+: the filter is False, question .*8.*\n){3}\w",
+        answer.out,
+        re.MULTILINE,
+    )
+    assert "14 to 14 tokens" in answer.out
+    (tmp_path / "recipe.yaml").write_text(json.dumps({**chosen, "dataset": {"max_prompt_tokens": {"limit": 13}}}))
+    (none,) = preflight("recipe.yaml", "--json").findings
+    said = r"dataset.max_prompt_tokens: none of the 7126 rows of .*train.jsonl is left"
+    assert (none["rule"], none["key"]) == ("PFL001", "dataset.max_prompt_tokens")
+    assert re.fullmatch(said, none["message"])
+
+
 def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: Path, tmp_path: Path) -> None:
     shutil.copy(HERE / "broken_rewards.py", tmp_path)
     names = re.findall(r"^(?:async )?def ([a-z]\w*)", (HERE / "broken_rewards.py").read_text(), re.MULTILINE)

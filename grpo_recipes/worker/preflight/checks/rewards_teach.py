@@ -35,6 +35,8 @@ ID = "PFL024"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
+    if seen.data is None:
+        return  # no reward was looked at
     is_judged_by_itself = seen.tools is not None and (seen.tools.get_reward is not None or seen.tools.reward_problem)
     if not is_judged_by_itself and all(reward.weight == 0 for reward in seen.rewards):
         yield fault(
