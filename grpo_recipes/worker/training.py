@@ -31,6 +31,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_ch
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
+from grpo_recipes.worker.data.chosen_rows import refuse_too_few
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
@@ -138,9 +139,7 @@ class Training:
         cache = folder / "cache"
         first = rank - int(os.environ.get("LOCAL_RANK", "0"))
         tokens = PromptTokens(
-            plan,
-            lambda: planned_processing(plan, model_path(plan, folder)),
-            lambda: turns.arguments.get("tools", ()),
+            plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
         )
         with arguments.main_process_first():  # of each machine; the others take its rows
             how: dict[str, Any] = {"is_resumed_later": True, "first": first}
@@ -148,6 +147,7 @@ class Training:
             if plan.evaluation is not None:
                 data = plan.evaluation.data
                 self.held_out = prepared_rows(data, "evaluation", cache, rank, seen, **how)
+        refuse_too_few(plan, len(rows))
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)

@@ -231,3 +231,10 @@ def test_rows_are_chosen_once_for_resumes_and_for_other_processes(
     tokens.of = "another tokenizer"
     dataset.prepared_rows(data, "dataset", cache, 0, {}, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
     assert tokens.times == 10
+
+
+def test_rows_that_fill_no_generation_are_not_trained_on(make_plan: Any, trained: Any, sums: Path) -> None:
+    plan = make_plan("full", data=planned_data(sums, filter="{{ question == '3+9=' }}"))
+    refused = trained(plan)
+    assert refused.exit_code == 3, refused.output
+    assert "1 rows are left, and a generation has 2 prompts" in str(refused.record)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from grpo_recipes.contract.findings.finding import mistake
-from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
@@ -53,6 +53,16 @@ def chooses(data: Data) -> bool:
 def counts_tokens(data: Data) -> bool:
     """Whether the prompts have to be counted for it; a filter may also have the word in a text of its own."""
     return data.max_prompt_tokens is not None or TOKENS in (data.filter or "")
+
+
+def refuse_too_few(plan: Plan, rows: int) -> None:
+    """Raises Refused where so many chosen rows fill no generation: TRL would end after 0 steps, without an error."""
+    if chooses(plan.data) and rows < (needed := plan.batch.prompts):
+        raise Refused.of(
+            f"dataset: {rows} rows are left, and a generation has {needed} prompts",
+            because="trl drops prompts that fill no generation, and the run would end after 0 steps",
+            fix=f"prompts_per_step: {rows}, or less; or choose more rows",
+        )
 
 
 class Choice:
