@@ -68,6 +68,9 @@ def kept(data: Data, tokens: Any = None) -> list[int]:
         ("{{ solution == '4' }}", [3]),
         ("{{ prompt[0].content is in ['n 1+1='] }}", [1]),
         ("{{ True }}", list(range(8))),
+        ("{% set level = level | int %}{{ level > 3 }}", [2, 4, 5]),
+        ("{% for each in [level] %}{{ loop.first and each == '5' }}{% endfor %}", [4]),
+        ("{% macro few(of) %}{{ of | int < 2 }}{% endmacro %}{{ few(level) }}", [0, 6]),
     ],
 )
 def test_a_filter_keeps_the_rows_of_which_it_is_true(filter: str, places: list[int], tmp_path: Path) -> None:
@@ -144,6 +147,17 @@ def test_nulls_can_be_asked_for(tmp_path: Path) -> None:
         assert kept(data_of(tmp_path, NULL, filter=filter)) == [2]
     assert kept(data_of(tmp_path, NULL, filter="{{ (level or '4') == '4' }}")) == [2, 5]
     assert kept(data_of(tmp_path, NESTED, filter="{{ of.level is none }}")) == [5]
+
+
+def test_names_of_jinja2_and_of_mappings_are_columns_first(tmp_path: Path) -> None:
+    rows = [{**row, "range": row["level"], "of": {"items": row["level"]}} for row in ROWS]
+    for filter in ("{{ range == '5' }}", "{{ range is not none and range == '5' }}", "{{ of.items == '5' }}"):
+        assert [row["answer"] for row in prepared(data_of(tmp_path, rows, filter=filter))] == ["5"]
+
+
+def test_a_null_is_shown_as_one(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="row 1: the filter is False, level null"):
+        prepared(data_of(tmp_path, NULL[5:6], filter="{{ level is not none }}"))
 
 
 def test_a_filter_that_takes_too_much_is_ended(tmp_path: Path) -> None:

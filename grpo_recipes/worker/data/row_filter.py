@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
-from jinja2 import StrictUndefined, nodes
+from jinja2 import StrictUndefined, meta, nodes
 
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Data
@@ -34,6 +34,9 @@ class _Null(StrictUndefined):
     def __eq__(self, other: object) -> bool:  # type: ignore[override]
         return other is None or isinstance(other, _Null) or bool(self._fail_with_undefined_error())
 
+    def __repr__(self) -> str:
+        return "null"
+
     def __ne__(self, other: object) -> bool:  # type: ignore[override]
         return not self == other
 
@@ -44,6 +47,8 @@ class _OfRows(Sandbox):
     """The sandbox of the templates, in which a null also raises where it would decide: `level in (3, 4)`."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, dict) and attribute in obj:  # before the methods of a dict: a row may have items of its own
+            return _known(obj[attribute], attribute)
         return _known(super().getattr(obj, attribute), attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -67,12 +72,13 @@ class RowFilter:
         environment = _OfRows(**how)
         environment.tests["none"] = lambda value: value is None or isinstance(value, _Null)
         tree = compiled(lambda: environment.parse(self._text), self._path, self._text)
-        names = list(tree.find_all(nodes.Name))
-        read = {one.name for one in names if one.ctx == "load"} - {one.name for one in names if one.ctx != "load"}
+        asked = compiled(lambda: meta.find_undeclared_variables(tree), self._path, self._text)
+        # A column may also have the name of a function of jinja2, such as range.
+        read = asked | {one.name for one in tree.find_all(nodes.Name)} & {*environment.globals} & {*columns}
         made = {TOKENS, *data.columns}
         if data.prompt is not None or data.system_prompt is not None:
             made.add("prompt")
-        if missing := sorted(read - {*columns, *made, *environment.globals}):
+        if missing := sorted(read - {*columns, *made}):
             self._refuse(f"{self._name} has no column {missing[0]}", f"its columns are {', '.join(sorted(columns))}")
         if TOKENS in read and TOKENS in columns:
             self._refuse(
@@ -120,6 +126,7 @@ class RowFilter:
         return [_ANSWERS[text] for text in texts]
 
     def _of_one(self, row: tuple[Any, ...], place: int) -> bool:
+        fix: str | None = None
         try:
             with bounded():
                 return self._said([row])[0]
@@ -127,7 +134,9 @@ class RowFilter:
             reason = f"it is {repr(problem.args[0])[:_LONGEST_VALUE]}, and neither True nor False"
             fix = 'compare, as in "{{ level == 3 }}"'
         except (Exception, TooMuch) as problem:  # an expression may raise whatever it wants
-            reason, fix = str(problem), 'a null can be asked for: "{{ level is not none and level > 2 }}"'
+            reason = str(problem)
+            if "null" in reason:
+                fix = 'a null can be asked for: "{{ level is not none and level > 2 }}"'
         return self._refuse(f"{self._name}: row {place + 1} cannot be judged", reason, fix)
 
     def _refuse(self, what: str, because: str, fix: str | None = None) -> NoReturn:
