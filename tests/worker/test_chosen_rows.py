@@ -13,6 +13,7 @@ from worker_runs import planned_data
 from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker.data.unreadable_rows import TooMuch
 
 pytestmark = pytest.mark.stack
 LEVELS = ["1", "3", "4", "3", "5", "4", "1", "3"]
@@ -203,6 +204,16 @@ def test_a_prompt_that_no_template_renders_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(Refused, match=r"the prompt of row 5 cannot be counted(?s:.*)no such prompt"):
         prepared(data_of(tmp_path, max_prompt_tokens=8), Broken())
+
+
+def test_prompts_that_are_too_much_together_are_counted_one_by_one(tmp_path: Path) -> None:
+    class Slow(Counted):
+        def counts(self, prompts: list[Any]) -> list[int]:
+            if len(prompts) > 1:
+                raise TooMuch("it computes for too long")
+            return super().counts(prompts)
+
+    assert kept(data_of(tmp_path, max_prompt_tokens=8), Slow()) == [0, 1, 2, 3]
 
 
 def test_one_broken_line_of_a_hundred_thousand_is_named(tmp_path: Path) -> None:

@@ -158,13 +158,14 @@ class Choice:
             raise self._uncounted(place, reason)
         try:
             return tokens.counts(prompts)
-        except (Exception, TooMuch):
+        except (Exception, TooMuch):  # one that raises says which it is, and many slow ones are counted one by one
+            found: list[int] = []
             for place, prompt in zip(places, prompts, strict=True):
                 try:
-                    tokens.counts([prompt])
+                    found += tokens.counts([prompt])
                 except (Exception, TooMuch) as problem:
                     raise self._uncounted(place, f"{type(problem).__name__}: {problem}") from problem
-            raise
+            return found
 
     def _uncounted(self, place: int, reason: str) -> Refused:
         what = f"{self._where}: {self._name}: the prompt of row {place + 1} cannot be counted in tokens"
