@@ -1,10 +1,12 @@
 """The rows that a recipe chooses: by a filter, by the length of their prompts, shuffled by a seed."""
 
 import json
+import logging
 import re
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -263,3 +265,21 @@ def test_rows_that_fill_no_generation_are_not_trained_on(make_plan: Any, trained
     refused = trained(plan)
     assert refused.exit_code == 3, refused.output
     assert "1 rows are left, and a generation has 2 prompts" in str(refused.record)
+
+
+def test_a_long_prompt_is_counted_without_a_warning(tiny_model: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.model_max_length = 2
+    plan: Any = SimpleNamespace(arguments=SimpleNamespace(GRPOConfig={}), model="", tokenizer="", tools=())
+    tokens = PromptTokens(plan, lambda: tokenizer, tuple)
+    said: list[logging.LogRecord] = []
+    keeps = logging.Handler()
+    keeps.emit = said.append  # type: ignore[method-assign]
+    logging.getLogger("transformers").addHandler(keeps)
+    assert tokens.counts(["1+1=2+3+4"])[0] > 2
+    logging.getLogger("transformers").removeHandler(keeps)
+    assert said == []

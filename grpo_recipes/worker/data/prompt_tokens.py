@@ -28,7 +28,8 @@ class PromptTokens:
         is_messages = isinstance(prompts[0], list)
         with bounded():
             texts = render(prompts, tokenize=False, add_generation_prompt=True, **keywords) if is_messages else prompts
-        ids = tokenizer(list(texts), add_special_tokens=not is_messages, return_attention_mask=False)["input_ids"]
+        how = {"return_attention_mask": False, "verbose": False}  # no warning of a prompt that goes for its length
+        ids = tokenizer(list(texts), add_special_tokens=not is_messages, **how)["input_ids"]
         return list(map(len, ids))
 
     @cached_property
