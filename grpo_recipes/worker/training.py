@@ -135,14 +135,12 @@ class Training:
         if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
             print(other, flush=True)
         phases.goes_on_with("preparing the data")
-        seen: dict[str, object] = {}
-        cache = folder / "cache"
-        first = rank - int(os.environ.get("LOCAL_RANK", "0"))
+        seen, cache = dict[str, object](), folder / "cache"
         tokens = PromptTokens(
             plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
         )
         with arguments.main_process_first():  # of each machine; the others take its rows
-            how: dict[str, Any] = {"is_resumed_later": True, "first": first}
+            how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
             self.rows = rows = prepared_rows(plan.data, "dataset", cache, rank, seen, tokens=tokens, **how)
             if plan.evaluation is not None:
                 data = plan.evaluation.data
