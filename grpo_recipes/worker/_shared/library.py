@@ -28,6 +28,8 @@ ADAPTED_MODULES = (BaseTunerLayer, getattr(other, "AuxiliaryTrainingWrapper", ot
 # Where TRL looks up vLLM's class LLM; newer releases have a module for generation.
 MODULES_WITH_ENGINE = ("trl.generation.vllm_generation", "trl.trainer.grpo_trainer")
 
+# The method of TRL that scores completions, from trl 0.19.1 on and before.
+SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
 LOGITS_KEYWORDS = ("logits_to_keep", "num_logits_to_keep")
 
 

@@ -11,16 +11,13 @@ from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import micro_batches_per_generation
+from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_generation
 from grpo_recipes.worker.callbacks.turn_witness import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, Sampled, completion
 from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
-
-# The method of TRL that scores completions, before and after trl 0.19.
-SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
 
 
 class Witness:

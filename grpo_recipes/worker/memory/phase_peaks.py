@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
-from grpo_recipes.worker._shared.library import gathered, vllm_engine
+from grpo_recipes.worker._shared.library import SCORING, gathered, vllm_engine
 from grpo_recipes.worker._shared.start_phases import StartPhases
 
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -178,9 +178,6 @@ class PhasePeaks:
 # Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
 
 
-_LOG_PROBS = ("_get_per_token_logps", "_get_per_token_logps_and_entropies")
-
-
 def watch_phases(trainer: Any, peaks: PhasePeaks) -> None:
     """Lets the trainer's own methods say which phase is on. Before others stand in for these methods, and once."""
     generating = next(
@@ -191,7 +188,7 @@ def watch_phases(trainer: Any, peaks: PhasePeaks) -> None:
     else:
         for generator in filter(None, (trainer.model, vllm_engine(trainer))):
             _watch(generator, "generate", "generate", peaks, within="update")
-    for name in (*_LOG_PROBS, "_calculate_rewards"):
+    for name in (*SCORING, "_calculate_rewards"):
         _watch(trainer, name, "score", peaks, within="generate")
     _watch(trainer, "_move_model_to_vllm", "sync", peaks)
     _watch(getattr(trainer, "vllm_generation", None), "sync_weights", "sync", peaks)
@@ -204,7 +201,7 @@ def watch_saves(trainer: Any, peaks: PhasePeaks) -> None:
 
 def _prepares(trainer: Any) -> tuple[str, ...]:
     """What generates in trl 0.15; the method of that name in 0.14 does nothing."""
-    return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in _LOG_PROBS) else ()
+    return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in SCORING) else ()
 
 
 def _watch(owner: Any, name: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None) -> None:
