@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
-from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, TRL_WITHOUT_VARIANCE
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN, TRL_WITHOUT_VARIANCE
 
 METRICS_FILE = "metrics.jsonl"
 COMPLETIONS_FILE = "completions.jsonl"
@@ -88,6 +88,12 @@ def mapping(event: Mapping[str, object], key: str) -> Mapping[str, object]:
 def mappings(values: object) -> list[Mapping[str, object]]:
     """The mappings in a list; other items are left out."""
     return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
+
+
+def reward_as_drawn(event: Mapping[str, object]) -> float | None:
+    """The mean reward that says how well the policy answers: of a generation as it was drawn first."""
+    drawn = number(event, REWARD_AS_DRAWN)
+    return number(event, "reward") if drawn is None else drawn
 
 
 def without_variance(event: Mapping[str, object]) -> float | None:

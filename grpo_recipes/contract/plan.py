@@ -235,7 +235,7 @@ class Plan:
     goes on with, from its last checkpoint; None for one that begins at step 0.
     environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
     played by preflight alone. sandbox: what holds code that the model writes, or "none". fsdp: the recipe's
-    settings for FSDP2, None without any.
+    settings for FSDP2, None without any. resample_groups: rounds in which groups without variance are redrawn.
     """
 
     plan: int
@@ -278,6 +278,7 @@ class Plan:
     scripted_turns: tuple[ScriptedTurn, ...] = ()
     sandbox: Literal["auto", "none"] = "auto"
     fsdp: dict[str, object] | None = None
+    resample_groups: int = 0
 
     @property
     def trains_a_copy(self) -> bool:

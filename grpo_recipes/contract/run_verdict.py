@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from grpo_recipes.contract.metric_names import ENTROPY, KL, MEAN_LENGTH
-from grpo_recipes.contract.metrics import Event, figure, figures_of, mapping, mappings, number
+from grpo_recipes.contract.metrics import Event, figure, figures_of, mapping, mappings, number, reward_as_drawn
 from grpo_recipes.contract.run_record import RunRecord
 
 MEANINGS = {
@@ -100,7 +100,8 @@ def trends(events: Iterable[Event]) -> dict[str, object]:
     for event in events:
         if event.get("event", "step") == "step" and number(event, "reward") is not None:
             for name in ("reward", MEAN_LENGTH, ENTROPY, KL, *(key for key in event if _is_mean_of_reward(key))):
-                if (value := number(event, name)) is not None:
+                value = reward_as_drawn(event) if name == "reward" else number(event, name)
+                if value is not None:
                     columns.setdefault(name, []).append(value)
     found = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
     return {name: one for name, one in found.items() if all(map(math.isfinite, one.values()))}

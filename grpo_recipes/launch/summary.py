@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping
 
 from grpo_recipes.contract.event_words import clock
+from grpo_recipes.contract.metric_names import GROUPS_LEFT, GROUPS_REDRAWN, PROMPTS_ANSWERED
 from grpo_recipes.contract.metrics import (
     METRICS_FILE,
     change_text,
@@ -15,6 +16,7 @@ from grpo_recipes.contract.metrics import (
     mappings,
     number,
     read_all,
+    reward_as_drawn,
 )
 from grpo_recipes.contract.run_record import RunRecord, launches_text
 from grpo_recipes.contract.run_verdict import verdicts
@@ -45,7 +47,7 @@ def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -
     rows = [*_verdict_rows(record, named), *_held_out_rows(record)]
     lines += _table(rows, width)
     lines += _example_lines(record)
-    rows = [*_server_rows(record.vllm_server), *_guard_rows(record.guards), *_reward_rows(record, folder)]
+    rows = [*_server_rows(record.vllm_server), *_guard_rows(record.guards), *_step_rows(record, folder)]
     rows += [*_time_rows(record), *_place_rows(record), *_next_rows(record, named), *_proof_rows(record.proofs)]
     lines += _table(rows, width)
     return redact("\n".join(lines) + "\n")
@@ -148,10 +150,20 @@ def guard_span(guard: Mapping[str, object]) -> str:
     return span if count in (None, 1) or last is None else f"{span}, {count:.0f} times up to step {last:.0f}"
 
 
-def _reward_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]:
+def _step_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]:
+    """What the steps say together: the mean reward at both ends, and what was redrawn."""
+    rewards, drawn = list[float](), list[list[float]]()
+    for event in read_all(os.path.join(folder, METRICS_FILE)) if folder is not None else [record.metrics]:
+        if (reward := _step_reward(event)) is not None:
+            rewards.append(reward)
+        told = [number(event, name) for name in (PROMPTS_ANSWERED, GROUPS_REDRAWN, GROUPS_LEFT)]
+        known = [value for value in told if value is not None]
+        drawn += [known] if len(known) == len(told) else []
+    return [*_reward_rows(rewards), *_resampling_rows(drawn)]
+
+
+def _reward_rows(rewards: list[float]) -> list[tuple[str, str]]:
     """The mean reward of the first and the last steps that generated something; one step alone is noise."""
-    events = read_all(os.path.join(folder, METRICS_FILE)) if folder is not None else [record.metrics]
-    rewards = [reward for event in events if (reward := _step_reward(event)) is not None]
     if not rewards:
         return []
     if len(rewards) < 4:
@@ -162,8 +174,18 @@ def _reward_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]
     return [("reward", f"{first:.3f} -> {last:.3f} ({steps})")]
 
 
+def _resampling_rows(drawn: list[list[float]]) -> list[tuple[str, str]]:
+    """The prompts of a generation that were redrawn, on average, and the groups that were left. Nothing without."""
+    if not drawn:
+        return []
+    answered, redrawn, left = (sum(values) / len(drawn) for values in zip(*drawn, strict=True))
+    trained = answered - redrawn
+    share = f"{redrawn / answered:.0%} of the prompts, {redrawn:.1f} beside {trained:.0f} of a generation"
+    return [("resampled", f"{share}; {left / trained:.0%} of the groups trained without variance")]
+
+
 def _step_reward(event: Mapping[str, object]) -> float | None:
-    return number(event, "reward") if event.get("event", "step") == "step" else None
+    return reward_as_drawn(event) if event.get("event", "step") == "step" else None
 
 
 def _held_out_rows(record: RunRecord) -> list[tuple[str, str]]:

@@ -118,6 +118,12 @@ class GrpoSection(Section):
     """Passes over each generation batch."""
     optimizer_steps_per_generation: PositiveInt = 1
     """Optimizer steps that one generation batch feeds. Above 1 the later ones are off-policy."""
+    resample_groups: NonNegativeInt = 0
+    """Rounds in which groups whose rewards are all equal are redrawn, with further prompts of the data, before the
+    step trains (DAPO's dynamic sampling). Only as many prompts are drawn as groups are missing; those that are still
+    missing after the last round are trained as they are. A step generates and rewards up to 1 + resample_groups times
+    as much, so rewards that cost money or change state are called as often. 0: every group is trained as it is drawn.
+    """
     importance_sampling_level: str = Field(default="token", examples=["token", "sequence"])
     """Importance ratio per token or per sequence (GSPO)."""
     mask_truncated_completions: bool = False

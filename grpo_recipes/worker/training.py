@@ -30,6 +30,7 @@ from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
+from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.chosen_rows import refuse_too_few
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
@@ -158,6 +159,7 @@ class Training:
         ignored = set_aside(trainer)
         if ignored:
             self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
+        resample_groups(trainer, plan.resample_groups)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
         count_equal_groups(trainer)
         watch_tools(trainer, turns.tally)

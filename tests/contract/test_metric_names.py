@@ -14,6 +14,11 @@ NAMES = {name: value for name, value in vars(metric_names).items() if name.isupp
 NAMES |= metric_names.PHASE_SECONDS
 OWN = (
     "GROUPS_WITHOUT_VARIANCE",
+    "PROMPTS_ANSWERED",
+    "GROUPS_REDRAWN",
+    "GROUPS_LEFT",
+    "REDRAWING_ROUNDS",
+    "REWARD_AS_DRAWN",
     "TOOL_FAILED_CALLS",
     "TOOL_SECONDS",
     "GENERATING_SECONDS",

@@ -57,6 +57,7 @@ BECOMES = {
     "generation.generation_kwargs": "arguments of vLLM's SamplingParams or transformers' GenerationConfig",
     "vllm_server": "the vLLM server that the run starts",
     "grpo.optimizer_steps_per_generation": "`GRPOConfig.steps_per_generation`, with the accumulation",
+    "grpo.resample_groups": "`resample_groups` of `plan.json`, by which the worker calls TRL's generation again",
     "training.prompts_per_step": "with num_generations and the number of processes"
     " `GRPOConfig.gradient_accumulation_steps` and `GRPOConfig.steps_per_generation`, or the fields of older releases",
     "training.cut": "the number of processes and `GRPOConfig.per_device_train_batch_size`",

@@ -302,6 +302,20 @@ def test_no_terminal_gets_plain_lines() -> None:
     assert isinstance(progress(io.StringIO()), PlainProgress)
 
 
+def test_the_summary_tells_what_was_redrawn(tmp_path: Path) -> None:
+    names = ("prompts", "groups_redrawn", "groups_left", "reward")
+    events: list[dict[str, object]] = [{"event": "step", "reward": 0.5}, {"event": "evaluation", "reward": 0.5}]
+    for values in ((22, 6, 2, 0.2), (16, 0, 0, 0.3)):
+        own = {f"resample/{name}": value for name, value in zip(names, values, strict=True)}
+        events.append({"event": "step", "reward": 0.9, **own})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    told = summary(RunRecord(status="completed"), str(tmp_path))
+    line = "resampled 16% of the prompts, 3.0 beside 16 of a generation; 6% of the groups trained without variance"
+    assert line in " ".join(told.split())
+    assert "reward      0.300 in the last step" in told, "that of what is trained is chosen"
+    assert "resampled" not in summary(RunRecord(status="completed", metrics={"reward": 0.5}))
+
+
 def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -> None:
     events = [{"event": "evaluation", "reward": 0.57}, {"event": "step"}]
     events += [{"event": "step", "reward": reward} for reward in (0.4, 0.6, 0.1, 0.2, 0.3, 0.4, 0.95, 1.0)]

@@ -56,3 +56,15 @@ def test_the_batch_is_prompts_generations_and_how_they_are_cut() -> None:
     assert alone.batch == Batch(4, accumulation=8, steps_per_generation=8, num_generations=4, prompts=8)
     assert two.batch == Batch(4, accumulation=4, steps_per_generation=4, num_generations=4, prompts=8)
     assert (more.batch.steps_per_generation, more.batch.prompts) == (2 * more.batch.accumulation, 16)
+
+
+def test_the_plan_says_what_redrawing_costs_at_most() -> None:
+    recipe = Path("recipes/quickstart.yaml")
+    plan, without = (_plan(recipe, "1.16.0", "0", f"grpo.resample_groups={rounds}") for rounds in (3, 0))
+    assert plan is not None and without is not None
+    (row,) = [row for row in plan.settings if row.key == "grpo.resample_groups"]
+    assert (plan.resample_groups, row.kind) == (3, "experiment")
+    assert row.why == "a step generates and rewards up to 4 times as much"
+    assert plan.memory is not None and without.memory is not None
+    assert plan.memory.phases == without.memory.phases, "what is redrawn comes one after the other"
+    assert "grpo.resample_groups" not in {row.key for row in without.settings}

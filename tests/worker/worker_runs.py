@@ -195,6 +195,7 @@ def plan_of(
         "scripted_turns": [],
         "sandbox": "auto",
         "fsdp": None,
+        "resample_groups": 0,
         "rollout": None,
         **sections,
     }

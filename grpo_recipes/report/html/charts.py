@@ -51,6 +51,12 @@ KINDS = (
         is_share=True,
     ),
     ChartKind(
+        "resampled",
+        "Redrawn groups",
+        (Curve(metric.GROUPS_REDRAWN, "redrawn"), Curve(metric.GROUPS_LEFT, "left without variance")),
+        "Of a generation, all rounds together, and those that are trained without variance all the same.",
+    ),
+    ChartKind(
         "lengths",
         "Lengths of completions",
         (
@@ -116,7 +122,7 @@ KINDS = (
 _REWARD = ChartKind(
     "reward",
     "Reward",
-    (Curve("reward", "mean", around="reward_std"),),
+    (Curve("reward", "mean", around="reward_std"), Curve(metric.REWARD_AS_DRAWN, "of what was drawn first")),
     "Weighted sum of all rewards, the mean over a step; a band is the standard deviation that TRL logs.",
     group="rewards",
 )

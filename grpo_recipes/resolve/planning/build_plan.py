@@ -50,6 +50,7 @@ OF_THE_MACHINE = (
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 CONTINUE = "lora.continue"
 KEPT_COMPLETIONS = "logging.kept_completions"
+RESAMPLE = "grpo.resample_groups"
 _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
 BATCH = ("GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps")
 BOOKKEEPING = ("logging", "guards", "evaluation", "preflight", "name", "description", "recipe", "extends")
@@ -108,6 +109,7 @@ def build_plan(
         memory=planned_memory(context),
         ancestor=planned_ancestor(context),
         kept_completions=context.whole(KEPT_COMPLETIONS),
+        resample_groups=context.whole(RESAMPLE),
     )
 
 
@@ -140,11 +142,13 @@ def planned_settings(
             continue
         if (owner in SECTIONS and SECTIONS[owner] != _engine(context)) or (key in _ADDRESS and not setting.given):
             continue
-        if key in (CONTINUE, *ENDS) and setting.value in (False, None):
+        if key in (CONTINUE, RESAMPLE, *ENDS) and setting.value in (False, None):
             continue  # what a recipe without the key has
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
         row = _row(key, setting, said.get(name) if owner == "GRPOConfig" else None)
+        if key == RESAMPLE:
+            row = replace(row, why=f"a step generates and rewards up to {1 + context.whole(key)} times as much")
         rows.append(replace(row, kind="experiment") if chooses and key in OF_THE_CHOICE else row)
     written = {row.key for row in rows} | {one.key for one in said.values() if isinstance(one, Passed)}
     for name, value in passed.items():

@@ -9,7 +9,8 @@ common advice to act at 0.5 would alarm there. Signal: groups_without_variance, 
 
 Action: note, since a run that has learned its task ends this way.
 What to do: with a high reward, end the run or use harder prompts; with a low one, use easier prompts, a higher
-temperature, or more generations per prompt. loss_type and learning rate do not help: there is no gradient.
+temperature, or more generations per prompt. grpo.resample_groups redraws such groups with other prompts. loss_type
+and learning rate do not help: there is no gradient.
 """
 
 from grpo_recipes.contract.plan_sections import Guards

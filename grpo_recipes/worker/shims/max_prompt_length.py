@@ -15,6 +15,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused, replaced
+from grpo_recipes.worker.completions.resampled_groups import is_drawing
 
 METRIC = "prompts/clipped_ratio"
 
@@ -60,6 +61,8 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
         counts = torch.tensor([[sum(length > self.length for length in lengths), len(lengths)]])
         longer, prompts = trainer.accelerator.gather(counts.to(trainer.accelerator.device)).sum(0).tolist()
         trainer._metrics["train" if trainer.model.training else "eval"][METRIC].append(longer / prompts)
+        if is_drawing(trainer):
+            return  # what is kept comes once more
         self.longer += longer // trainer.num_generations  # each prompt comes once for each of its completions
         self.prompts += prompts // trainer.num_generations
 

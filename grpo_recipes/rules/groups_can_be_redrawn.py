@@ -1,0 +1,45 @@
+"""What redraws groups without variance can play their completions again.
+
+With resample_groups the worker leaves TRL's method that generates and scores once it has rewards, draws further
+prompts, and calls the method again with the completions that it keeps. Those of tools, an environment or a rollout
+cannot be given again: their turns were played where the next prompt starts over.
+
+Further prompts are read from the end of the shuffled data. Data that keeps its own order is refused: in a curriculum
+they would be the hardest ones. Data of one generation has no further prompts.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import data_file, makes_rows
+from grpo_recipes.rules.data_fills_a_generation import ROWS, SIZE, prompts_of_a_generation
+from grpo_recipes.user_files.local_rows import rows_up_to
+
+ID = "GEN016"
+RESAMPLE, SHUFFLES = "grpo.resample_groups", "GRPOConfig.shuffle_dataset"
+PLAYED = ("tools", "environment", "rollout")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(RESAMPLE) == 0:
+        return
+    played = next((section for section in PLAYED if context.has_section(section)), None)
+    if played is not None:
+        because = "the turns of a completion cannot be played again for the groups that are kept"
+        yield context.wrong(f"resample_groups draws no completions of `{played}`", RESAMPLE, because, 0)
+    elif context.value(SHUFFLES) is False:
+        said = "resample_groups draws from shuffled data alone"
+        because = "further prompts are read from the end of the data; in its own order they are not like the others"
+        yield context.wrong(said, SHUFFLES, because, True, fix="shuffle_dataset: true, or resample_groups: 0")
+    elif (rows := _rows(context)) is not None and rows <= (prompts := prompts_of_a_generation(context)):
+        said = "resample_groups has no further prompts to draw"
+        yield context.wrong(said, RESAMPLE, f"the {rows} rows are those of one generation of {prompts} prompts", 0)
+
+
+def _rows(context: Context) -> int | None:
+    """Rows of the data as far as they matter here, None where they are not known."""
+    path, enough = data_file(context), prompts_of_a_generation(context) + 1
+    in_file = rows_up_to(path, enough) if path is not None else None
+    known = (context.value(ROWS), in_file, context.value(SIZE) if makes_rows(context) else None)
+    return min((count for count in known if isinstance(count, int)), default=None)

@@ -1,0 +1,21 @@
+"""Before TRL 0.19, groups cannot be redrawn.
+
+resample_groups needs the rewards before anything is made of them. TRL 0.19 computes them in a method of their own;
+older releases do so in the middle of the one that generates, or in the loss.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules.groups_can_be_redrawn import RESAMPLE
+
+ID = "TRN010"
+APPLIES_TO = {"trl": "<0.19"}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(RESAMPLE) != 0:
+        said = "resample_groups needs a release of TRL that computes rewards in a method of their own"
+        because = f"trl {context.stack.version('trl')} does so where it generates"
+        yield context.wrong(said, RESAMPLE, because, 0, fix="resample_groups: 0, or trl==0.19.1")

@@ -1,0 +1,250 @@
+"""Redraws groups without variance with further prompts, before anything is trained on them (DAPO, 2503.14476, 3.2).
+
+TRL's method that generates and scores is called up to where it has rewards, and left there: first for the prompts of
+the step, then for as many further ones as groups have no variance, up to the recipe's number of rounds. A further group
+that varies takes the place of one that does not; the others are dropped. Then TRL's method is called once more, and
+what is kept takes the place of generation and rewards. So log-probabilities, advantages, figures and tables are TRL's
+own, of what is trained, as if these prompts had been the batch.
+
+Further prompts are those of the epoch's own order, read from its end. Which ones depends on the seed, the step and the
+number of groups that are missing, and not on what was drawn before, on processes or on a checkpoint.
+Source: grpo_trainer.py of trl 0.19.0 to 1.16.0.
+"""
+
+import copy
+import functools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from itertools import islice
+from typing import Any
+
+import torch
+from trl.trainer import grpo_trainer
+
+from grpo_recipes.contract.metric_names import (
+    GROUPS_LEFT,
+    GROUPS_REDRAWN,
+    PROMPTS_ANSWERED,
+    REDRAWING_ROUNDS,
+    REWARD_AS_DRAWN,
+)
+from grpo_recipes.worker._shared.equal_rewards import equal_groups_of
+from grpo_recipes.worker._shared.inputs import replaced
+from grpo_recipes.worker._shared.library import SCORING, gathered, micro_batches_per_generation
+from grpo_recipes.worker.ends.ends import tokenizer_of
+
+_GENERATES, _TURN = "_generate_and_score_completions", "_generate_single_turn"
+_REWARDS, _DRAWS = "_calculate_rewards", "_draws_groups"
+
+
+def resample_groups(trainer: Any, rounds: int) -> None:
+    """Lets the trainer redraw groups without variance up to `rounds` times. Below all that stands before TRL."""
+    if rounds:
+        _Resampling(trainer, rounds)
+
+
+def is_drawing(trainer: Any) -> bool:
+    """Whether what the trainer does now is done once more for what is kept."""
+    return getattr(trainer, _DRAWS, False)
+
+
+class _HasRewards(Exception):
+    """Ends a pass that only draws."""
+
+
+class _Drawn:
+    """What a pass gave. rewards: (B, K), of all processes. columns: of this process's rows, by what they are.
+
+    The columns are what TRL's method for one turn answers, by its place, and what rewards log beside, by its name.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.answer: tuple[Any, ...] = ()
+        self.columns: dict[int | str, list[Any]] = {}
+        self.rewards: Any = None
+
+    def note(self, answer: tuple[Any, ...]) -> None:
+        """Takes what one turn answered."""
+        self.answer = answer
+        of_rows = {place: one for place, one in enumerate(answer) if isinstance(one, list) and len(one) == self.rows}
+        self.columns = {place: list(one) for place, one in of_rows.items()}
+
+    def told(self) -> tuple[Any, ...]:
+        """What one turn would answer for the rows as they are now."""
+        return tuple(list(self.columns.get(place, ())) or one for place, one in enumerate(self.answer))
+
+
+class _Resampling:
+    """Stands before TRL's method that generates and scores, and before the one that generates where there is one."""
+
+    def __init__(self, trainer: Any, rounds: int) -> None:
+        self._trainer, self._rounds = trainer, rounds
+        self._generate: Any = getattr(trainer, _GENERATES)
+        self._turn: Any = getattr(trainer, _TURN, None)
+        self._drawn: _Drawn | None = None
+        self._replayed: _Drawn | None = None
+        self._order: tuple[int, list[int]] = (-1, [])
+        self._last = (-1, 0)
+        stands = {_GENERATES: (self._generate, self._draw_and_score), _TURN: (self._turn, self._one_turn)}
+        for name, (method, own) in stands.items():
+            if method is not None:
+                setattr(trainer, name, functools.wraps(method)(functools.partial(own)))
+
+    def _draw_and_score(self, inputs: list[dict[str, Any]]) -> Any:
+        """In place of `_generate_and_score_completions`; inputs has the rows that are kept afterwards."""
+        trainer = self._trainer
+        if not trainer.model.training:
+            return self._generate(inputs)
+        logged, seen = trainer._metrics["train"], trainer.state.num_input_tokens_seen
+        before = {name: list(values) for name, values in logged.items()}
+        with replaced(trainer, _DRAWS, True):
+            kept, told = self._draw(inputs)
+        logged.clear()
+        logged.update(before)
+        trainer.state.num_input_tokens_seen = seen
+        with self._replaying(kept):
+            found = self._generate(inputs)
+        for name, value in told.items():
+            logged[name].append(float(value))
+        return found
+
+    def _draw(self, inputs: list[dict[str, Any]]) -> tuple[_Drawn, dict[str, float]]:
+        """What is kept of all rounds, and how many there were."""
+        trainer, count, size = self._trainer, len(inputs), self._trainer.num_generations
+        kept = self._pass(inputs)
+        is_equal = equal_groups_of(trainer, kept.rewards)
+        worth = (kept.rewards * trainer.reward_weights.to(kept.rewards)).nansum(dim=1)
+        reward = worth[~kept.rewards.isnan().all(dim=1)].mean().item()
+        further = self._further_rows(len(is_equal))
+        first, rounds, redrawn = trainer.accelerator.process_index * count, 0, 0
+        for _ in range(self._rounds):
+            missing = is_equal.nonzero().flatten().tolist()
+            places = list(islice(further, len(missing)))
+            if not places:
+                break
+            rounds, redrawn = rounds + 1, redrawn + len(places)
+            rows, rewards, answers = self._groups(places, list(inputs[0]))
+            varied = (~equal_groups_of(trainer, rewards)[: len(places)]).nonzero().flatten().tolist()
+            for group, other in zip(missing, varied, strict=False):
+                is_equal[group] = False
+                for old, new in zip(_of(group, size), _of(other, size), strict=True):
+                    kept.rewards[old] = rewards[new]
+                    if first <= old < first + count:
+                        inputs[old - first] = rows[new]
+                        for name in kept.columns.keys() | answers[new].keys():
+                            kept.columns.setdefault(name, [None] * count)[old - first] = answers[new].get(name)
+        answered, left = len(is_equal) + redrawn, int(is_equal.sum())
+        told = {PROMPTS_ANSWERED: answered, GROUPS_REDRAWN: redrawn, GROUPS_LEFT: left, REDRAWING_ROUNDS: rounds}
+        return kept, {**told, REWARD_AS_DRAWN: reward}
+
+    def _groups(self, places: list[int], names: list[str]) -> tuple[list[Any], Any, list[dict[int | str, Any]]]:
+        """Rows, rewards and answers of a group for each place in the data, in this order, on all processes.
+
+        What processes cannot share out evenly is filled up with the first group.
+        """
+        trainer, size = self._trainer, self._trainer.num_generations
+        processes = trainer.accelerator.num_processes
+        filled = places + places[:1] * (-len(places) % (processes // math.gcd(size, processes)))
+        found = {place: trainer.train_dataset[place] for place in set(filled)}
+        rows = [{name: found[place][name] for name in names} for place in filled for _ in range(size)]
+        share = len(rows) // processes
+        start = trainer.accelerator.process_index * share
+        drawn = self._pass(rows[start : start + share])
+        own = [{name: column[row] for name, column in drawn.columns.items()} for row in range(share)]
+        return rows, drawn.rewards, gathered(trainer, own)
+
+    def _pass(self, rows: list[dict[str, Any]]) -> _Drawn:
+        """Generates and judges completions of rows, and nothing else."""
+        trainer = self._trainer
+        self._drawn = drawn = _Drawn(len(rows))
+        calculate, score = getattr(trainer, _REWARDS), next(name for name in SCORING if hasattr(trainer, name))
+        logged = getattr(trainer, "_pending_extra_logs", {})
+
+        def judged(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+            drawn.rewards = calculate(inputs, prompts, completions, ids).clone()
+            if not drawn.columns:
+                drawn.columns = {0: [list(row) for row in ids]}
+            drawn.columns |= {name: list(values) for name, values in logged.items() if len(values) == len(rows)}
+            logged.clear()
+            raise _HasRewards
+
+        of_one = _of_one_row(getattr(trainer, score))
+        with suppress(_HasRewards), replaced(trainer, _REWARDS, judged), replaced(trainer, score, of_one):
+            self._generate(copy.deepcopy(rows))
+        self._drawn = None
+        return drawn
+
+    def _one_turn(self, *given: Any, **named: Any) -> Any:
+        """In place of `_generate_single_turn`: what is kept, or what TRL generates."""
+        if self._replayed is not None:
+            return self._replayed.told()
+        answer = self._turn(*given, **named)
+        if self._drawn is not None:
+            self._drawn.note(tuple(answer))
+        return answer
+
+    def _replaying(self, kept: _Drawn) -> ExitStack:
+        """While it is open, TRL's method gets what is kept in the place of generation and rewards."""
+        trainer, standing = self._trainer, ExitStack()
+        logged = getattr(trainer, "_pending_extra_logs", {})
+
+        def judged(inputs: Any, *_: Any) -> Any:
+            logged.update({name: values for name, values in kept.columns.items() if isinstance(name, str)})
+            start = trainer.accelerator.process_index * len(inputs)
+            return grpo_trainer.gather(kept.rewards[start : start + len(inputs)].contiguous())
+
+        def generated(*given: Any, **named: Any) -> Any:
+            prompts = named["input_ids"] if "input_ids" in named else given[0]
+            rows = [torch.tensor(ids, dtype=prompts.dtype, device=prompts.device) for ids in kept.columns[0]]
+            padding = tokenizer_of(trainer).pad_token_id
+            answers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding)
+            return torch.cat([prompts, answers], dim=1)
+
+        standing.enter_context(replaced(trainer, _REWARDS, judged))
+        if self._turn is None:
+            standing.enter_context(replaced(trainer.model, "generate", generated))
+        else:
+            standing.enter_context(replaced(self, "_replayed", kept))
+        return standing
+
+    def _further_rows(self, prompts: int) -> Iterator[int]:
+        """Places in the data for further groups of this generation, of so many prompts: each once, and none of its own.
+
+        The generation before has the places behind these, the next one those before them.
+        """
+        trainer, arguments = self._trainer, self._trainer.args
+        step, epoch, rows = trainer.state.global_step, int(trainer.state.epoch or 0), len(trainer.train_dataset)
+        self._last = step, self._last[1] + 1 if self._last[0] == step else 0
+        fed = micro_batches_per_generation(arguments) * getattr(arguments, "num_iterations", 1)
+        generation = step * arguments.gradient_accumulation_steps // fed + self._last[1]
+        generation -= epoch * (rows // prompts)
+        if self._order[0] != epoch:
+            drawing = torch.Generator().manual_seed(arguments.seed)
+            for _ in range(epoch + 1):  # as TRL's sampler draws the order of each epoch
+                order = torch.randperm(rows, generator=drawing)
+            self._order = epoch, order.tolist()
+        own = range(generation * prompts, (generation + 1) * prompts)
+        for place in range(rows):
+            position = rows - 1 - (generation * prompts * self._rounds + place) % rows
+            if position not in own:
+                yield self._order[1][position]
+
+
+def _of(group: int, size: int) -> range:
+    return range(group * size, (group + 1) * size)
+
+
+def _of_one_row(score: Callable[..., Any]) -> Callable[..., Any]:
+    """In place of what scores completions: the first row's scores stand for all, since the pass ends before a loss."""
+
+    def scored(model: Any, input_ids: Any, attention_mask: Any, *given: Any, **named: Any) -> Any:
+        found = score(model, input_ids[:1], attention_mask[:1], *given, **named)
+        parts = [
+            one.expand(len(input_ids), *one.shape[1:]) if getattr(one, "ndim", 0) else one
+            for one in (found if isinstance(found, tuple) else (found,))
+        ]
+        return tuple(parts) if isinstance(found, tuple) else parts[0]
+
+    return scored
