@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from resumed_runs import killed_after, trained_lines, weights
 from test_several_processes import DDP_YAML, for_two
-from worker_runs import Changes, Trained, events, launch, planned_reward
+from worker_runs import Changes, Trained, events, launch, planned_data, planned_reward
 
 pytestmark = pytest.mark.stack
 
@@ -62,13 +62,13 @@ def is_equal(answer: str) -> bool:
     return int(answer) % 10 in (0, 2, 5, 8)
 
 
-def expected(order: list[str], steps: int) -> tuple[list[list[str]], list[list[str]]]:
+def expected(order: list[str], steps: int, groups: int = GROUPS) -> tuple[list[list[str]], list[list[str]]]:
     """The prompts of each call of the reward, and those that each step trains."""
     calls, trained = [], []
     for step in range(steps):
-        kept = order[step * GROUPS : (step + 1) * GROUPS]
+        kept = order[step * groups : (step + 1) * groups]
         calls.append(list(kept))
-        further = iter(order[::-1][step * GROUPS * ROUNDS :])
+        further = iter(order[::-1][step * groups * ROUNDS :])
         for _ in range(ROUNDS):
             missing = [place for place, answer in enumerate(kept) if is_equal(answer)]
             drawn = [next(further) for _ in missing]
@@ -236,3 +236,37 @@ def test_two_processes_draw_what_one_does(
     for call, call_of_both in zip(seen(alone.folder), of_both, strict=True):
         assert call_of_both[: len(call)] == call
         assert set(call_of_both[len(call) :]) <= {call[0]}, "filled up with the first group"
+
+
+@pytest.mark.parametrize("step", [3, 6], ids=["in the first epoch", "in the second epoch"])
+def test_a_run_that_is_resumed_in_some_epoch_draws_as_if_nothing_had_happened(
+    step: int, plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path, tmp_path: Path
+) -> None:
+    """Eleven rows are five generations of two prompts: thirteen steps are in three epochs."""
+    (tmp_path / "few.jsonl").write_text("".join(sums.read_text().splitlines(keepends=True)[:11]))
+    saves = {"max_steps": 13, "save_strategy": "steps", "save_steps": 3}
+    planned = plan(ROUNDS, arguments=saves, data=planned_data(tmp_path / "few.jsonl"))
+    (tmp_path / "whole").mkdir()
+    whole = trained(planned, user=user(), folder=tmp_path / "whole")
+    assert whole.exit_code == 0, whole.output
+    again = killed_after(whole.folder, step, tmp_path / "again")
+    done = trained(planned, folder=again, resume=True)
+    assert done.exit_code == 0, done.output
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert weights(again) == weights(whole.folder) != {}
+
+
+def test_a_generation_that_no_step_begins_with_has_its_own_further_prompts(
+    plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path
+) -> None:
+    """Three micro-batches of a group are a generation, and two a step: generations begin in steps 0, 1, 3 and 4."""
+    arguments = {
+        "per_device_train_batch_size": SIZE,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 3,
+        "max_steps": 6,
+    }
+    run = trained(plan(ROUNDS, arguments=arguments), user=user())
+    assert run.exit_code == 0, run.output
+    calls, _ = expected(answers_in_order(sums), 4, groups=3)
+    assert [call[::SIZE] for call in seen(run.folder)] == calls

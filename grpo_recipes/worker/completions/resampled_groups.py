@@ -218,8 +218,9 @@ class _Resampling:
         step, epoch, rows = trainer.state.global_step, int(trainer.state.epoch or 0), len(trainer.train_dataset)
         self._last = step, self._last[1] + 1 if self._last[0] == step else 0
         fed = micro_batches_per_generation(arguments) * getattr(arguments, "num_iterations", 1)
-        generation = step * arguments.gradient_accumulation_steps // fed + self._last[1]
-        generation -= epoch * (rows // prompts)
+        of_step = arguments.gradient_accumulation_steps
+        step -= epoch * math.ceil(rows // prompts * fed / of_step)  # an epoch's last step may be a smaller one
+        generation = math.ceil(step * of_step / fed) + self._last[1]
         if self._order[0] != epoch:
             drawing = torch.Generator().manual_seed(arguments.seed)
             for _ in range(epoch + 1):  # as TRL's sampler draws the order of each epoch
