@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
-from grpo_recipes.contract.metrics import Event, evaluation_text, number, without_variance
+from grpo_recipes.contract.metrics import Event, evaluation_text, number, reward_as_drawn, without_variance
 from grpo_recipes.contract.run_verdict import is_at_best, right_text
 
 GAP = "  "
@@ -25,7 +25,7 @@ def step_head(event: Event, max_steps: float | None) -> str:
 def step_parts(event: Event, seconds_left: float | None) -> dict[str, str]:
     """One step in words, by what they say; what the event does not tell is left out."""
     parts = {}
-    reward, seconds = number(event, "reward"), number(event, "step_time")
+    reward, seconds = reward_as_drawn(event), number(event, "step_time")
     without, truncated = without_variance(event), number(event, CLIPPED_RATIO)
     if reward is not None:
         parts["reward"] = f"reward {reward:.3f}"

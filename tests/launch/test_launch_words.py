@@ -316,6 +316,13 @@ def test_the_summary_tells_what_was_redrawn(tmp_path: Path) -> None:
     assert "resampled" not in summary(RunRecord(status="completed", metrics={"reward": 0.5}))
 
 
+def test_a_step_tells_the_reward_that_the_summary_tells(tmp_path: Path) -> None:
+    event = {"event": "step", "step": 3, "reward": 0.5, "resample/reward": 0.875}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(event) + "\n")
+    assert "reward 0.875" in step_line(event, 9, None)
+    assert "0.875 in the last step" in summary(RunRecord(status="completed"), str(tmp_path))
+
+
 def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -> None:
     events = [{"event": "evaluation", "reward": 0.57}, {"event": "step"}]
     events += [{"event": "step", "reward": reward} for reward in (0.4, 0.6, 0.1, 0.2, 0.3, 0.4, 0.95, 1.0)]

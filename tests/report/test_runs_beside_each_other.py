@@ -57,6 +57,12 @@ def test_a_run_is_told_by_its_record_its_last_steps_and_its_plan(tmp_path: Path,
     ]
 
 
+def test_a_run_that_redraws_groups_is_compared_by_what_it_drew_first(tmp_path: Path, grpo_run: Callable) -> None:
+    place = made(tmp_path / "a", {"seed": 1}, DONE)
+    (place / "metrics.jsonl").write_text(STEPS.replace('"reward"', '"resample/reward": 0.875, "reward"'))
+    assert [run["reward"] for run in listed(grpo_run, str(tmp_path))["runs"]] == [0.875]
+
+
 @pytest.mark.parametrize(
     ("change", "status"),
     [

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text
@@ -79,7 +79,8 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
     """The figures that say most, those that are known: label, value and note."""
     tiles, figures, listed = [], run.series.figures, run.listed
     if run.series.has("reward"):
-        first, last, steps = figures["reward"].ends()
+        drawn = REWARD_AS_DRAWN if run.series.has(REWARD_AS_DRAWN) else "reward"
+        first, last, steps = figures[drawn].ends()
         note = f"first and last {steps} steps" if steps > 1 else "first and last step"
         tiles.append(("Training reward", f"{figure(first, 3)} → {figure(last, 3)}", note))
     if listed.before is not None or listed.after is not None:

@@ -12,7 +12,7 @@ from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import is_file, names, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
 from grpo_recipes.contract.integrity.used_run import changed_files
-from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail
+from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail, reward_as_drawn
 from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
 from grpo_recipes.contract.run_verdict import verdicts
@@ -79,8 +79,8 @@ def one_run(folder: Path) -> ListedRun | None:
         because=because,
         step=None if record is None or known.step is None else max(steps),
         max_steps=known.max_steps if known.max_steps is not None else _whole(values.get("training.max_steps")),
-        reward=sum(rewards) / len(rewards) if rewards else number(known.metrics, "reward"),
-        reward_steps=len(rewards) or int(number(known.metrics, "reward") is not None),
+        reward=sum(rewards) / len(rewards) if rewards else reward_as_drawn(known.metrics),
+        reward_steps=len(rewards) or int(reward_as_drawn(known.metrics) is not None),
         before=before,
         after=after,
         seconds=_seconds(known, started, last),
@@ -163,7 +163,7 @@ def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, .
 
 def _rewards(events: list[Mapping[str, object]]) -> list[float]:
     """The rewards of steps that generated something."""
-    found = (number(event, "reward") for event in events if event.get("event") == "step")
+    found = (reward_as_drawn(event) for event in events if event.get("event") == "step")
     return [reward for reward in found if reward is not None]
 
 
