@@ -124,13 +124,12 @@ class Tokenizer:
 class Data:
     """Rows and how a row becomes a prompt.
 
-    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet) or "folder" (absolute path), "made"
+    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet), "folder" (absolute path) or "made",
     of what made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row, None for the
     column `prompt`. prompt_format: TRL's words, "conversational" (messages) or "standard" (a string), of a template.
-    columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template; a row of which it is
-    False goes. max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first ones that stay, in
-    the order of shuffle_seed, or of the data. sha256: of a local file, of a folder's files as for a model, or of made
-    rows. rows: of all data, None where they are not counted without loading them. commit: as for a model.
+    columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template; rows with False go.
+    max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first that stay, in the order of
+    shuffle_seed or of the data. sha256, commit: as for a model. rows: of all data, None where nobody counted them.
     """
 
     source: Literal["hub", "file", "folder", "made"]

@@ -144,8 +144,7 @@ class Training:
             how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
             self.rows = rows = prepared_rows(plan.data, "dataset", cache, rank, seen, tokens=tokens, **how)
             if plan.evaluation is not None:
-                data = plan.evaluation.data
-                self.held_out = prepared_rows(data, "evaluation", cache, rank, seen, **how)
+                self.held_out = prepared_rows(plan.evaluation.data, "evaluation", cache, rank, seen, **how)
         refuse_too_few(plan, len(rows))
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
@@ -156,8 +155,7 @@ class Training:
         refuse_endless_template(trainer, rows)
         if "dataset.kept.rows" in seen:
             self._say(f"{seen['dataset.kept.rows']} of {seen['dataset.rows']} rows are trained on")
-        ignored = set_aside(trainer)
-        if ignored:
+        if ignored := set_aside(trainer):
             self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
         resample_groups(trainer, plan.resample_groups)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))

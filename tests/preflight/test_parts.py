@@ -233,6 +233,7 @@ def test_calls_are_made_of_the_types_of_a_schema() -> None:
 
 def _seen(*rewards: RewardSeen, **more: Any) -> Seen:
     plan: Any = SimpleNamespace(expect=SimpleNamespace(world_size=2), model=SimpleNamespace(path="./model"))
+    more = {"data": SimpleNamespace(), **more}
     return Seen(plan, Options(batch=BATCH, **{**OPTIONS, "max_steps": 100}), rewards=list(rewards), **more)
 
 
