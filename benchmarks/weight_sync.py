@@ -41,7 +41,7 @@ RECIPES = {
     "tiny": (ROOT / "recipes" / "quickstart.yaml", ("training.max_steps=20",)),
     "SmolLM2": (
         ROOT / "build" / "real" / "smollm2.yaml",
-        ("training.max_steps=10", "grpo.num_generations=4"),
+        ("training.max_steps=20", "grpo.num_generations=4"),
     ),
 }
 WAYS = {
