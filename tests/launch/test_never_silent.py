@@ -58,7 +58,7 @@ def test_run_and_export_are_never_silent(tmp_path: Path, monkeypatch: pytest.Mon
         assert longest <= LONGEST_S, before
         for phase in ("writing the run folder", "importing the libraries", "loading the model"):
             assert phase in seen
-        longest_silence(training, "loads it")
+        longest_silence(training, "proofs      world")
         assert training.process.wait(timeout=60) == 0
         exporting = Terminal([grpo_run, "export", run, "-o", str(tmp_path / "exported")], columns=100)
         longest, before, seen = longest_silence(exporting, "exported    ")

@@ -170,7 +170,7 @@ def test_a_run_that_ended_early_is_made_longer_and_seeks_its_best_anew(
     why = "ended early, at step 3 of 6: 2 evaluations and none better than that of step 1"
     assert (record["status"], record["step"], record["final_step"], record["message"]) == ("completed", 3, 1, why)
     assert f"completed at step 3 of 6\n  {why}\n" in early.said
-    assert "final, of step 1, the best evaluation" in early.said
+    assert "final, of step 1, the best evaluation" in " ".join(early.said.split())
 
     done = command("early", "--resume", cwd=place)
     assert (done.returncode, "early is finished" in done.stderr) == (2, True), done.stderr
