@@ -1,8 +1,8 @@
 """What a finished run means, in one line each: of its held-out rows first, then of its training.
 
-Only what is beyond noise counts: an interval that leaves 0 out on held-out rows, three standard errors between the
-first and the last steps of a training, which are like their neighbours. `python -m pytest
-tests/contract/test_run_verdict.py` has a run for each.
+Only a change beyond noise counts: on held-out rows its interval must not contain 0, and in training the first and the
+last steps must be three standard errors apart. The error allows for steps that resemble the step before them.
+tests/contract/test_run_verdict.py has a run for each verdict.
 """
 
 import math
