@@ -1,9 +1,14 @@
 """`explain`: the page of an id, and the page of a key."""
 
+import inspect
 import json
+import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from grpo_recipes.contract.findings.finding import dotted
 from grpo_recipes.contract.findings.wording import nearest_words, shown
@@ -20,17 +25,17 @@ from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
 from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
-from grpo_recipes.schemas.other_names import key_row
+from grpo_recipes.schemas.other_names import algorithm_row, key_row
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import must_be_said, written_fields
 
 
 def explain(word: str, facts: Facts) -> str | None:
-    """The page of an id or a key, None if it does not exist."""
+    """The page of an id, a key, a word of the field or an algorithm; None if it does not exist."""
     page = id_page(word)
     if page is not None:
         return page
-    word = word.strip().replace(" ", "_")
+    word = word.strip().replace(" ", "_").replace("-", "_")
     if word == TABLE:
         return task_list()
     known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" is the section
@@ -39,7 +44,8 @@ def explain(word: str, facts: Facts) -> str | None:
         return key_page(key, facts)
     if word.removeprefix("dataset.").startswith(f"{TABLE}."):
         return task_page(word.rpartition(".")[2])
-    return field_page(word.removeprefix("trl."), facts) or _page_of_another_name(word, facts)
+    page = field_page(word.removeprefix("trl."), facts) or _page_of_another_name(word, facts)
+    return page or topic_page(word) or algorithm_page(word)
 
 
 def _page_of_another_name(word: str, facts: Facts) -> str | None:
@@ -52,6 +58,48 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
         return f"{word}: {row['because']}\n\n{row['instead'].replace('remove it', f'remove {name}', 1)}"
     page = explain(row["home"], facts) or f"write it as {row['home']}"
     return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
+
+
+# Words of the field that are no key: what they are here, and where to read on.
+
+
+@cache
+def topics() -> list[dict[str, Any]]:
+    """names: the words of a topic; says: what it is here; see: keys, ids and fields of GRPOConfig, as `trl.NAME`."""
+    table: list[dict[str, Any]] = json.loads(Path(__file__).with_name("topics.json").read_text(encoding="utf-8"))
+    return table
+
+
+def topic_page(word: str) -> str | None:
+    """What a word of the field is here, and the keys and rules about it; None for a word that no topic has."""
+    spoken = word.lower().replace("_", " ").replace("-", " ")
+    row = next((row for row in topics() if {spoken, spoken.removesuffix("s")} & {*row["names"]}), None)
+    if row is None:
+        return None
+    pages = _rows([(name, _sentence(_meaning(name))) for name in row["see"]])
+    return "\n".join([textwrap.fill(row["says"], _WIDTH), "", "see also:", *pages])
+
+
+def _meaning(name: str) -> str:
+    """The text of an id, a key or a field of GRPOConfig."""
+    if (page := known_ids().get(name)) is not None:
+        return page
+    if name.startswith("trl."):
+        return str(table("field_help").get(name.removeprefix("trl."), ""))
+    section, _, key = name.rpartition(".")
+    model = sections()[section]
+    return field_docs(model).get(key) or inspect.cleandoc(sections().get(key, model).__doc__ or "")
+
+
+def algorithm_page(word: str) -> str | None:
+    """How a recipe says an algorithm of this name, None for an unknown one."""
+    row = algorithm_row(word)
+    if row is None:
+        return None
+    if "set" not in row:
+        return f"{row['because']}; the nearest is {row['nearest']}"
+    written = [f"  {key}: {json.dumps(value)}" for key, value in row["set"].items()]
+    return "\n".join([row["because"], *(["", "grpo:", *written] if written else [])])
 
 
 def keys_of(word: str) -> tuple[str, ...]:
@@ -84,7 +132,7 @@ def nearest_key(word: str) -> str | None:
 
 def nearest(word: str) -> str | None:
     """The nearest id or key to an unknown word."""
-    names = [*known_ids(), *recipe_keys(), *classified_fields()]
+    names = [*known_ids(), *recipe_keys(), *classified_fields(), *(name for row in topics() for name in row["names"])]
     return next(iter(nearest_words(word, names, cutoff=0.6)), None)
 
 
@@ -122,8 +170,7 @@ _LONGEST_DEFAULT = 24
 
 def overview() -> str:
     """Sections and keys of the top level with a sentence each, then the ids."""
-    docs = field_docs(Recipe)
-    keys = [(name, docs.get(name) or (sections().get(name, Recipe).__doc__ or "")) for name in Recipe.model_fields]
+    keys = [(name, _meaning(name)) for name in Recipe.model_fields]
     families: dict[str, list[str]] = defaultdict(list)
     for one in sorted(known_ids()):
         families[one[:3]].append(one)
@@ -171,9 +218,7 @@ def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _sentence(text: str) -> str:
     """The first sentence of a text, on one line."""
-    whole = " ".join(text.split())
-    first, point, _ = whole.partition(". ")
-    return f"{first}." if point else whole
+    return re.split(r"(?<!e\.g)(?<=\.) ", " ".join(text.split()), maxsplit=1)[0]
 
 
 # The page of a recipe key, or of a field that is written under `trl`.
@@ -187,7 +232,7 @@ def key_page(key: str, facts: Facts) -> str:
     section, _, name = key.rpartition(".")
     model = sections()[section]
     field = written_fields(model)[name]
-    lines = [key, "", field_docs(model).get(name) or (sections().get(name, model).__doc__ or "")]
+    lines = [key, "", _meaning(key)]
     if must_be_said(field):
         lines.append("default: none, the key is required")
     elif name not in sections():

@@ -12,7 +12,7 @@ from grpo_recipes.facts.facts import facts_for
 
 
 @click.command()
-@click.argument("word", required=False, metavar="[RULE|KEY]", shell_complete=rules_and_keys)
+@click.argument("word", required=False, metavar="[RULE|KEY|WORD]", shell_complete=rules_and_keys)
 @target_option
 @click.option(
     "--recipe", metavar="FILE", shell_complete=files, help="Also show the key's value in this recipe, and what set it."
@@ -20,7 +20,7 @@ from grpo_recipes.facts.facts import facts_for
 def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     """Print what a rule checks and why, or what a key means, its default and its values in every release.
 
-    For a section, lists its keys; without an argument, lists everything that has a page.
+    Also takes names of other tools, algorithms, and words such as oom, zero3 or verdict. For a section, lists its keys; without an argument, lists everything that has a page.
 
     \b
     grpo-run explain BAT001
@@ -43,7 +43,7 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     page = page_of(word, facts_for(stack))
     if page is None:
         near = nearest(word)
-        raise Refusal.of(f"there is no rule or key {word!r}" + (f"; the nearest is {near}" if near else ""))
+        raise Refusal.of(f"there is no rule, key or topic {word!r}" + (f"; the nearest is {near}" if near else ""))
     click.echo(page)
     if (keys := section_keys(word)) is not None:
         click.echo(f"\n{keys}")
