@@ -22,6 +22,15 @@ def train(
     folder: Path, model: Path, generation: Record, more: Record, code: int = 0, **variables: str
 ) -> tuple[Record, list[Record]]:
     """Trains a recipe that is paid for a digit at the beginning; run.json, and the figures of each step."""
+    process = start(folder, model, generation, more, **variables)
+    said, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == code, said[-6000:]
+    assert "Traceback" not in said
+    return found(folder)
+
+
+def start(folder: Path, model: Path, generation: Record, more: Record, **variables: str) -> "subprocess.Popen[str]":
+    """Starts that training in folder/run."""
     rows = [{"question": question} for question in "abcdefgh"]
     recipe = {
         "recipe": 1,
@@ -38,17 +47,23 @@ def train(
         recipe[section] = {**recipe.get(section, {}), **values}  # type: ignore[dict-item]
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe), encoding="utf-8")
-    accepted = () if "weight_sync" in generation else ACCEPTED
-    done = subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.cli.main", str(path), "--out", str(folder / "run"), *accepted],
+    accepted = () if generation.get("weight_sync") == "adapter" else ACCEPTED
+    return command(str(path), "--out", str(folder / "run"), *accepted, **variables)
+
+
+def command(*words: str, **variables: str) -> "subprocess.Popen[str]":
+    """Starts `grpo-run`; what it says is in one stream."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "grpo_recipes.cli.main", *words],
         env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=TIMEOUT_S,
     )
-    assert done.returncode == code, done.stdout[-6000:]
-    assert "Traceback" not in done.stdout
+
+
+def found(folder: Path) -> tuple[Record, list[Record]]:
+    """run.json, and the figures of each step."""
     metrics = folder / "run" / "metrics.jsonl"
     lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
     record: Record = json.loads((folder / "run" / "run.json").read_text())

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from digit_first import APART
 from small_models import write_chains
 from vllm_servers import environment, serving
 
@@ -59,6 +60,15 @@ def grpo_run(tmp_path: Path) -> Iterator[Started]:
         process.communicate()
 
 
+GENERATION = {
+    "use_vllm": True,
+    "vllm_mode": "server",
+    "max_completion_length": 6,
+    "vllm_max_model_length": 64,
+    "vllm_engine": {"enforce_eager": True, "max_num_seqs": 16},
+}
+
+
 def _recipe(**changes: Any) -> dict[str, Any]:
     """A run of the quickstart's model beside a server of its own; changes replace whole sections."""
     return {
@@ -71,13 +81,7 @@ def _recipe(**changes: Any) -> dict[str, Any]:
             "columns": {"solution": "{{ answer }}"},
         },
         "rewards": [{"name": "exact_match"}],
-        "generation": {
-            "use_vllm": True,
-            "vllm_mode": "server",
-            "max_completion_length": 6,
-            "vllm_max_model_length": 64,
-            "vllm_engine": {"enforce_eager": True, "max_num_seqs": 16},
-        },
+        "generation": GENERATION,
         "grpo": {"num_generations": 4},
         "training": {"prompts_per_step": 4, "max_steps": 40, "learning_rate": 1e-4, "save_steps": 2},
         **changes,
@@ -116,9 +120,21 @@ def _are_alive(pids: list[int]) -> bool:
     return any(is_alive(pid) for pid in pids)
 
 
+KILLED = {
+    "all weights": {"tokenizer": {"add_tokens": ["<search>"]}},
+    "an adapter": {
+        "lora": {"r": 16, "lora_alpha": 64, "target_modules": "all-linear"},
+        "generation": GENERATION | {"weight_sync": "adapter"},
+    },
+}
+
+
 @pytest.mark.long
-def test_a_run_goes_on_from_its_checkpoint_after_its_server_was_killed(grpo_run: Started, tmp_path: Path) -> None:
-    process = grpo_run(tokenizer={"add_tokens": ["<search>"]})
+@pytest.mark.parametrize("changes", KILLED.values(), ids=KILLED)
+def test_a_run_goes_on_from_its_checkpoint_after_its_server_was_killed(
+    changes: dict[str, Any], grpo_run: Started, tmp_path: Path
+) -> None:
+    process = grpo_run(**changes)
     _wait(process, lambda: _step(tmp_path) >= 3)
     below = descendants(process.pid)
     server = next(one for one in below if _is_server(one))
@@ -131,8 +147,9 @@ def test_a_run_goes_on_from_its_checkpoint_after_its_server_was_killed(grpo_run:
     assert "server and trainer are started again, 1 of 2" in told
     assert engine and not _are_alive(engine)
     events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    steps = [event["step"] for event in events if event["event"] == "step"]
-    assert steps == list(range(1, 41))  # gone on from a checkpoint, none missing and none twice
+    steps = [event for event in events if event["event"] == "step"]
+    assert [step["step"] for step in steps] == list(range(1, 41))  # gone on, none missing and none twice
+    assert max(step[APART] for step in steps) < 1e-5
     assert [event["state"] for event in events if event["event"] == "server"] == [
         "starting",
         "up",
