@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,16 +142,24 @@ def small_model(folder: Path) -> Path:
 
 
 class Way(NamedTuple):
-    """How a step is trained. sorts: rows, as SHM025. micro_batch: its rows. own_attention: as SHM026, on a GPU."""
+    """How a step is trained. sorts: rows, as SHM025. micro_batch: its rows. own_attention: as SHM026, on a GPU.
+
+    double: in float64, norms included.
+    """
 
     sorts: bool
     micro_batch: int
     own_attention: bool = False
+    double: bool = False
 
 
 ON_A_CPU = {"TRL": Way(False, 4), "less padding": Way(True, 4)}
-# How far apart two ways to cut the same step are by rounding alone.
-OF_ROUNDING = {"TRL, 8 rows": Way(False, 8)}
+# How far apart two ways to cut the same step are by rounding alone, and how far each is from the exact gradient.
+OF_ROUNDING = {
+    "TRL, 8 rows": Way(False, 8),
+    "TRL, float64": Way(False, 4, double=True),
+    "less padding, float64": Way(True, 4, double=True),
+}
 ON_A_GPU = {
     "TRL": Way(False, 8),
     "less padding": Way(True, 8, own_attention=True),
@@ -176,7 +185,10 @@ def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str)
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if on_gpu else 0
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float64 if way.double else torch.float32)
+    for norm in (part for part in model.modules() if way.double and type(part).__name__.endswith("RMSNorm")):
+        # transformers computes it in float32, whatever it is given.
+        norm.forward = partial(exact_norm, norm)
     longest = max(len(row.completion) for row in rows)
     seconds, tokens, kept = {"score": 0.0, "prepare": 0.0, "step": 0.0}, [0], []
 
@@ -199,7 +211,7 @@ def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str)
 
         def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
             if not kept:
-                kept.append(torch.cat([tensor.grad.flatten().float() for tensor in model.parameters()]))
+                kept.append(torch.cat([tensor.grad.flatten() for tensor in model.parameters()]))
 
     def timed(owner: Any, name: str, kind: Callable[[], str]) -> None:
         method = getattr(owner, name)
@@ -259,14 +271,20 @@ def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str)
     return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0], gib)
 
 
-def difference(trl: Step, own: Step) -> float:
-    """How far the gradients are apart, in parts of their norm."""
-    return float((own.gradient - trl.gradient).norm() / trl.gradient.norm())
+def exact_norm(norm: Any, hidden: Any) -> Any:
+    """What an RMSNorm of transformers gives, in the type of the values."""
+    return norm.weight * hidden * (hidden.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon).rsqrt()
 
 
-def figures(profile: str, way: str, trl: Step, own: Step) -> str:
-    """What was measured, as JSON; the gradient as its difference to that of TRL."""
-    return json.dumps({"profile": profile, "way": way, **own._asdict(), "gradient": difference(trl, own)})
+def difference(one: Step, other: Step) -> float:
+    """How far the gradients are apart, in parts of the first one's norm."""
+    return float((other.gradient.double() - one.gradient.double()).norm() / one.gradient.double().norm())
+
+
+def figures(profile: str, way: str, steps: dict[str, Step]) -> str:
+    """What was measured, as JSON; the gradient as its difference to that of each other step."""
+    apart = {name: difference(other, steps[way]) for name, other in steps.items() if name != way}
+    return json.dumps({"profile": profile, "way": way, **steps[way]._asdict(), "gradient": apart})
 
 
 def line(name: str, rows: list[Row], trl: Step, own: Step) -> str:
@@ -314,12 +332,10 @@ def main() -> None:
             steps: dict[str, Step] = {}
             for key, way in ways.items():
                 steps[key] = step(model, rows, way, Path(work), options.device)
-                print(figures(name, key, steps["TRL"], steps[key]), flush=True)
+                print(figures(name, key, steps), flush=True)
                 if key == "less padding":
                     table.append(line(name, rows, steps["TRL"], steps[key]))
                     print(table[-1], flush=True)
-                if key != "TRL":
-                    del steps[key]
     if options.write:
         begin, end = "<!-- padding.py -->\n", "<!-- end of padding.py -->\n"
         text = PAGE.read_text(encoding="utf-8")

@@ -55,6 +55,12 @@ ROWS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     **{f"{model}, {way}": (model, way, ()) for model in RECIPES for way in WAYS},
     **{f"{model}, nf4, {way}": (model, way, (FOUR_BITS,)) for model in RECIPES for way in WAYS if "adapter" in way},
     **{f"{model}, two processes, {way}": (model, way, TWO) for model in RECIPES for way in WAYS if "adapter" in way},
+    **{
+        f"{model}, nf4, two processes, {way}": (model, way, (FOUR_BITS, *TWO))
+        for model in RECIPES
+        for way in WAYS
+        if "adapter" in way
+    },
 }
 HEAD = (
     "| run | MB | s | generation, s | step, s | log-probabilities apart: mean, worst step | reward | comparison, s"
