@@ -5,26 +5,12 @@ import gc
 import importlib
 import os
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.findings.wording import nearest_words
-
-
-def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
-    """The refusal of the first word, with the file or the command that is nearest to it."""
-    word, *rest = words
-    because = f"no file has this name, and the commands are {', '.join(commands)}"
-    fix = "the file of a recipe; grpo-run --help lists the commands"
-    near = [f"{word}.yaml"] if os.path.isfile(f"{word}.yaml") else nearest_words(word.lower(), commands, cutoff=0.6)
-    if near:
-        fix = shlex.join(["grpo-run", near[0], *rest])
-    return Refusal.of(f"{word!r} is not a command", because=because, fix=fix)
-
 
 _FIXES = {
     errno.EMFILE: "ulimit -n with a larger number",
@@ -163,6 +149,8 @@ class Commands(click.Group):
                 and "." not in first
                 and os.sep not in first
             ):
+                from grpo_recipes.cli.slips import no_command
+
                 raise no_command(args, list(COMMANDS))
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -235,29 +223,15 @@ def _with_answer(code: int) -> int:
     return code or EXIT_NOT_STARTED
 
 
-def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
-    """The answer to an option that has the name of a recipe's key, such as --max_steps 5: the same with --set."""
-    if error.ctx is None or not any("--set" in parameter.opts for parameter in error.ctx.command.params):
-        return None
-    from grpo_recipes.explain.explain import keys_of, nearest_key
-
-    name = error.option_name.lstrip("-").replace("-", "_")
-    keys = keys_of(name) or ([near] if "." in name and (near := nearest_key(name)) else [])
-    words = [word for argument in given for word in argument.split("=", 1)]
-    after = words[words.index(error.option_name) + 1 :] if error.option_name in words else []
-    value = after[0] if after and not after[0].startswith("--") else "VALUE"
-    ways = " or ".join(f"--set {shlex.quote(f'{key}={value}')}" for key in keys)
-    return f"No such option {error.option_name!r}. A value of the recipe is given with {ways}" if keys else None
-
-
 def _told(error: click.ClickException, given: Sequence[str]) -> int:
     """Prints click's message about a wrong command line, without secrets; returns the exit code."""
     import contextlib
     import io
 
+    from grpo_recipes.cli.slips import meant
     from grpo_recipes.contract.secrets.redact import redact
 
-    if isinstance(error, click.NoSuchOption) and (answer := _with_set(error, given)):
+    if isinstance(error, click.UsageError) and (answer := meant(error, given)):
         error = click.UsageError(answer, error.ctx)
     said = io.StringIO()
     with contextlib.suppress(UnicodeError):

@@ -55,7 +55,9 @@ def read_lock(place: str) -> Lock:
         raise Refusal.of(
             f"{place} is not a run folder",
             because=f"{PLAN_FILE}: {error.strerror or error}",
-            fix="name a recipe, or the folder of a run; without --out they are in runs/",
+            fix=f"{place}.yaml, if you meant that"
+            if os.path.isfile(f"{place}.yaml")
+            else "name a recipe, or the folder of a run; without --out they are in runs/",
         ) from None
     except (ValueError, RecursionError) as error:
         raise Refusal.of(

@@ -149,7 +149,13 @@ def _too_large(name: str, size: int) -> Finding:
 def _nearest(path: str) -> str:
     folder, name = os.path.split(path)
     try:
-        names = [entry for entry in os.listdir(folder or ".") if entry.endswith((".yaml", ".yml"))]
+        is_recipe = name.endswith((".yaml", ".yml"))
+        names = [
+            entry
+            for entry in os.listdir(folder or ".")
+            if entry.endswith((".yaml", ".yml"))
+            or (not is_recipe and os.path.isfile(f"{folder or '.'}/{entry}/plan.json"))
+        ]
     except (OSError, ValueError):
         return "check the path"
     close = nearest_words(name, names[:1000], cutoff=0.6)

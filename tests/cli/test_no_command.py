@@ -35,6 +35,18 @@ def test_what_is_written_as_a_path_is_a_missing_file(
         (["pre-flight", "a.yaml"], "grpo-run preflight a.yaml"),
         (["dif", "a", "b"], "grpo-run diff a b"),
         (["mine"], "grpo-run mine.yaml"),
+        (["train", "a.yaml", "--smoke"], "grpo-run a.yaml --smoke"),
+        (["resume", "runs/a"], "grpo-run runs/a --resume"),
+        (["check", "a.yaml"], "grpo-run validate a.yaml"),
+        (["eval", "runs/a"], "grpo-run generate runs/a"),
+        (["chat", "runs/a"], "grpo-run generate runs/a"),
+        (["merge", "runs/a"], "grpo-run export runs/a"),
+        (["list"], "grpo-run runs"),
+        (["estimate", "a.yaml"], "grpo-run fit a.yaml"),
+        (["convert", "verl.yaml"], "grpo-run init --from verl.yaml"),
+        (["version"], "grpo-run --version"),
+        (["help"], "grpo-run --help"),
+        (["help", "sweep"], "grpo-run sweep --help"),
         (["zzz"], "the file of a recipe; grpo-run --help lists the commands"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
@@ -66,6 +78,8 @@ def test_a_word_that_is_none_gets_what_was_meant(
         (["--model_name_or_path", "my model"], "'model.model_name_or_path=my model'"),
         (["--full_determinism", "true"], "trl.full_determinism=true"),
         (["--training.max_steps", "5"], "training.max_steps=5"),
+        (["--gpus", "8"], "launch.num_processes=8"),
+        (["--nproc-per-node", "8"], "launch.num_processes=8"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
@@ -88,7 +102,6 @@ def test_an_option_with_the_name_of_a_key_is_given_with_set(
         ("plan", "a.yaml", "--foo"),
         ("report", "runs", "--seed"),
         ("plan", "a", "--jsn"),
-        ("plan", "a.yaml", "--output_dir", "x"),
         ("plan", "a.yaml", "--model", "x"),
     ],
     ids=lambda words: words[2],
@@ -98,3 +111,42 @@ def test_an_option_without_a_key_of_one_value_is_only_unknown(words: tuple[str, 
     assert (
         answer.code == 2 and f"No such option '{words[2]}'" in answer.err and "A value of the recipe" not in answer.err
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "ways"),
+    [
+        (["--set", "training.learning_rate", "1e-5"], "--set training.learning_rate=1e-5"),
+        (["training.learning_rate=1e-5"], "--set training.learning_rate=1e-5"),
+        (["+seed=3", "rewards[0].weight=2"], "--set seed=3 --set 'rewards[0].weight=2'"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_value_without_set_gets_it(words: list[str], ways: str, grpo_run: Callable) -> None:
+    answer = grpo_run("recipe.yaml", *words)
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1].endswith(f". A value of the recipe is given with {ways}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["recipe.yaml", "--output_dir", "x"], "Did you mean '--out'?"),
+        (["recipe.yaml", "--reward", "accuracy"], "see grpo-run explain rewards"),
+        (["recipe.yaml", "more"], "Got unexpected extra argument (more)"),
+        (["runs/addition-2026"], "= fix: runs/addition-20260101"),
+        (["addition"], "= fix: addition.yaml, if you meant that"),
+    ],
+    ids=lambda words: words[-1] if isinstance(words, list) else "",
+)
+def test_a_slip_gets_one_line_that_helps(
+    words: list[str], said: str, tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "addition-20260101").mkdir(parents=True)
+    (tmp_path / "runs" / "addition-20260101" / "plan.json").touch()
+    (tmp_path / "addition").mkdir()
+    (tmp_path / "addition.yaml").touch()
+    answer = grpo_run(*words)
+    assert answer.code == 2
+    assert said in answer.err

@@ -20,7 +20,8 @@ from grpo_recipes.facts.facts import facts_for
 def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     """Print what a rule checks and why, or what a key means, its default and its values in every release.
 
-    Also takes names of other tools, algorithms, and words such as oom, zero3 or verdict. For a section, lists its keys; without an argument, lists everything that has a page.
+    Also takes other tools' names for a key, algorithms, and words such as oom, zero3 or verdict. For a section, lists
+    its keys; without an argument, lists everything that has a page.
 
     \b
     grpo-run explain BAT001
