@@ -13,38 +13,50 @@ FOLDER = Path(__file__).parents[2] / "docs" / "rules"
 # What Markdown would take for more than text; an underscore within a word is none.
 MARKS = re.compile(r"[\\<*\[\]$]|(?m:^>)|(?<![^\W_])_|_(?![^\W_])")
 
-FAMILIES = {
-    "BAT": "Batches",
-    "DAT": "Data",
-    "DSP": "DeepSpeed",
-    "EVL": "Evaluation",
-    "FCT": "What the target's classes accept",
-    "FSD": "FSDP2",
-    "GEN": "Generation",
-    "GRD": "Guards during training",
-    "VRD": "What a finished run means",
-    "GRP": "The algorithm, and other fields of GRPOConfig",
-    "LOS": "Losses",
-    "LRA": "LoRA",
-    "MDL": "The model",
-    "MEM": "GPU memory",
-    "PFL": "Preflight",
-    "PRE": "Precision",
-    "PRF": "Proofs before and in the first steps",
-    "QNT": "Quantization",
-    "RWD": "Rewards",
-    "SCH": "The recipe's format",
-    "SHM": "Shims: repairs of releases",
-    "SRV": "A run's vLLM server",
-    "STK": "The stack",
-    "TOK": "The tokenizer",
-    "TOL": "Tools that the model calls",
-    "TRN": "Training and checkpoints",
-    "TRU": "Trust",
-    "VLL": "vLLM",
-    "WLD": "Machines and processes",
-    "YML": "YAML",
+# The families in the order in which people meet them.
+FAMILIES_BY_TIME = {
+    "Reading a recipe": {
+        "YML": "YAML",
+        "SCH": "The recipe's format",
+        "FCT": "What the target's classes accept",
+        "TRU": "Trust",
+    },
+    "What is learned": {
+        "DAT": "Data",
+        "RWD": "Rewards",
+        "TOL": "Tools that the model calls",
+        "GRP": "The algorithm, and other fields of GRPOConfig",
+        "LOS": "Losses",
+        "BAT": "Batches",
+        "TRN": "Training and checkpoints",
+        "EVL": "Evaluation",
+    },
+    "The model": {
+        "MDL": "The model",
+        "TOK": "The tokenizer",
+        "LRA": "LoRA",
+        "QNT": "Quantization",
+        "PRE": "Precision",
+    },
+    "Machines, memory and the stack": {
+        "STK": "The stack",
+        "MEM": "GPU memory",
+        "WLD": "Machines and processes",
+        "DSP": "DeepSpeed",
+        "FSD": "FSDP2",
+        "GEN": "Generation",
+        "VLL": "vLLM",
+        "SRV": "A run's vLLM server",
+        "SHM": "Shims: repairs of releases",
+    },
+    "Before, during and after the training": {
+        "PFL": "Preflight",
+        "PRF": "Proofs before and in the first steps",
+        "GRD": "Guards during training",
+        "VRD": "What a finished run means",
+    },
 }
+FAMILIES = {name: title for families in FAMILIES_BY_TIME.values() for name, title in families.items()}
 
 OPENING = """\
 # Rules
@@ -62,17 +74,22 @@ def texts() -> dict[Path, str]:
     """What the files should hold."""
     pages = dict(sorted(known_ids().items()))
     families = {name: list(members) for name, members in groupby(pages, key=lambda rule_id: rule_id[:3])}
-    made = {FOLDER / f"{name}.md": _page(name, members) for name, members in families.items()}
+    made = {FOLDER / f"{name}.md": _page(name, members, pages) for name, members in families.items()}
     return {FOLDER / "index.md": _index(families, pages), **made}
 
 
 def _index(families: Mapping[str, list[str]], pages: Mapping[str, str]) -> str:
     lines = [OPENING]
-    for name, members in families.items():
-        lines += [f"## [{FAMILIES[name]}]({name}.md)", "", "| id | |", "|---|---|"]
-        lines += [f"| [{rule_id}]({name}.md#{rule_id.lower()}) | {_title(pages[rule_id])} |" for rule_id in members]
-        lines.append("")
-    return "\n".join([*lines, "```{toctree}", ":hidden:", "", *families, "```", ""])
+    for time, names in FAMILIES_BY_TIME.items():
+        lines += [f"## {time}", ""]
+        for name, title in names.items():
+            lines += [f"### [{title}]({name}.md)", "", *_table(families[name], pages), ""]
+    return "\n".join([*lines, "```{toctree}", ":hidden:", "", *FAMILIES, "```", ""])
+
+
+def _table(members: list[str], pages: Mapping[str, str]) -> list[str]:
+    rows = [f"| [{rule_id}]({rule_id[:3]}.md#{rule_id.lower()}) | {_title(pages[rule_id])} |" for rule_id in members]
+    return ["| id | |", "|---|---|", *rows]
 
 
 def _title(page: str) -> str:
@@ -80,8 +97,9 @@ def _title(page: str) -> str:
     return _prose(" ".join(page.partition("\n\n")[0].split())).replace("|", "\\|")
 
 
-def _page(name: str, members: list[str]) -> str:
-    lines = [f"# {name}: {FAMILIES[name]}", "", "What `grpo-run explain` prints; [all rules](index.md).", ""]
+def _page(name: str, members: list[str], pages: Mapping[str, str]) -> str:
+    lines = [f"# {FAMILIES[name]} ({name})", "", "What `grpo-run explain` prints; [all rules](index.md).", ""]
+    lines += [*_table(members, pages), ""] if len(members) > 1 else []
     for rule_id in members:
         lines += [f"## {rule_id}", "", _body((id_page(rule_id) or "").removeprefix(f"{rule_id}\n\n")), ""]
     return "\n".join(lines)
