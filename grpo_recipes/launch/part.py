@@ -1,7 +1,6 @@
 """Runs a part of the worker in a temporary folder to its end, and leaves neither a process nor a file."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -26,10 +25,8 @@ from grpo_recipes.launch.asked import handled
 from grpo_recipes.launch.echo import redacted_log
 from grpo_recipes.launch.progress import Progress
 from grpo_recipes.launch.showing import busy
-from grpo_recipes.render.job import job_of
-from grpo_recipes.render.launch_script import exported
+from grpo_recipes.render.launch_script import exported, fill
 from grpo_recipes.render.run_folder import write_run_folder
-from grpo_recipes.render.template import fill
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LEAVE_S = 25.0
@@ -66,7 +63,7 @@ def _answer_of(folder: str, what: str) -> dict[str, Any]:
             with _not_interrupted():
                 _end(child)
     try:
-        return read_answer(Path(folder), what)
+        return read_answer(Path(folder))
     except FileNotFoundError:
         lines = redact(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_SHOWN_LINES:]
         raise Refusal(
@@ -125,7 +122,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 def part_answer(
     plan: Plan, part: str, what: str, request: Mapping[str, object], recipe_text: str | None = None
 ) -> dict[str, Any]:
-    """What a part answers, with the environment of the plan. what: "export", "generate" or "profile".
+    """What a part answers, with the environment of the plan. what: the name of the command.
 
     The part is that of the installed package: the worker in the run folder may be of an older release that has none.
     recipe_text: of a plan without a run folder, which gets one for the part, named `run`.
@@ -139,13 +136,3 @@ def part_answer(
         Path(folder, "launch.sh").write_text(script, encoding="utf-8", newline="\n")
         write_request(Path(folder), request)
         return _answer_of(folder, what)
-
-
-def preflight_answer(plan: Plan, recipe_text: str, options: Mapping[str, object]) -> dict[str, Any]:
-    """What a preflight answers, in a run folder of its own. Raises Refusal, also without an answer."""
-    with _temporary_folder("preflight") as temporary:
-        folder = Path(write_run_folder(plan, str(Path(temporary, "run")), recipe_text))
-        (folder / "preflight.json").write_text(json.dumps(options), encoding="utf-8")
-        script = fill("preflight.sh.j2", name=job_of(plan).name, environment=exported(plan))
-        (folder / "launch.sh").write_text(script, encoding="utf-8", newline="\n")
-        return _answer_of(str(folder), "preflight")

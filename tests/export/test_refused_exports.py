@@ -101,7 +101,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(
     }
     part_files.write_request(tmp_path, request)
     assert start.main([str(tmp_path)]) == 0
-    answer = part_files.read_answer(tmp_path, "export")
+    answer = part_files.read_answer(tmp_path)
     assert answer["exit_code"] == 1
     (finding,) = answer["findings"]
     assert f"{disk / 'exported'} cannot be written: no space is left" in finding["message"]

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from grpo_recipes.cli.commands.preflight import preflight_text
 from grpo_recipes.cli.main import main
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Batch, Reward
 from grpo_recipes.explain.pages import known_ids
-from grpo_recipes.report.preflight_text import preflight_text
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
-from grpo_recipes.worker.preflight._shared.seen import OPTIONS_FILE, Options, Rows, Seen, read_options
+from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,
     prompts_say_something,
@@ -61,9 +60,8 @@ def test_rows_are_drawn_from_all_parts_of_the_data_and_the_same_ones_each_time()
     assert spread(0, 10, seed=3) == []
 
 
-def test_steps_of_an_epoch_leave_out_the_generation_that_is_not_full(tmp_path: Path) -> None:
-    (tmp_path / OPTIONS_FILE).write_text(json.dumps(OPTIONS))
-    assert read_options(tmp_path, BATCH).steps_per_epoch(7126) == 445
+def test_steps_of_an_epoch_leave_out_the_generation_that_is_not_full() -> None:
+    assert Options(batch=BATCH, **OPTIONS).steps_per_epoch(7126) == 445
     assert Options(batch=BATCH, **OPTIONS).steps_per_epoch(15) == 0
     halves = Options(batch=replace(BATCH, accumulation=2, prompts=32), **OPTIONS)
     assert (halves.steps_per_epoch(64), halves.calls_per_step) == (4, 0.5), "two steps share a generation"

@@ -349,17 +349,17 @@ def _in_environment(
     }
     plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", **known}
     plan["scripted_turns"] = [{"tool": "count", "arguments": {"by": by}, "answer": None} for by in calls]
-    (folder / "worker" / "user").mkdir(parents=True)
-    (folder / "worker" / "user" / "mine.py").write_text(source)
-    (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / "run" / "worker" / "user").mkdir(parents=True)
+    (folder / "run" / "worker" / "user" / "mine.py").write_text(source)
+    (folder / "run" / "plan.json").write_text(json.dumps(plan))
     options = {"rows": rows, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
-    (folder / "preflight.json").write_text(json.dumps({**options, "num_iterations": 1, "shuffled": True}))
+    (folder / "request.json").write_text(json.dumps({**options, "num_iterations": 1, "shuffled": True}))
     words = [sys.executable, "-P", str(ROOT / "grpo_recipes" / "worker" / "part.py"), "preflight.start", str(folder)]
     done = subprocess.run(
         words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads((folder / "preflight-answer.json").read_text())
+    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text())
     return answer
 
 

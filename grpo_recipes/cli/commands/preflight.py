@@ -1,7 +1,8 @@
 """`grpo-run preflight`: tries data, tokenizer, rewards and tools on this machine before the model is loaded."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, se
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
+from grpo_recipes.contract.findings.wording import aligned, one_line
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
 from grpo_recipes.contract.plan import Plan
@@ -105,13 +107,13 @@ def _of_nccl(plan: Plan) -> list[Finding]:
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
     """The worker's findings and output; keeps the prompt lengths for estimates."""
-    from grpo_recipes.launch.part import preflight_answer
-    from grpo_recipes.report.preflight_text import preflight_text
+    from grpo_recipes.launch.part import part_answer
     from grpo_recipes.rules._shared.memory_needs import prompts_key
     from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 
     source = context.source
-    answer = preflight_answer(plan, merged_recipe_text(source), {**_length(plan), **limits})
+    request = {**_length(plan), **limits}
+    answer = part_answer(plan, "preflight.start", "preflight", request, merged_recipe_text(source))
     if (counted := answer["shown"]["counted"]) is not None and (key := prompts_key(context)) is not None:
         keep_counted(key, CountedPrompts(**counted))
     return [_finding(fault, source, strict=strict) for fault in answer["faults"]], preflight_text(answer["shown"])
@@ -147,3 +149,96 @@ def _answer(file: str, findings: list[Finding], text: str, as_json: bool) -> int
     findings = by_place(findings)
     click.echo(redact(findings_answer(file, findings, as_json=as_json, between=text)))
     return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE
+
+
+# What a preflight saw, as text: figures, examples of prompts, and the table of rewards.
+
+
+WIDTH = 12
+
+
+def preflight_text(shown: Mapping[str, Any]) -> str:
+    """The answer below the findings, "" when nothing was seen. shown: as the worker writes it."""
+    blocks = [
+        _lines(shown["lines"]),
+        *map(_tool, shown["tools"]),
+        *map(_example, shown["examples"]),
+        _played(shown["played"]),
+        _rewards(shown["rewards"]),
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _lines(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"{name:<{WIDTH}}{one_line(text)}" for name, text in lines)
+
+
+def _example(example: Mapping[str, Any]) -> str:
+    head = f"prompt of row {example['row']}"
+    lines = [head, *(f"  | {one_line(line)}" for line in example["prompt"].split("\n"))]
+    lines += [f"  {case}: {one_line(text)}" for case, text in example["gold"].items()]
+    return "\n".join(lines)
+
+
+def _tool(tool: Mapping[str, Any]) -> str:
+    """A tool as it is described to the model; nothing if it cannot be described."""
+    if tool["schema"] is None:
+        return ""
+    text = json.dumps(tool["schema"], indent=1, ensure_ascii=False)
+    return "\n".join([f"tool {one_line(tool['name'])}", *(f"  | {one_line(line)}" for line in text.split("\n"))])
+
+
+def _played(played: Mapping[str, Any] | None) -> str:
+    """The calls that were made, each with its answer and its time, and what the completion is worth."""
+    if played is None or not played["calls"]:
+        return ""
+    how = "preflight.turns" if played["scripted"] else "made of the tools"
+    tokens = "" if played["tokens"] is None else f", {played['tokens']} tokens"
+    lines = [f"played on row {played['row']} ({how}{tokens})"]
+    beside = [call for call in played["calls"] if not call["turn"]]
+    lines += [line for call in played["calls"] if call["turn"] for line in _call(call)]
+    if played["answer"] is not None:
+        lines.append(f"  says {one_line(played['answer'])}")
+    lines += [f"  reward {one_line(name)}: {_value(value)}" for name, value in played["rewards"].items()]
+    if beside:
+        lines += ["  tried beside it", *(line for call in beside for line in _call(call))]
+    return "\n".join(lines)
+
+
+def _call(call: Mapping[str, Any]) -> list[str]:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in call["arguments"].items())
+    first, *rest = call["answer"].split("\n")
+    told = [one_line(first), *(f"    {one_line(line)}" for line in rest)]
+    failed = "failed, " if call["failed"] else ""
+    return [
+        f"  {one_line(call['tool'])}({one_line(arguments)}) -> {told[0]}  ({failed}{_time(call['seconds'])})",
+        *told[1:],
+    ]
+
+
+def _value(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"
+
+
+def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:
+    """Mean rewards by kind of completion, a column each."""
+    cases = list(dict.fromkeys(case for reward in rewards for case in reward["values"]))
+    if not cases:
+        return ""
+    rows = [["reward", "weight", *cases, "time of one"]]
+    for reward in rewards:
+        values = [_number(reward["values"].get(case), reward) for case in cases]
+        rows.append([str(reward["name"]), f"{reward['weight']:g}", *values, _time(reward["seconds"])])
+    return "\n".join(aligned(rows))
+
+
+def _number(value: float | None, reward: Mapping[str, Any]) -> str:
+    if not reward["values"]:
+        return "-"
+    return _value(value)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds:.2g} s" if seconds >= 0.1 else f"{seconds * 1e3:.2g} ms"

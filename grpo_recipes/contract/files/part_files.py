@@ -10,6 +10,7 @@ from grpo_recipes.contract.findings.finding import Finding, as_record
 
 REQUEST_FILE = "request.json"
 PROGRESS_FILE = "progress.txt"
+ANSWER_FILE = "answer.json"
 NOW = "now: "
 """Begins a line of progress that is only shown until the next one."""
 
@@ -31,22 +32,17 @@ def tell(folder: Path, line: str) -> None:
         file.write(f"{line}\n")
 
 
-def answer_file(what: str) -> str:
-    """The name of the answer. what: "preflight", "export", "generate" or "profile"."""
-    return f"{what}-answer.json"
-
-
 def ended(code: int, findings: Iterable[Finding] = (), shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The answer of a part: the exit code of the command, what it has to say, and what it shows."""
     return {"exit_code": code, "findings": [as_record(finding) for finding in findings], "shown": shown}
 
 
-def write_answer(folder: Path, what: str, answer: Mapping[str, object]) -> None:
+def write_answer(folder: Path, answer: Mapping[str, object]) -> None:
     """Answers in JSON values, whole or not at all."""
-    write_whole(folder, answer_file(what), json.dumps(answer))
+    write_whole(folder, ANSWER_FILE, json.dumps(answer))
 
 
-def read_answer(folder: Path, what: str) -> dict[str, Any]:
+def read_answer(folder: Path) -> dict[str, Any]:
     """The answer. Raises FileNotFoundError where the part ended before it could."""
-    answer: dict[str, Any] = json.loads((folder / answer_file(what)).read_text(encoding="utf-8"))
+    answer: dict[str, Any] = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
     return answer

@@ -7,43 +7,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import read_text
-from grpo_recipes.contract.files.part_files import ended, read_request, write_answer
-from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.contract.files.part_files import read_request
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
-from grpo_recipes.worker.user_code.outcome import explained_reward
+from grpo_recipes.worker.user_code.outcome import answer_of
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:
     """Generates, and writes the answer; 0 whatever came of it, which the answer says."""
     here = Path(arguments[0])
-    write_answer(here, "generate", _answer(read_request(here), here))
-    return 0
-
-
-def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
+    request = read_request(here)
     folder = Path(request["run"])
     plan, user = from_json(read_text(folder, "plan.json")), folder / "worker" / "user"
-    try:
+
+    def answers() -> dict[str, Any]:
         check_reward_files(plan.rewards, user)
         check_tool_files(plan, user)
-
         with kept_imports():
             quiet_libraries()
             from grpo_recipes.worker.answering.answered_rows import answered_rows
 
         asked = {name: request[name] for name in ("prompt", "rows", "greedy", "base")}
-        shown = answered_rows(plan, folder, here / "scratch", **asked)
-    except Refused as stopped:
-        return ended(EXIT_STOPPED, stopped.findings)
-    except Exception as problem:
-        told = explained_reward(problem, user)
-        if told is None or not isinstance(told[0], Mistake):
-            raise
-        return ended(EXIT_FAILED, told[0].findings)
-    return ended(EXIT_DONE, shown=shown)
+        return answered_rows(plan, folder, here / "scratch", **asked)
+
+    return answer_of(answers, here, user)

@@ -25,7 +25,7 @@ from grpo_recipes.worker.survival.folder_faults import why_unwritten
 def main(arguments: Sequence[str]) -> int:
     """Exports, and writes the answer; 0 whatever came of it, which the answer says."""
     here = Path(arguments[0])
-    write_answer(here, "export", _answer(read_request(here), here))
+    write_answer(here, _answer(read_request(here), here))
     return 0
 
 

@@ -7,11 +7,13 @@ import math
 import re
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+from grpo_recipes.contract.files.part_files import ended, write_answer
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.inputs import Refused
@@ -207,6 +209,24 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
     fix = _NO_FILE if isinstance(cause, FileNotFoundError) else None
     of_row = [note for note in getattr(cause, "__notes__", ()) if str(note).startswith(OF_THE_ROW)]
     return Mistake.of(message, because=[*([place] if place else []), *of_row], fix=fix), said
+
+
+def answer_of(show: Callable[[], Mapping[str, Any]], here: Path, user: Path) -> int:
+    """Writes what a part of the worker shows, or why it cannot, into its folder; 0, since the answer says the rest.
+
+    user: where the run's code is, since a reward may fail.
+    """
+    try:
+        answer = ended(EXIT_DONE, shown=show())
+    except Mistake as problem:
+        answer = ended(EXIT_STOPPED if isinstance(problem, Refused) else EXIT_FAILED, problem.findings)
+    except Exception as problem:
+        told = explained_reward(problem, user)
+        if told is None:
+            raise
+        answer = ended(EXIT_FAILED, told[0].findings)
+    write_answer(here, answer)
+    return 0
 
 
 def _prompt(given: Mapping[str, Any], place: int) -> list[str]:

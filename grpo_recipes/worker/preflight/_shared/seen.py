@@ -1,9 +1,7 @@
 """What the command asks of a preflight, and what the checks look at: rows, prompts, the tokenizer, given rewards."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding
@@ -11,8 +9,6 @@ from grpo_recipes.contract.plan import Batch, Plan
 from grpo_recipes.worker.data.chosen_rows import LeftOut
 from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
-
-OPTIONS_FILE = "preflight.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +44,6 @@ class Options:
         """Optimizer steps that so many rows give; a generation that they do not fill is dropped."""
         micro_batches = rows // self.batch.prompts * self.num_iterations * self.batch.steps_per_generation
         return -(-micro_batches // self.batch.accumulation)
-
-
-def read_options(folder: Path, batch: Batch) -> Options:
-    """The options beside the plan of a folder, whose batch it is."""
-    return Options(batch=batch, **json.loads((folder / OPTIONS_FILE).read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True, slots=True)
