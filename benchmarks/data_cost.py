@@ -95,7 +95,7 @@ COUNTED = {"max_prompt_tokens": LIMIT}
 OURS = """
 import hashlib, json, resource, sys, time
 from pathlib import Path
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data
 from types import SimpleNamespace
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache

@@ -20,9 +20,8 @@ from grpo_recipes.launch.progress import View
 from grpo_recipes.launch.showing import busy
 from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places
-from grpo_recipes.lock.read_lock import Lock, read_lock
+from grpo_recipes.lock.read_lock import Lock, read_lock, refuse_changed
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
-from grpo_recipes.lock.unchanged import refuse_changed
 from grpo_recipes.report.diff_text import drift_json, drift_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan

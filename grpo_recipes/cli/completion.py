@@ -20,7 +20,7 @@ def files(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Completi
 def rules_and_keys(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The rules and keys that `explain` has a page for."""
     from grpo_recipes.explain.pages import known_ids
-    from grpo_recipes.schemas.keys import recipe_keys
+    from grpo_recipes.schemas.accepted import recipe_keys
 
     return _beginning([*known_ids(), *recipe_keys()], incomplete)
 
@@ -35,14 +35,14 @@ def shipped_names(ctx: "Context", param: "Parameter", incomplete: str) -> "list[
 
 def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The keys of a recipe with their =."""
-    from grpo_recipes.schemas.keys import recipe_keys
+    from grpo_recipes.schemas.accepted import recipe_keys
 
     return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
 
 
 def acceptable_rules(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The rules whose errors --accept takes."""
-    from grpo_recipes.cli.acceptable import why_not_accepted
+    from grpo_recipes.cli.resolving import why_not_accepted
     from grpo_recipes.rules.catalog import rules
 
     return _beginning([rule.id for rule in rules() if why_not_accepted(rule.id) is None], incomplete)

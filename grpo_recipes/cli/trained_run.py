@@ -12,8 +12,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.showing import busy
-from grpo_recipes.lock.read_lock import Lock, read_lock
-from grpo_recipes.lock.unchanged import refuse_damaged
+from grpo_recipes.lock.read_lock import Lock, read_lock, refuse_damaged
 
 FINAL = "final"
 

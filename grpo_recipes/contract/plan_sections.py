@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grpo_recipes.contract.files.digest import files_sha256
+from grpo_recipes.contract.files.regular_file import files_sha256
 
 # Where the weights come from that a run starts from, and what they came from themselves.
 

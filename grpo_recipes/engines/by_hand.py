@@ -1,15 +1,22 @@
 """A person starts the run: one command on each of its machines, which share nothing but the folder."""
 
+import hashlib
+import re
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import TextIO
 
+import yaml
+
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import Engine, Prepare
 from grpo_recipes.launch.local import taken
 from grpo_recipes.launch.progress import View
-from grpo_recipes.render.job import job_of, machine_commands
+from grpo_recipes.render.job import Job, job_of, machine_commands
 
 
 class EngineByHand(Engine):
@@ -42,3 +49,89 @@ class EngineByHand(Engine):
 
 
 ENGINE = EngineByHand()
+
+
+# What the files for a cluster's own tools have in common: where the run folder is there, and what a machine runs.
+
+
+def folder_there(plan: Plan, disk: str) -> str:
+    """The run folder on a machine of the cluster: its own path below the disk, or its name there."""
+    folder = PurePosixPath(own_folder(plan))
+    return str(folder if folder.is_relative_to(disk) else PurePosixPath(disk, folder.name))
+
+
+def own_folder(plan: Plan) -> str:
+    """The run folder on this machine. Raises Refusal for a plan without one."""
+    if plan.folder is None:
+        raise Refusal.of("the plan has no run folder", fix="grpo-run RECIPE --dry-run writes one")
+    return plan.folder
+
+
+def job_name(plan: Plan) -> str:
+    """A name that no other run folder has, of at most 52 letters, digits and dashes, the first a letter."""
+    folder = own_folder(plan)
+    words = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(folder).name.lower()).strip("-")
+    start = words if words[:1].isalpha() else f"run-{words}"
+    return f"{start[:43].strip('-')}-{hashlib.sha256(folder.encode()).hexdigest()[:8]}"
+
+
+def local_files(plan: Plan) -> list[str]:
+    """Files and folders of this machine that the run reads where they are now, and that the run folder has no copy of.
+
+    Absolute paths.
+    """
+
+    def places() -> Iterator[str | None]:
+        yield plan.model.path if plan.model.source == "folder" else None
+        yield plan.ancestor.named if plan.ancestor is not None and plan.ancestor.named.startswith("/") else None
+        yield plan.extends.path if plan.extends is not None and plan.extends.source == "folder" else None
+        yield plan.tokenizer.chat_template_path
+        for data in (plan.data, *(() if plan.evaluation is None else (plan.evaluation.data,))):
+            yield data.path if data.source in ("file", "folder") else None
+        for reward in plan.rewards:
+            yield reward.path if reward.kind == "model" else None
+
+    return list(dict.fromkeys(place for place in places() if place is not None))
+
+
+def machine_script(job: Job, number: str, address: str) -> list[str]:
+    """The last lines of what each machine runs, in the run folder. number, address: words of a shell.
+
+    Ends with the exit code of the run; see worker/survival/attempt.py.
+    """
+    trainer = f'set -- --node "{number}" --address "{address}" --port {job.port}' if job.nodes > 1 else "set --"
+    server = f'set -- --server --address "{address}"'
+    choice = [trainer] if job.nodes > 1 else []
+    if job.server_nodes:
+        choice = [f'if [ "{number}" -lt {job.nodes} ]; then {trainer}; else {server}; fi']
+    return [
+        "# Python would run a compiled copy in place of the file that it was made of.",
+        "find worker -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || :",
+        *choice,
+        'exec "${PYTHON:-python}" -B -P worker/grpo_recipes/worker/part.py survival.attempt . "$@"',
+    ]
+
+
+class _ClusterFileDumper(yaml.SafeDumper):
+    """Writes a text of several lines as one block, and a value that is there twice twice."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_ClusterFileDumper.add_representer(str, _text)
+
+
+def to_yaml(comment: Sequence[str], *documents: dict[str, object]) -> str:
+    """The text of a file with these documents below a comment."""
+    texts = [
+        yaml.dump(each, Dumper=_ClusterFileDumper, sort_keys=False, width=1000, allow_unicode=True)
+        for each in documents
+    ]
+    # A line break in a folder's name must not end the comment.
+    lines = ["".join(one if one.isprintable() else "?" for one in line) for line in comment]
+    return "".join(f"# {line}\n" for line in lines) + "---\n".join(texts)

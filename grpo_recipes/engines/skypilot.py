@@ -11,8 +11,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_INTERRUPTED
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
-from grpo_recipes.engines.by_hand import EngineByHand
-from grpo_recipes.engines.cluster_file import job_name, local_files, machine_script, own_folder, to_yaml
+from grpo_recipes.engines.by_hand import EngineByHand, job_name, local_files, machine_script, own_folder, to_yaml
 from grpo_recipes.facts.skypilot_words import GPUS, faults
 from grpo_recipes.memory.estimate import fitting
 from grpo_recipes.render.job import Job, job_of

@@ -17,7 +17,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.facts.accepted_keys import has_shape, is_allowed
 from grpo_recipes.render.job import job_of, launch_command, server_command
-from grpo_recipes.render.template import fill
+from grpo_recipes.render.launch_script import fill
 
 JOB_FILE = "job.json"
 # Nothing follows on these; a job that is requeued is PENDING again.

@@ -15,15 +15,22 @@ from grpo_recipes.contract.findings.wording import nearest_words, shown
 from grpo_recipes.explain.pages import id_page, known_ids
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.released import reasoning_gym as facts
-from grpo_recipes.facts.released.history import Span, absent_after, absent_before, history
-from grpo_recipes.facts.released.reasoning_gym import TABLE
+from grpo_recipes.facts.released.history import (
+    TABLE,
+    Span,
+    absent_after,
+    absent_before,
+    config_keys,
+    gym_release,
+    history,
+    task_names,
+)
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.resolve import rename
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
+from grpo_recipes.schemas.accepted import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.export import field_docs
-from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import algorithm_row, key_row
 from grpo_recipes.schemas.recipe import Recipe
@@ -144,20 +151,20 @@ TASKS_WIDTH = 100
 
 def task_list() -> str:
     """The names of all tasks, and how to see the keys of one."""
-    names = facts.task_names()
+    names = task_names()
     listed = textwrap.fill(" ".join(names), TASKS_WIDTH, initial_indent="  ", subsequent_indent="  ")
-    head = f"dataset.reasoning_gym makes rows of the {len(names)} tasks of reasoning-gym {facts.release()}:"
+    head = f"dataset.reasoning_gym makes rows of the {len(names)} tasks of reasoning-gym {gym_release()}:"
     return f"{head}\n\n{listed}\n\ngrpo-run explain reasoning_gym.{names[0]} shows the keys of one"
 
 
 def task_page(task: str) -> str | None:
     """The keys of a task with their types and defaults, None for an unknown task."""
-    keys = facts.config_keys(task)
+    keys = config_keys(task)
     if keys is None:
         return None
     width = max((len(name) for name in keys), default=0)
     lines = [f"  {name:<{width}}  {json.dumps(key.default)}  ({key.type})" for name, key in keys.items()]
-    head = f"reasoning_gym.{task}, a task of reasoning-gym {facts.release()}"
+    head = f"reasoning_gym.{task}, a task of reasoning-gym {gym_release()}"
     return "\n".join([head, "", "keys of its config, with their defaults:" if keys else "it has no config", *lines])
 
 

@@ -167,7 +167,10 @@ def as_released(package: str, version: str, folder: Path) -> Read | None:
 
 def source_sha256(folder: Path, names: Iterable[str]) -> str:
     """One digest of the files of a package that its facts are read from. Raises OSError."""
-    from grpo_recipes.contract.files.digest import file_sha256, files_sha256  # only a cache that knows nothing asks
+    from grpo_recipes.contract.files.regular_file import (  # only a cache that knows nothing asks
+        file_sha256,
+        files_sha256,
+    )
 
     return files_sha256((name, file_sha256(folder / name)) for name in sorted(names))
 

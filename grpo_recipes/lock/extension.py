@@ -10,10 +10,10 @@ from pathlib import Path
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.checkpoints import JudgedCheckpoint, judged_checkpoints, step_of
+from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor, lineage, weights_sha256
-from grpo_recipes.lock.read_lock import PLAN_FILE, Lock
-from grpo_recipes.lock.unchanged import refuse_damaged
+from grpo_recipes.lock.read_lock import Lock, refuse_damaged
 
 LENGTHS = ("training.max_steps", "training.num_train_epochs")
 EPISODES = "dataset.made.episodes"

@@ -4,12 +4,21 @@ With a vLLM server of the run it starts what starts both, the server and then tr
 it with its number; a server with a machine of its own is started apart from it.
 """
 
+import json
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.host.surroundings import LISTS_OF_PLACES, OF_THE_LAUNCH
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, VllmServer
 from grpo_recipes.render.job import job_of
-from grpo_recipes.render.template import fill
 from grpo_recipes.trust.environment import refused
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def launch_sh(plan: Plan) -> str:
@@ -96,3 +105,32 @@ def _distributed_type(plan: Plan) -> str:
 def _mixed_precision(plan: Plan) -> str:
     """What the trainer says as well; TrainingArguments would overrule another word in silence."""
     return next((name for name in ("bf16", "fp16") if plan.arguments.GRPOConfig.get(name)), "no")
+
+
+# The jinja2 templates beside this file, filled in.
+
+
+def fill(template: str, **values: object) -> str:
+    """The text of a template; an undefined name raises jinja2.UndefinedError.
+
+    Filters: `yaml` writes a scalar as YAML (JSON is a part of it), `shell` as one word of a shell.
+    """
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> "Environment":
+    # Imported here, since most commands render nothing and jinja2 costs them 25 ms.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(lists_of_places=LISTS_OF_PLACES, safe_path=OF_THE_LAUNCH)
+    environment.filters["yaml"] = json.dumps
+    environment.filters["shell"] = shlex.quote
+    return environment

@@ -16,9 +16,8 @@ from grpo_recipes.facts.expression import (
     spans_text,
 )
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.rules._shared.context import found_at
-from grpo_recipes.rules._shared.settings import Setting, Settings
+from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
 NOT_EXPRESSED = "FCT004"
@@ -117,3 +116,43 @@ def _way_out(field: ClassifiedField, setting: Setting, values: Sequence[object])
     if setting.given and (field.kind != "experiment" or not field.home):
         return [f"remove {path[-1]}"], [Patch(path, remove=True)]
     return [], []
+
+
+# Phase 4, pin: what defines the experiment is passed in full, so that no release's own default decides.
+
+
+# What the table's conditions name besides fields: their names there, and the settings.
+OTHER_VALUES = {
+    "processes": "world.num_processes",
+    "optimizer_steps_per_generation": "grpo.optimizer_steps_per_generation",
+}
+
+
+def pin(settings: Settings) -> Settings:
+    """The settings with format values for experiment fields that no section has and nobody wrote."""
+    fields = classified_fields()
+    values = {name: field.value for name, field in fields.items() if field.has_value} | field_values(settings)
+    pinned = [
+        Setting(f"GRPOConfig.{name}", field.value, FORMAT_ORIGIN, path=("trl", name))
+        for name, field in fields.items()
+        if field.has_value and f"GRPOConfig.{name}" not in settings and matters(field, values)
+    ]
+    return settings.having(pinned)
+
+
+def field_values(settings: Settings) -> dict[str, object]:
+    """GRPOConfig values by name, as the table's conditions see them, with five that are no fields.
+
+    rewards: their number. tools: the same, an environment counts as one, None without any. processes: of the run.
+    optimizer_steps_per_generation: of the recipe. shims: the names of those that were decided.
+    """
+    values = settings.under("GRPOConfig")
+    rewards = settings["rewards"].value if "rewards" in settings else []
+    values["rewards"] = len(rewards) if isinstance(rewards, list) else 0
+    tools = settings["tools"].value if "tools" in settings else []
+    called = len(tools) if isinstance(tools, list) else 0
+    values["tools"] = called + ("environment.python" in settings) or None
+    for name, key in OTHER_VALUES.items():
+        values[name] = settings[key].value if key in settings else None
+    values["shims"] = tuple(settings.under("shims"))
+    return values

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
-from grpo_recipes.schemas.keys import section_keys
+from grpo_recipes.schemas.accepted import section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
 

@@ -9,7 +9,7 @@ from grpo_recipes.resolve.recipe_phase import written_at
 from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.keys import recipe_keys, section_keys
+from grpo_recipes.schemas.accepted import recipe_keys, section_keys
 from grpo_recipes.yaml.compose import Source
 
 # Recipe keys whose target is no GRPOConfig field of the same home.

@@ -59,11 +59,11 @@ def _fault(task: Mapping[str, object], before: list[object]) -> str | None:
 
 
 def _task(context: Context, path: Path, name: str, config: Mapping[str, object]) -> Iterator[Finding]:
-    from grpo_recipes.facts.released import reasoning_gym as facts
+    from grpo_recipes.facts.released import history as facts
 
     installed = context.stack.version(PACKAGE)
-    is_other = installed not in (None, facts.release())
-    of = f"{PACKAGE} {facts.release()}"
+    is_other = installed not in (None, facts.gym_release())
+    of = f"{PACKAGE} {facts.gym_release()}"
     known = facts.config_keys(name)
     if known is None:
         near = nearest_words(name, facts.task_names(), cutoff=0.6)

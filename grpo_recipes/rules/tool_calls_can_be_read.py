@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.tools import known_templates, read_responses
+from grpo_recipes.facts.released.requirements import known_templates, read_responses
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import not_at_hand
 from grpo_recipes.rules._shared.said_tools import turns_of

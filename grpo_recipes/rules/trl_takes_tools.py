@@ -13,7 +13,7 @@ prompts that are already texts.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.tools import PARAMETERS, needed_transformers, needs_jmespath
+from grpo_recipes.facts.released.requirements import PARAMETERS, needed_transformers, needs_jmespath
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import read_environment, said_code

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, cast
 
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes
+from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all
 from grpo_recipes.contract.run_record import RunRecord, read_record
-from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
+from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.runs.one_run import one_run
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
 from grpo_recipes.sweep.varied import Trial

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from grpo_recipes.contract.files.digest import file_sha256, files_sha256
-from grpo_recipes.contract.files.regular_file import open_regular, read_text
+from grpo_recipes.contract.files.regular_file import file_sha256, files_sha256, open_regular, read_text
 from grpo_recipes.facts.source.cache import keep, kept
 
 KEPT_FROM_BYTES = 4 * 1024**2

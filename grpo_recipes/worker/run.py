@@ -28,8 +28,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
 from grpo_recipes.worker.resume.resuming import checkpoint_to_extend, checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
-from grpo_recipes.worker.survival.interruption import Interruption
-from grpo_recipes.worker.survival.leaving import leave_soon
+from grpo_recipes.worker.survival.interruption import Interruption, leave_soon
 from grpo_recipes.worker.survival.stall_monitor import expect_end, start_program
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.outcome import explained_reward

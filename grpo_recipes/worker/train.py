@@ -10,7 +10,7 @@ import grpo_recipes  # noqa: F401
 del sys.path[0]
 
 from grpo_recipes.worker.run import train
-from grpo_recipes.worker.survival.leaving import leave
+from grpo_recipes.worker.survival.interruption import leave
 
 if __name__ == "__main__":
     leave(train(Path(__file__).resolve().parent.parent, resume="--resume" in sys.argv[1:]))

@@ -24,8 +24,7 @@ from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import refuse_if_not_found, seen_in_trainer
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback, Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
-from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
-from grpo_recipes.worker.callbacks.progress import ProgressLines, StepTimes
+from grpo_recipes.worker.callbacks.progress import InterruptionCallback, ProgressLines, StepTimes
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over

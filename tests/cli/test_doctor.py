@@ -10,7 +10,7 @@ import pytest
 from grpo_recipes.cli.commands import doctor
 from grpo_recipes.facts.released.shipped import newest_release, table
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.report.stack_text import stack_text
+from grpo_recipes.report.plan_text import stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack

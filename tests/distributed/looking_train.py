@@ -19,7 +19,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback, trainer
 
 from grpo_recipes.worker.run import train
-from grpo_recipes.worker.survival.leaving import leave
+from grpo_recipes.worker.survival.interruption import leave
 
 FOLDER = Path(__file__).resolve().parent.parent
 

@@ -4,7 +4,7 @@ import pytest
 from library import Library
 from tool_sources import ADD
 
-from grpo_recipes.facts.released.tools import known_templates
+from grpo_recipes.facts.released.requirements import known_templates
 
 pytestmark = pytest.mark.stack
 

@@ -3,8 +3,8 @@
 import pytest
 from library import Library
 
+from grpo_recipes.facts.released.requirements import PARAMETERS, needed_transformers, needs_jmespath
 from grpo_recipes.facts.released.shipped import releases_with_facts, table
-from grpo_recipes.facts.released.tools import PARAMETERS, needed_transformers, needs_jmespath
 
 pytestmark = pytest.mark.stack
 

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.facts.facts import source_sha256
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
 from grpo_recipes.facts.released.logits import model_classes

@@ -15,7 +15,7 @@ from test_hostile_recipes import command, placed
 from test_hostile_runs import planned, run
 
 from grpo_recipes.contract.host.surroundings import absolute_places
-from grpo_recipes.render.template import fill
+from grpo_recipes.render.launch_script import fill
 
 pytestmark = pytest.mark.hostile
 

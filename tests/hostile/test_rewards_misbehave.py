@@ -146,7 +146,7 @@ def test_the_output_of_a_process_is_given_back(closing: str) -> None:
 LEAVING = """
 import atexit, multiprocessing, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from grpo_recipes.worker.survival.leaving import leave_soon
+from grpo_recipes.worker.survival.interruption import leave_soon
 atexit.register(lambda: print("at exit", flush=True))
 {left}
 {leave}

@@ -17,7 +17,7 @@ from grpo_recipes.cli.commands import preflight
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
-from grpo_recipes.engines.cluster_file import job_name, to_yaml
+from grpo_recipes.engines.by_hand import job_name, to_yaml
 from grpo_recipes.engines.kubernetes import ENGINE
 
 has_schemas = pytest.mark.skipif(not is_made("kubernetes"), reason="make test-kubernetes fetches Kubernetes' schemas")

@@ -8,8 +8,7 @@ from shown import DOCS, README, ROOT, pages
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import releases_that_express, spans_text
-from grpo_recipes.resolve.not_expressed import target_of
-from grpo_recipes.resolve.pin import field_values
+from grpo_recipes.resolve.not_expressed import field_values, target_of
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from shown import pages
 
-from grpo_recipes.facts.released.tools import known_templates
+from grpo_recipes.facts.released.requirements import known_templates
 
 REST = """\
 recipe: 1

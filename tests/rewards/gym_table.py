@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from importlib import import_module, metadata
 from typing import Any
 
-from grpo_recipes.facts.released.reasoning_gym import TABLE
+from grpo_recipes.facts.released.history import TABLE
 from grpo_recipes.facts.released.shipped import DATA
 
 

@@ -9,7 +9,7 @@ import pytest
 from gym_table import read_installed
 
 from grpo_recipes.contract.tasks.task_rows import as_text, dataset_of
-from grpo_recipes.facts.released.reasoning_gym import config_keys, release, task_names
+from grpo_recipes.facts.released.history import config_keys, gym_release, task_names
 from grpo_recipes.rewards import reasoning_gym as module
 from grpo_recipes.rewards.reasoning_gym import reasoning_gym
 
@@ -202,6 +202,6 @@ def test_a_scorer_that_hangs_on_an_answer_is_ended(
 
 def test_the_table_is_that_of_the_installed_package() -> None:
     assert read_installed() == {
-        "release": release(),
+        "release": gym_release(),
         "tasks": {name: {key: list(said) for key, said in (config_keys(name) or {}).items()} for name in task_names()},
     }

@@ -16,7 +16,7 @@ import worker_runs
 from support.tiny_models import write_tiny_model
 from worker_runs import Changes, Trained, environment, plan_of, planned_data, record
 
-from grpo_recipes.contract.files.digest import TRAVELS
+from grpo_recipes.contract.files.regular_file import TRAVELS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from worker_runs import planned_data
 
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.unreadable_rows import TooMuch

@@ -16,7 +16,7 @@ import _thread, sys, threading
 def start(*given):
     {start}
 _thread.start_new_thread = threading._start_new_thread = start
-from grpo_recipes.worker.survival.leaving import leave_soon
+from grpo_recipes.worker.survival.interruption import leave_soon
 leave_soon(3)
 sys.exit(3)
 """
@@ -45,7 +45,7 @@ text.write("a line")
 packed.write("a line")
 threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
 atexit.register(lambda: print("registered"))
-from grpo_recipes.worker.survival.leaving import leave
+from grpo_recipes.worker.survival.interruption import leave
 leave(3)
 """
 

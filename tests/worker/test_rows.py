@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from worker_runs import planned_data
 
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
 

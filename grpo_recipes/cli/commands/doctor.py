@@ -15,7 +15,7 @@ from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.report.findings_formats import finding_value
-from grpo_recipes.report.stack_text import known_text, stack_text
+from grpo_recipes.report.plan_text import known_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.fitting import DRIVER, TRITON, torch_and_driver, triton_compiler

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.files.folder_files import read_text
+from grpo_recipes.contract.files.regular_file import files_sha256
 from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
 from grpo_recipes.contract.integrity.seal import YOU
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.contract.files.digest import open_sha256
 from grpo_recipes.contract.files.folder_files import open_to_read, walk
+from grpo_recipes.contract.files.regular_file import open_sha256
 
 _MOST_THREADS = 8
 # What file managers and network file systems leave behind, and nothing reads.

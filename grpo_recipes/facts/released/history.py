@@ -1,8 +1,9 @@
-"""How a field's default and values changed from release to release."""
+"""Tables for pages: how a field changed from release to release, and the tasks of reasoning-gym."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from grpo_recipes.facts.released.shipped import releases_with_facts, table
 
@@ -63,3 +64,32 @@ def _merged(package: str, rows: list[list[Any]]) -> list[Span]:
         else:
             spans.append(made)
     return spans
+
+
+# The tasks of the tested release of reasoning-gym, with what configures them.
+
+
+TABLE = "reasoning_gym"
+
+
+class ConfigKey(NamedTuple):
+    """type: as the package declares it. default: None also for one that JSON cannot hold."""
+
+    type: str
+    default: object
+
+
+def gym_release() -> str:
+    """The release that the table is of."""
+    return str(table(TABLE)["release"])
+
+
+def task_names() -> tuple[str, ...]:
+    """All tasks, in alphabetical order."""
+    return tuple(table(TABLE)["tasks"])
+
+
+def config_keys(task: str) -> Mapping[str, ConfigKey] | None:
+    """What configures a task, None where there is no such task."""
+    found = table(TABLE)["tasks"].get(task)
+    return None if found is None else {name: ConfigKey(*said) for name, said in found.items()}

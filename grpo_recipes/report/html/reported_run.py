@@ -9,12 +9,13 @@ from typing import NamedTuple
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_bytes
+from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all, without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
-from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
+from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.html.series import StepSeries, shown_text, shown_value, stretch_width
 from grpo_recipes.report.runs.one_run import ListedRun, one_run
 

@@ -100,7 +100,7 @@ def _value_of(runs: Sequence[ListedRun], key: str, option: str, others: Sequence
     """What takes the value of a key from a run; the last part of a key is enough where one key alone ends so."""
     known = list(dict.fromkeys(key for run in runs for key in run.values))
     if key not in known and runs:
-        from grpo_recipes.schemas.keys import recipe_keys
+        from grpo_recipes.schemas.accepted import recipe_keys
 
         ending = [one for one in known if one.rpartition(".")[2] == key]
         if len(ending) == 1:

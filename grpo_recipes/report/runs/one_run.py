@@ -11,12 +11,13 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import is_file, names, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
+from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.used_run import changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail, reward_as_drawn
 from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
 from grpo_recipes.contract.run_verdict import verdicts
-from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES, PLAN_FILE
+from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES
 
 _AVERAGED_STEPS = 10
 _TAIL = 24 << 10

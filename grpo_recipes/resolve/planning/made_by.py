@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from grpo_recipes.contract.files.digest import TRAVELS, files_sha256
+from grpo_recipes.contract.files.regular_file import TRAVELS, files_sha256
 from grpo_recipes.user_files.digests import WITH_CARDS
 
 PACKAGE = Path(__file__).parents[2]

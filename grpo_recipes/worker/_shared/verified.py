@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Model, Plan
 from grpo_recipes.contract.plan_sections import Ancestor

@@ -16,7 +16,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
+from grpo_recipes.worker.callbacks.progress import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import evaluate
 from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks

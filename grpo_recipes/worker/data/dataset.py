@@ -11,8 +11,8 @@ import datasets
 import jinja2
 from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
-from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.files.folder_files import read_text, remove_tree, write_whole
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.integrity.seal import YOU, Damaged, opened, sealed
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt

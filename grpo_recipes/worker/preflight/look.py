@@ -18,13 +18,14 @@ from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
 from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, content_of, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import (
+    KEPT_COLUMNS,
+    passed_names,
     played_ids,
     rendered_text,
     token_id,
     tokens_of,
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
-from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
 from grpo_recipes.worker.preflight.checks import rows_can_be_used, tokenizer_loads
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.play import has_tools, played

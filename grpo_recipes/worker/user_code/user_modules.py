@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import CODE_OF, Plan, Reward
 from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
 from grpo_recipes.worker._shared.inputs import Refused

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.files.digest import file_sha256, files_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256, files_sha256
 from grpo_recipes.contract.integrity.digests import digest_of
 
 

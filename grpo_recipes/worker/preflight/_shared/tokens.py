@@ -1,5 +1,9 @@
 """Prompts as TRL gives them to the tokenizer."""
 
+import functools
+import importlib.util
+import re
+from pathlib import Path
 from typing import Any
 
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
@@ -66,3 +70,37 @@ def special_tokens(tokenizer: Any) -> dict[int, str]:
 def word(tokenizer: Any, token: int) -> str:
     """A token in a message."""
     return repr(tokenizer.decode([token])) if token < len(tokenizer) else f"{token} (no token)"
+
+
+# What the installed TRL does with rows and rewards, read from its source, since importing it takes longer than all
+# the rest of a preflight.
+
+
+ALWAYS_PASSED = ("prompts", "completions")
+# Columns of the rows that TRL keeps to itself.
+KEPT_COLUMNS = ("prompt", "completion", "completion_ids")
+
+
+@functools.cache
+def _source(file: str) -> str:
+    package = importlib.util.find_spec("trl")
+    for folder in (package.submodule_search_locations or []) if package is not None else []:
+        path = Path(folder, "trainer", file)
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return ""
+
+
+@functools.cache
+def passed_names() -> tuple[str, ...]:
+    """What a reward function is called with beside the columns, in TRL's own names."""
+    source = _source("grpo_trainer.py")
+    names = re.findall(r'^ +reward_kwargs\["(\w+)"\] = ', source, re.MULTILINE)
+    ids = ["completion_ids"] if re.search(r"completion_ids=completion_ids", source) else []
+    return tuple(dict.fromkeys([*ALWAYS_PASSED, *ids, *(name for name in names if name != "environments")]))
+
+
+def drops_incomplete_generations() -> bool:
+    """Whether prompts that do not fill a generation are left out of an epoch."""
+    source = _source("utils.py") + _source("grpo_trainer.py")
+    return re.search(r"if len\(chunk\) == self\.batch_size", source) is not None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
+from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, passed_names
 
 ID = "PFL008"
 
