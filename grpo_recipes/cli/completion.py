@@ -42,7 +42,7 @@ def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Co
 
 def acceptable_rules(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The rules whose errors --accept takes."""
-    from grpo_recipes.cli.resolving import why_not_accepted
+    from grpo_recipes.cli.acceptable import why_not_accepted
     from grpo_recipes.rules.catalog import rules
 
     return _beginning([rule.id for rule in rules() if why_not_accepted(rule.id) is None], incomplete)
