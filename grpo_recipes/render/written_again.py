@@ -11,6 +11,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.folder_files import remove
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
@@ -151,17 +152,10 @@ def _remove_unfinished(folder: Path) -> None:
 def _lines(writing: _Writing, told: Sequence[str]) -> list[str]:
     if not writing.replaced:
         return []
-    some = writing.replaced[:_MOST_NAMES]
-    names = ", ".join(f"{name} ({_some(told)})" if name == "plan.json" else name for name in some)
-    more = len(writing.replaced) - len(some)
-    text = (
-        f"written again, since this grpo-run writes it otherwise: {names}{f' and {more} more' if more else ''}\n"
-        f"  what was there is in {writing.kept}"
-    )
+    changed = listed(told, _MOST_NAMES)
+    names = [f"{name} ({changed})" if name == "plan.json" else name for name in writing.replaced]
+    text = f"written again, since this grpo-run writes it otherwise: {listed(names, _MOST_NAMES)}\n"
+    text += f"  what was there is in {writing.kept}"
     if {"launch.sh", "train.sh", *(name for kind in ENGINES.values() for name in kind.scripts)} & set(writing.replaced):
         text += "; a script of your own is started by hand: bash SCRIPT --resume"
     return [text]
-
-
-def _some(told: Sequence[str]) -> str:
-    return ", ".join(told[:_MOST_NAMES]) + (f" and {len(told) - _MOST_NAMES} more" if len(told) > _MOST_NAMES else "")

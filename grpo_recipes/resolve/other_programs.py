@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.schemas.accepted import section_keys
@@ -30,14 +31,13 @@ def other_programs(source: Source) -> Finding | None:
     if found is None:
         return None
     program, keys = found
-    shown = ", ".join(keys[:_SHOWN]) + (f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else "")
     return Finding(
         MISSING_KEY,
         "error",
         f"this is a configuration of {program}, no recipe",
         "recipe",
         source.mark(("recipe",)),
-        because=(f"it has {shown}, and none of `recipe: 1`, model, dataset, rewards and training",),
+        because=(f"it has {listed(keys, _SHOWN)}, and none of `recipe: 1`, model, dataset, rewards and training",),
         fix=way_to_a_recipe(program, source.file),
     )
 

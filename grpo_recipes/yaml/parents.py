@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import grpo_recipes
 from grpo_recipes.contract.findings.finding import Finding, Mark
-from grpo_recipes.contract.findings.wording import nearest_words
+from grpo_recipes.contract.findings.wording import listed, nearest_words
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown
 
@@ -146,8 +146,7 @@ def _same_folder(folder: str, child: Place) -> bool:
 
 
 def _listed(names: Iterable[str]) -> str:
-    some = [shown(name, 40) for name in names]
-    return ", ".join(some[:MOST_NAMES]) + (f" and {len(some) - MOST_NAMES} more" if len(some) > MOST_NAMES else "")
+    return listed([shown(name, 40) for name in names], MOST_NAMES)
 
 
 def _finding(rule: str, message: str, mark: Mark, because: str, fix: str) -> Finding:

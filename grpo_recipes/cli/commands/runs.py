@@ -8,6 +8,7 @@ import click
 
 from grpo_recipes.cli.completion import keys_to_set
 from grpo_recipes.contract.exits import EXIT_DONE
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.secrets.redact import redact
 
 DEFAULT = "runs"
@@ -60,9 +61,7 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
         table = runs_table(shown, keys, width)
         click.echo(redact(table.text), nl=False)
         if table.left_out:
-            more = len(table.left_out) - NAMED
-            names = ", ".join(table.left_out[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            click.echo(redact(f"not shown, but in --json: {names}"), err=True)
+            click.echo(redact(f"not shown, but in --json: {listed(table.left_out, NAMED)}"), err=True)
     else:
         kept = "no run matches the filters" if found.runs else f"no runs in {folder}"
         click.echo(redact(kept), err=True)

@@ -14,6 +14,7 @@ from grpo_recipes.cli.options import RunOptions, chosen_stack
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
@@ -125,8 +126,7 @@ def told_once(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, .
 def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
     if len(those) == of:
         return finding
-    more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
-    note = f"with {'; '.join(those[:_NAMED])}{more}, {len(those)} of {of} settings"
+    note = f"with {listed(those, _NAMED, '; ')}, {len(those)} of {of} settings"
     return finding._replace(notes=(*finding.notes, note))
 
 

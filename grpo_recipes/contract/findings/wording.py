@@ -50,6 +50,12 @@ def shortened(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
+def listed(items: Sequence[object], most: int = 3, between: str = ", ") -> str:
+    """ "1, 2, 3 and 4 more"."""
+    shown = between.join(map(str, items[:most]))
+    return shown + (f" and {len(items) - most:,} more" if len(items) > most else "")
+
+
 def cells(text: str) -> int:
     """The cells of a terminal that a text takes."""
     if text.isascii():

@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.findings.wording import aligned, cells, flow, one_line, shown
+from grpo_recipes.contract.findings.wording import aligned, cells, flow, listed, one_line, shown
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.report.runs.one_run import ListedRun, Runs
 
@@ -86,11 +86,7 @@ def others_text(others: Mapping[str, str]) -> str:
     by_reason: dict[str, list[str]] = {}
     for name, reason in others.items():
         by_reason.setdefault(reason, []).append(one_line(name))
-    return "".join(
-        f"not a run: {', '.join(those[:_NAMED_OTHERS])}"
-        f"{f' and {len(those) - _NAMED_OTHERS} more' if len(those) > _NAMED_OTHERS else ''} ({reason})\n"
-        for reason, those in by_reason.items()
-    )
+    return "".join(f"not a run: {listed(those, _NAMED_OTHERS)} ({reason})\n" for reason, those in by_reason.items())
 
 
 def damage_text(runs: Sequence[ListedRun]) -> str:

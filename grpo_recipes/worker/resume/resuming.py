@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles
 from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
 from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE, NoKey, allowed_digests, user_key
@@ -121,10 +122,9 @@ def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
     if pickles is None or pickles[1] in allowed_digests():
         return
     names, sha256 = pickles
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     raise Refused.of(
         f"{checkpoint.name} was not written by you, and reading it may run code",
-        because=f"{', '.join(names[:_SHOWN])}{more} are pickles, {_signed(manifest)}",
+        because=f"{listed(names, _SHOWN)} are pickles, {_signed(manifest)}",
         fix=f"if you trust who wrote them, grpo-run {checkpoint.parents[1]} --resume --allow-code {sha256}",
     )
 

@@ -112,12 +112,6 @@ def fault(
     return Finding(rule, severity, message, dotted(path), because=because, fix=fix, patch=patch, path=path)
 
 
-def listed(items: Sequence[object], most: int = 3) -> str:
-    """ "1, 2, 3 and 4 more"."""
-    shown = ", ".join(map(str, items[:most]))
-    return shown + (f" and {len(items) - most} more" if len(items) > most else "")
-
-
 def cut(text: str, most: int = 100) -> str:
     """The text on one line, at most so many characters."""
     line = " ".join(text.split())

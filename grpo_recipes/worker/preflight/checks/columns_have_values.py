@@ -9,7 +9,8 @@ Example: 5 of 100 rows have no value in column solution, which reward accuracy r
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, passed_names
 

@@ -13,7 +13,8 @@ Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL033"

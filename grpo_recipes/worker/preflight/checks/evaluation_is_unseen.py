@@ -9,7 +9,8 @@ Example: 100 of 100 prompts of the evaluation are also trained on
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen, content_of, prompt_as_text
 
 ID = "PFL007"

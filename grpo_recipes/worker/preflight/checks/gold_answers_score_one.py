@@ -11,7 +11,8 @@ Example: the right answers of 3 of 32 rows score less than 1.0 by reasoning_gym
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, RewardSeen, fault, listed, record
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, RewardSeen, fault, record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "RWD013"

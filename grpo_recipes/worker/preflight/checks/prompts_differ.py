@@ -11,8 +11,9 @@ Example: all 500 prompts are equal
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.prompt_shape import wrong_prompt
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 
 ID = "PFL004"

@@ -11,7 +11,8 @@ Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=Tr
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, is_conversational
 
 ID = "PFL005"

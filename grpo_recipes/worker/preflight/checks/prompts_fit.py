@@ -14,7 +14,8 @@ Example: 12 of 7473 prompts and their completions are longer than the model's co
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL006"

@@ -14,8 +14,9 @@ Source: trl 1.16.0 data_utils.py (is_conversational).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.prompt_shape import doubtful_prompt, template_of, wrong_prompt
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
 
 ID = "PFL003"

@@ -12,7 +12,8 @@ Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mas
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL025"

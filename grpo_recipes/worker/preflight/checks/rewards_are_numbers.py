@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 

@@ -14,7 +14,8 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 

@@ -13,7 +13,8 @@ Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault, listed
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 

@@ -8,6 +8,7 @@ Source: peft 0.21.2 tuners/lora, for the names of the tensors.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
@@ -25,7 +26,4 @@ def compare(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 
 
 def _names(names: frozenset[str]) -> str:
-    if not names:
-        return "none"
-    shown = sorted(names)[:SHOWN_NAMES]
-    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+    return listed(sorted(names), SHOWN_NAMES) or "none"
