@@ -21,8 +21,7 @@ from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast, StopStringCriteria
 
-from grpo_recipes.worker.ends.ended import EndedShares
-from grpo_recipes.worker.ends.ends import Ends, StopTexts
+from grpo_recipes.worker.ends.ends import EndedShares, Ends, StopTexts
 
 ROWS, LENGTH, PROMPT, VOCABULARY = 512, 1024, 64, 151_643
 STOPS = ("</answer>", "\n\nQuestion:")

@@ -35,7 +35,7 @@ from grpo_recipes.worker.data.chosen_rows import refuse_too_few
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
-from grpo_recipes.worker.ends.ended import EndedShares
+from grpo_recipes.worker.ends.ends import EndedShares
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
 from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, counter_of, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared

@@ -32,8 +32,7 @@ ROWS = [
 def test_what_ended_a_completion(ids: list[int], expected: tuple[str, bool], tiny_model: Path) -> None:
     from transformers import AutoTokenizer
 
-    from grpo_recipes.worker.ends.ended import how_ended
-    from grpo_recipes.worker.ends.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends, how_ended
 
     ends = Ends((EOS, 9), ("ab",), AutoTokenizer.from_pretrained(tiny_model), frozenset({EOS}))
     assert how_ended(ids, ends) == expected

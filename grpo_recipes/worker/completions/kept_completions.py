@@ -21,8 +21,7 @@ from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_event, forget_after
 from grpo_recipes.worker.completions.evaluation import judged_by, prompt_text
-from grpo_recipes.worker.ends.ended import LENGTH, how_ended
-from grpo_recipes.worker.ends.ends import Ends, ends_of, last_turn
+from grpo_recipes.worker.ends.ends import LENGTH, Ends, ends_of, how_ended, last_turn
 
 GENERATES = "_generate_and_score_completions"
 # Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
