@@ -1,13 +1,18 @@
-"""Finds the run folder for a command that needs a trained model."""
+"""Finds the run folder for a command that needs a trained model, and prints what the model's process answered."""
 
+import json
 import os
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from grpo_recipes.cli.launching import ask_trust, names_a_plan
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.findings.finding import of_record
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
@@ -44,6 +49,18 @@ def trained_run(
     called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder
+
+
+def tell_answer(answer: dict[str, Any], what: str, text: Callable[[dict[str, Any]], str], *, as_json: bool) -> int:
+    """Prints what a part of the worker answered, and returns the exit code. text: of what it shows, for a person."""
+    shown = answer["shown"]
+    if as_json:
+        click.echo(redact(json.dumps({what: 1, **(shown or {}), "findings": answer["findings"]}, indent=2)))
+    elif shown is None:
+        click.echo(redact(f"error: {bare_text(map(of_record, answer['findings']))}"), err=True)
+    else:
+        click.echo(redact(text(shown)))
+    return int(answer["exit_code"])
 
 
 def _own_model(plan: Plan) -> str | None:

@@ -1,19 +1,18 @@
 """`grpo-run export`: a run's trained model as a folder, proved equal to what was trained."""
 
-import json
 import os
 import shutil
-from typing import Any
+from functools import partial
 
 import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import trained_run
+from grpo_recipes.cli.trained_run import tell_answer, trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
-from grpo_recipes.contract.findings.findings_text import bare_text, findings_text
+from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import export_text
 
@@ -89,12 +88,11 @@ def export(
 
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
-        shown = answer["shown"] or {}
-        content = {"export": 1, "folder": place if answer["shown"] else None, **shown, "findings": answer["findings"]}
-        click.echo(redact(json.dumps(content, indent=2)))
-    else:
-        _say(run, place, answer)
-    return int(answer["exit_code"])
+        answer["shown"] = {"folder": place if answer["shown"] else None, **(answer["shown"] or {})}
+    code = tell_answer(answer, "export", partial(export_text, place), as_json=as_json)
+    if not as_json and answer["shown"] is not None and answer["findings"]:
+        click.echo(redact(findings_text([of_record(record) for record in answer["findings"]], run)), err=True)
+    return code
 
 
 def _place(out: str) -> str:
@@ -135,13 +133,3 @@ def _check_words(what: str, dtype: str | None, push: str | None, *, public: bool
         raise Refusal.of("--public needs --push", fix="add --push OWNER/NAME")
     if push is not None and push.count("/") != 1:
         raise Refusal.of(f"--push {push}: a repository has an owner and a name", fix="--push OWNER/NAME")
-
-
-def _say(run: str, place: str, answer: dict[str, Any]) -> None:
-    findings = [of_record(record) for record in answer["findings"]]
-    if answer["shown"] is None:
-        click.echo(redact(f"error: {bare_text(findings)}"), err=True)
-        return
-    click.echo(redact(export_text(place, answer["shown"])))
-    if findings:
-        click.echo(redact(findings_text(findings, run)), err=True)

@@ -1,6 +1,5 @@
 """`grpo-run generate`: a trained model's answers to a prompt, or to held-out rows with their rewards."""
 
-import json
 import shlex
 
 import click
@@ -8,11 +7,8 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import trained_run
+from grpo_recipes.cli.trained_run import tell_answer, trained_run
 from grpo_recipes.contract.errors import Refusal
-from grpo_recipes.contract.findings.finding import of_record
-from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import generate_text
 
 
@@ -51,11 +47,4 @@ def generate(
     from grpo_recipes.launch.part import part_answer  # only where something is run
 
     answer = part_answer(plan, "answering.start", "generate", request)
-    if as_json:
-        shown = answer["shown"] or {}
-        click.echo(redact(json.dumps({"generate": 1, **shown, "findings": answer["findings"]}, indent=2)))
-    elif answer["shown"] is None:
-        click.echo(redact(f"error: {bare_text([of_record(record) for record in answer['findings']])}"), err=True)
-    else:
-        click.echo(redact(generate_text(answer["shown"])))
-    return int(answer["exit_code"])
+    return tell_answer(answer, "generate", generate_text, as_json=as_json)

@@ -1,6 +1,5 @@
 """`grpo-run profile`: how often the recipe's model solves each training row before it is trained."""
 
-import json
 import os
 import shlex
 from dataclasses import fields, replace
@@ -12,10 +11,10 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
 from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.trained_run import tell_answer
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.finding import of_record
-from grpo_recipes.contract.findings.findings_text import bare_text, count_text, findings_text
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.profile import ASKED, profile_of, recorded_profile
 from grpo_recipes.contract.secrets.redact import redact
@@ -84,15 +83,9 @@ def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: 
         if os.path.exists(partial) and os.path.getsize(partial) > 0:
             click.echo(redact(f"the same command goes on with {os.path.relpath(partial)}"), err=True)
         raise
-    if as_json:
-        shown = answer["shown"] or {}
-        click.echo(redact(json.dumps({"profile": 1, **shown, "findings": answer["findings"]}, indent=2)))
-    elif answer["shown"] is None:
-        click.echo(redact(f"error: {bare_text([of_record(record) for record in answer['findings']])}"), err=True)
-    else:
-        beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths begin at its own folder
-        click.echo(redact(profile_text(answer["shown"], out, samples, out if beside else output)))
-    return int(answer["exit_code"])
+    beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths begin at its own folder
+    path = out if beside else output
+    return tell_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
 
 
 def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
