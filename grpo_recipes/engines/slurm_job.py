@@ -16,7 +16,7 @@ from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.facts.accepted_keys import has_shape, is_allowed
-from grpo_recipes.render.job import job_of, launch_command, server_command
+from grpo_recipes.render.job import job_of
 from grpo_recipes.render.launch_script import fill
 
 JOB_FILE = "job.json"
@@ -189,8 +189,6 @@ def job_sbatch(plan: Plan) -> str:
         name=job.name,
         job=job,
         options=[_option(key, value) for key, value in _header(plan, asked).items()],
-        server_command=f'trap "" USR1; exec {server_command(chr(34) + "$1" + chr(34))}',
-        trainer_command=_trainer_command(is_alone=job.all_nodes == 1),
         max_requeues=asked.max_requeues,
     )
 
@@ -232,14 +230,3 @@ def _option(key: str, value: str | int | bool) -> str:
     if not _PLAIN.fullmatch(text):
         text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"--{key}={text}"
-
-
-def _trainer_command(*, is_alone: bool) -> str:
-    """What a task of the trainers' step runs, with address and port as $1 and $2 and more arguments behind them.
-
-    Without a single quote, which the template has around it.
-    """
-    if is_alone:
-        return 'trap "" USR1; exec bash launch.sh "${@:3}"'
-    command = launch_command('"$SLURM_PROCID"', '"$1"', '"$2"', '"${@:3}"')
-    return f'trap "" USR1; exec {command}'

@@ -45,19 +45,6 @@ def job_of(plan: Plan) -> Job:
     )
 
 
-def launch_command(node: int | str, address: str, port: int | str, arguments: str = "") -> str:
-    """The line that starts one machine of several, from the run folder. node: 0 for the first one.
-
-    Parts may be variables of a shell; nothing is quoted here.
-    """
-    return f"bash launch.sh --node {node} --address {address} --port {port}{arguments and f' {arguments}'}"
-
-
-def server_command(address: str, arguments: str = "") -> str:
-    """The line that starts the vLLM server on its own machine. address: of the first machine, as for the others."""
-    return f"bash launch.sh --server --address {address}{arguments and f' {arguments}'}"
-
-
 def machine_commands(job: Job, folder: str, python: str, *, resume: bool) -> list[str]:
     """What a user types on each machine, the first one first and a vLLM server's last.
 
