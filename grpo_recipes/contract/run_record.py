@@ -7,7 +7,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
-from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.bounded_json import read_mapping
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.integrity.run_folder import record_text
 
@@ -104,27 +104,22 @@ def read_record(folder: str) -> RunRecord | None:
     Unknown keys and values of another kind are left out, and a status that nobody writes, or none, is unknown: it is
     printed in many places, and a line break in it would begin a line of its own there.
     """
-    content = _read_keys(folder)
+    content = read_mapping(Path(folder), RECORD_FILE)
     if content is None:
         return None
     known = {key: value for key, value in content.items() if _is_of_its_kind(key, value)}
     if known.get("status") not in STATUSES:
         known["status"] = UNKNOWN
-    return RunRecord(**known)  # type: ignore[arg-type]
-
-
-def write_record(folder: str, record: RunRecord) -> None:
-    """Writes run.json at once: a reader sees the old file or the new one, never a part. Raises OSError."""
-    _write_keys(folder, dataclasses.asdict(record))
+    return RunRecord(**known)
 
 
 def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
     """Sets some keys of run.json, keeps all others, also those unknown here, and returns the new record.
 
-    Raises OSError.
+    A reader sees the old file or the new one, never a part. Raises OSError.
     """
-    content = {**dataclasses.asdict(RunRecord()), **(_read_keys(folder) or {}), **changes}
-    _write_keys(folder, content)
+    content = {**dataclasses.asdict(RunRecord()), **(read_mapping(Path(folder), RECORD_FILE) or {}), **changes}
+    write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
     return read_record(folder) or RunRecord()
 
 
@@ -135,18 +130,6 @@ def _is_of_its_kind(key: str, value: object) -> bool:
     first = get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
     kind = get_origin(first) or first
     return isinstance(value, int | float if kind is float else kind)
-
-
-def _read_keys(folder: str) -> dict[str, object] | None:
-    try:
-        content = read_json(Path(folder), RECORD_FILE)
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _write_keys(folder: str, content: Mapping[str, object]) -> None:
-    write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
 
 
 # A run that may begin anew with half the micro-batch: what its recipe says of that, and what its record does.

@@ -4,12 +4,11 @@ From TRL 1.14 on, router_aux_loss_coef null means the model's own coefficient. T
 0.001 by default, and older releases have no such loss at all. A dense model never has one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.model_config import read_model_config
+from grpo_recipes.rules._shared.loaded_model import model_config
 
 ID = "LOS005"
 APPLIES_TO = {"trl": "<1.14"}
@@ -18,7 +17,7 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_l
 
 
 def check(context: Context) -> Iterator[Finding]:
-    config = _config(context)
+    config = model_config(context)
     if context.value(COEFFICIENT) is not None or config is None or not any(config.get(key) for key in EXPERTS):
         return
     own = config.get("router_aux_loss_coef") or 0.0
@@ -29,9 +28,3 @@ def check(context: Context) -> Iterator[Finding]:
     because = f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's"
     fix = f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2"
     yield context.wrong(said, "model.model_name_or_path", because, value, at=("trl", "router_aux_loss_coef"), fix=fix)
-
-
-def _config(context: Context) -> Mapping[str, object] | None:
-    model, revision = context.text("model.model_name_or_path"), context.value("model_init_kwargs.revision")
-    path = local_path(model, context.source.directory(("model", "model_name_or_path")))
-    return read_model_config(path or model, None if revision is None else str(revision))

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from grpo_recipes.contract.files.folder_files import LARGEST, read_bytes
 
@@ -16,6 +17,15 @@ _HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
 def read_json(folder: Path, name: str, most: int = LARGEST, deepest: int = DEEPEST) -> object:
     """The value of a JSON file. Raises OSError, ValueError; see folder_files and parsed."""
     return parsed(read_bytes(folder, name, most), deepest)
+
+
+def read_mapping(folder: Path, name: str) -> dict[str, Any] | None:
+    """The mapping in a JSON file, None where there is none that can be read."""
+    try:
+        content = read_json(folder, name)
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def parsed(content: bytes, deepest: int = DEEPEST) -> object:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.bounded_json import read_mapping
 from grpo_recipes.contract.files.folder_files import open_to_read, status
 from grpo_recipes.contract.integrity.digests import Digest
 from grpo_recipes.contract.integrity.manifest import (
@@ -68,7 +68,7 @@ def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
     """
     if not _is_there(place, MANIFEST) or (place / MANIFEST).is_symlink():
         return UsedRun(None)
-    content = _content(place, MANIFEST)
+    content = read_mapping(place, MANIFEST) or {}
     try:
         listed = _stated(place, is_model="checkpoint" not in content, is_copy=True)
     except NotWhole as problem:
@@ -131,7 +131,7 @@ def _of_the_plan(folder: Path, written: Digest | None) -> Iterator[FileFault]:
 def _of_the_model(folder: Path) -> Iterator[FileFault]:
     """Whether final/ has the id of the run; its files are not looked at."""
     manifest = f"final/{MANIFEST}"
-    written = _content(folder, manifest).get(RUN_ID)
+    written = (read_mapping(folder, manifest) or {}).get(RUN_ID)
     if written is not None and not _is_there(folder, INTEGRITY_FILE):
         yield FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id")
     elif written is not None and written != (run_id(folder) or written):
@@ -145,7 +145,7 @@ def _of_a_part(folder: Path, part: str, *, contents: bool) -> FileFault | None:
         if _is_there(folder, INTEGRITY_FILE):
             return FileFault(manifest, "missing", "is missing, which has the digests of the rest")
         return None
-    if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in _content(folder, manifest):
+    if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in (read_mapping(folder, manifest) or {}):
         return FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id")
     try:
         listed = _stated(place, is_model=is_model)
@@ -164,14 +164,6 @@ def _faults(place: Path, listed: Mapping[str, Digest], contents: bool) -> list[F
     most = None if contents else SMALL_BYTES
     found = faults(place, listed, contents=True, most_bytes=most)
     return [fault for fault in found if not _is_for_people(fault.name)]
-
-
-def _content(folder: Path, manifest: str) -> Mapping[str, Any]:
-    try:
-        content = read_json(folder, manifest)
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _is_for_people(name: str) -> bool:

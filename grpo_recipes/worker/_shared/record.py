@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.bounded_json import read_mapping
 from grpo_recipes.contract.files.folder_files import open_in_place, remove, remove_unfinished, rename, write_whole
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
 from grpo_recipes.contract.findings.finding import as_record
@@ -199,11 +199,7 @@ class Record:
             return {**content, **self._noted} if content.get("status") == "running" else content
 
     def _on_disk(self) -> dict[str, Any]:
-        try:
-            content = read_json(self._path.parent, self._path.name)
-        except (OSError, ValueError):
-            return {}
-        return content if isinstance(content, dict) else {}
+        return read_mapping(self._path.parent, self._path.name) or {}
 
     def _write(self, content: dict[str, Any]) -> None:
         self.same.check()

@@ -210,7 +210,6 @@ def look_at_tokenizer(seen: Seen) -> None:
     except Exception as problem:
         seen.faults.append(tokenizer_loads.of_problem(problem, plan.model.path))
         return
-    seen.known_before = len(tokenizer)
     seen.was_known = {text: token_id(tokenizer, text) for text in plan.tokenizer.add_tokens}
     if plan.tokenizer.add_tokens:
         tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)

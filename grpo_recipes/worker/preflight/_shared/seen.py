@@ -82,7 +82,7 @@ class Seen:
     sample: places in data.prompts that are looked at closely. texts: of the sample as the model gets them.
     lengths: tokens of the prompts in `measured`, which are places too, with what the environment adds to them: to those
     that it was not reset for the longest that it added to one. context: tokens that the model can take.
-    template_problem: why a prompt could not be rendered, "" if all could. known_before: tokens before any was added;
+    template_problem: why a prompt could not be rendered, "" if all could.
     was_known: by each added token the id that it had already. gold: how right completions were made, "" without any;
     reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
     tools: what trying them showed, None without any; template: the text of the chat template that TRL takes with them
@@ -100,7 +100,6 @@ class Seen:
     ends: DeclaredEnds | None = None
     texts: list[str] = field(default_factory=list)
     template_problem: str = ""
-    known_before: int = 0
     was_known: dict[str, int | None] = field(default_factory=dict)
     measured: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
