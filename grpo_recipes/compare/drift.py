@@ -7,8 +7,7 @@ from typing import Literal
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Data, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Ancestor
-from grpo_recipes.lock.places import Places
-from grpo_recipes.lock.read_lock import Lock
+from grpo_recipes.lock.read_lock import Lock, Places
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
 from grpo_recipes.trust.user_code import UserFile, user_files
 from grpo_recipes.user_files.model_config import cached_snapshot

@@ -9,8 +9,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.plan import Data, Plan, PlannedSetting
 from grpo_recipes.lock.completed import completed, expected
-from grpo_recipes.lock.places import Places
-from grpo_recipes.lock.read_lock import Lock
+from grpo_recipes.lock.read_lock import Lock, Places
 from grpo_recipes.resolve.resolve import Resolution, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.stack.stack import Stack

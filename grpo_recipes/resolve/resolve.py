@@ -12,8 +12,7 @@ from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
 from grpo_recipes.resolve.not_expressed import expressions, not_expressed, passed_keys, pin
-from grpo_recipes.resolve.other_programs import other_programs
-from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
+from grpo_recipes.resolve.recipe_phase import check_recipe, other_programs, recipe_settings
 from grpo_recipes.resolve.rename import rename, setting_names
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.resolve.stack_findings import stack_findings

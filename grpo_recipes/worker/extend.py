@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> None:
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.shims.catalog import apply_before_trainer
-        from grpo_recipes.worker.trainer.written_models import write_models
+        from grpo_recipes.worker.trainer.model import write_models
         from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 
     if trust_remote_code(plan):

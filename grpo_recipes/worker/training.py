@@ -62,8 +62,8 @@ from grpo_recipes.worker.trainer.model import (
     set_aside,
     training_arguments,
     wait_as_planned,
+    write_models,
 )
-from grpo_recipes.worker.trainer.written_models import write_models
 from grpo_recipes.worker.user_code.contained import trains_here
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards

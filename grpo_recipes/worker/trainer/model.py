@@ -13,6 +13,7 @@ import torch
 from peft import LoraConfig, PeftModel
 from torch.distributed import distributed_c10d
 from transformers import (
+    AutoModelForCausalLM,
     AutoProcessor,
     AutoTokenizer,
     BitsAndBytesConfig,
@@ -28,9 +29,17 @@ from trl import GRPOConfig, GRPOTrainer
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import awaited, base_model, seed_of
-from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
+from grpo_recipes.worker._shared.planned import (
+    ON_OWN_DEVICE,
+    dequantized_folder,
+    dtype_keyword,
+    model_path,
+    model_revision,
+    own_model_folder,
+    trust_remote_code,
+)
 from grpo_recipes.worker.serving.health import server_arguments
-from grpo_recipes.worker.trainer.own_model import go_on_with
+from grpo_recipes.worker.trainer.own_model import go_on_with, write_model, write_own_model
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
 # In model_init_kwargs of a plan: each process loads the whole model onto its own device.
@@ -235,3 +244,29 @@ def _write_when_saved(model: Any, own: Any) -> None:
             path.write_text(text, encoding="utf-8")
 
     model.save_pretrained = save_pretrained
+
+
+# The models that a run writes into its folder before it trains.
+#
+# One is the model that trainer and vLLM load, with new tokens or a merged adapter. The other is the base of a quantized
+# policy as vLLM loads it: the numbers that the quantized weights stand for. The trainer multiplies by the same numbers:
+# in float32 both gave the same logits, to the last bit.
+
+
+def write_models(plan: Plan, folder: Path) -> None:
+    """Writes those of the plan that are not yet there. They are made in the machine's memory, not on a GPU."""
+    if plan.trains_a_copy:
+        write_own_model(plan, own_model_folder(plan, folder))
+    if plan.samples_a_copy:
+        write_model(dequantized_folder(folder), lambda: _dequantized(plan, model_path(plan, folder)))
+
+
+def _dequantized(plan: Plan, path: str) -> tuple[Any, Any]:
+    assert plan.vllm is not None and plan.arguments.BitsAndBytesConfig is not None
+    origin = {"revision": model_revision(plan), "trust_remote_code": trust_remote_code(plan)}
+    quantization = BitsAndBytesConfig(**plan.arguments.BitsAndBytesConfig)
+    packed = AutoModelForCausalLM.from_pretrained(
+        path, quantization_config=quantization, device_map={"": "cpu"}, **dtype_keyword(plan), **origin
+    )
+    print("the model is dequantized for vLLM, into the run folder", flush=True)
+    return AutoTokenizer.from_pretrained(path, **origin), packed.dequantize().to(getattr(torch, plan.vllm.dtype))
