@@ -19,7 +19,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import sampled_model
-from grpo_recipes.worker.serving import health, keep
+from grpo_recipes.worker.serving import health
 from grpo_recipes.worker.serving.health import HOST, ServerProblem, free_port, holder, is_free
 from grpo_recipes.worker.serving.other_machine import Wishes
 
@@ -33,6 +33,10 @@ _LONGEST_CAUSE = 300
 # vLLM's processes end one after the other: the last exceptions only say that another process has the root cause.
 _RAISED = re.compile(r"\b\w*(Error|Exception): .+|^  Value error, .+")
 _NO_CAUSE = ("root cause", "WARNING")
+# Outlives the process that started a server just long enough to kill the group $1. Its standard input is held by that
+# process alone: closed without a word, it was killed. A server killed with it would leave its engine behind, which has
+# the memory of the GPUs. A Ctrl-C in a terminal reaches every process there.
+_KEEPER = 'trap "" INT TERM HUP; read -r -N 1 word || kill -KILL -- "-$1" 2> /dev/null'
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *
             preexec_fn=die_with_parent,
         )
     keeper = subprocess.Popen(
-        [sys.executable, "-I", "-S", keep.__file__, str(process.pid)],
+        ["bash", "-c", _KEEPER, "keeper", str(process.pid)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
