@@ -113,13 +113,18 @@ def read_record(folder: str) -> RunRecord | None:
     return RunRecord(**known)
 
 
+def write_record(folder: str, record: RunRecord) -> None:
+    """Writes run.json at once: a reader sees the old file or the new one, never a part. Raises OSError."""
+    _write_keys(folder, dataclasses.asdict(record))
+
+
 def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
     """Sets some keys of run.json, keeps all others, also those unknown here, and returns the new record.
 
-    A reader sees the old file or the new one, never a part. Raises OSError.
+    Raises OSError.
     """
     content = {**dataclasses.asdict(RunRecord()), **(read_mapping(Path(folder), RECORD_FILE) or {}), **changes}
-    write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
+    _write_keys(folder, content)
     return read_record(folder) or RunRecord()
 
 
@@ -130,6 +135,10 @@ def _is_of_its_kind(key: str, value: object) -> bool:
     first = get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
     kind = get_origin(first) or first
     return isinstance(value, int | float if kind is float else kind)
+
+
+def _write_keys(folder: str, content: Mapping[str, object]) -> None:
+    write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
 
 
 # A run that may begin anew with half the micro-batch: what its recipe says of that, and what its record does.

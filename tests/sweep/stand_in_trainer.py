@@ -5,23 +5,17 @@ guard. Each start adds a line to `starts`: the GPUs that it may see, and how it 
 runs beside this one have to be there before it goes on. STAND_IN_PAUSE: seconds before each step.
 """
 
-import dataclasses
 import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(sys.argv[1]).parents[1]
 sys.path.insert(0, str(FOLDER / "worker"))
 
-from grpo_recipes.contract.run_record import RunRecord, amend_record  # noqa: E402
-
-
-def _told(**values: Any) -> None:
-    amend_record(str(FOLDER), dataclasses.asdict(RunRecord(**values)))
+from grpo_recipes.contract.run_record import RunRecord, write_record  # noqa: E402
 
 
 def main() -> int:
@@ -30,10 +24,11 @@ def main() -> int:
     rate, steps = config["learning_rate"], config["max_steps"]
     with (FOLDER / "starts").open("a") as file:
         file.write(f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {' '.join(sys.argv[2:])}\n")
-    _told(max_steps=steps, step=0)
+    record = RunRecord(max_steps=steps, step=0)
+    write_record(str(FOLDER), record)
 
     def save_and_stop(*_: object) -> None:
-        _told(status="interrupted", exit_code=75, step=1, max_steps=steps)
+        write_record(str(FOLDER), RunRecord(status="interrupted", exit_code=75, step=1, max_steps=steps))
         os._exit(75)
 
     signal.signal(signal.SIGTERM, save_and_stop)
@@ -42,7 +37,7 @@ def main() -> int:
     while len([*FOLDER.parent.glob("*/starts")]) < together and time.monotonic() < give_up:
         time.sleep(0.05)
     if rate == 0.5:
-        _told(status="failed", exit_code=1, step=1, max_steps=steps, message="no memory")
+        write_record(str(FOLDER), RunRecord(status="failed", exit_code=1, step=1, max_steps=steps, message="no memory"))
         return 1
     outcome = rate + config["seed"] % 3 / 1000 * (1 + rate)
     with (FOLDER / "metrics.jsonl").open("a") as file:
@@ -53,9 +48,9 @@ def main() -> int:
             file.flush()
     if rate == 0.25:
         finding = {"id": "GRD003", "severity": "error", "message": "the reward stays the same"}
-        _told(status="stopped", exit_code=3, step=steps, findings=[finding])
+        write_record(str(FOLDER), RunRecord(status="stopped", exit_code=3, step=steps, findings=[finding]))
         return 3
-    _told(status="completed", exit_code=0, step=steps, max_steps=steps)
+    write_record(str(FOLDER), RunRecord(status="completed", exit_code=0, step=steps, max_steps=steps))
     return 0
 
 
