@@ -17,6 +17,7 @@ from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost
 from grpo_recipes.contract.integrity.digests import Digest, sizes_in
 from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
+    WITHOUT_DIGESTS,
     FileFault,
     NotWhole,
     fault_of,
@@ -156,6 +157,8 @@ def _part(found: Verified, folder: Path, where: str) -> None:
         else:
             manifest = stated(folder / where)
             files, signer = manifest.files, manifest.signer
+            if manifest.format == WITHOUT_DIGESTS:
+                found.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
     except FileNotFoundError:
         if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
             because = "is missing, which has the digests of the rest"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE
-from grpo_recipes.contract.metrics import Event, evaluation_text, number, reward_as_drawn
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO
+from grpo_recipes.contract.metrics import Event, evaluation_text, number, reward_as_drawn, without_variance
 from grpo_recipes.contract.run_verdict import is_at_best, right_text
 
 GAP = "  "
@@ -26,7 +26,7 @@ def step_parts(event: Event, seconds_left: float | None) -> dict[str, str]:
     """One step in words, by what they say; what the event does not tell is left out."""
     parts = {}
     reward, seconds = reward_as_drawn(event), number(event, "step_time")
-    without, truncated = number(event, GROUPS_WITHOUT_VARIANCE), number(event, CLIPPED_RATIO)
+    without, truncated = without_variance(event), number(event, CLIPPED_RATIO)
     if reward is not None:
         parts["reward"] = f"reward {reward:.3f}"
     if without is not None:

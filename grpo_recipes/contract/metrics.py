@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
-from grpo_recipes.contract.metric_names import REWARD_AS_DRAWN
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN, TRL_WITHOUT_VARIANCE
 
 METRICS_FILE = "metrics.jsonl"
 COMPLETIONS_FILE = "completions.jsonl"
@@ -94,6 +94,12 @@ def reward_as_drawn(event: Mapping[str, object]) -> float | None:
     """The mean reward that says how well the policy answers: of a generation as it was drawn first."""
     drawn = number(event, REWARD_AS_DRAWN)
     return number(event, "reward") if drawn is None else drawn
+
+
+def without_variance(event: Mapping[str, object]) -> float | None:
+    """The share of groups without variance; TRL's own in a run of an older worker, which had no other."""
+    own = number(event, GROUPS_WITHOUT_VARIANCE)
+    return number(event, TRL_WITHOUT_VARIANCE) if own is None else own
 
 
 def evaluation_text(event: Mapping[str, object]) -> str:

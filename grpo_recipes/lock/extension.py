@@ -72,8 +72,7 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
             fix="a larger number, or training.max_steps where the recipe has that",
         )
     content = read_bytes(Path(lock.folder), PLAN_FILE)
-    assert checkpoint.manifest is not None
-    files = {name: digest.sha256 for name, digest in checkpoint.manifest.files.items()}
+    files = _digests(checkpoint)
     old = lock.plan
     ancestor = Ancestor(
         use="extend",
@@ -104,6 +103,12 @@ def begins_anew(plan: Plan, step: int) -> Iterator[str]:
     ratio, steps = given.get("warmup_ratio"), given.get("warmup_steps")
     if (ratio and not steps) or (isinstance(steps, float) and 0 < steps < 1):
         yield "the warmup is a share of the new length"
+
+
+def _digests(checkpoint: JudgedCheckpoint) -> dict[str, str]:
+    """The digests that the manifest of a checkpoint has; that of an older release may have none."""
+    listed = {} if checkpoint.manifest is None else checkpoint.manifest.files
+    return {name: digest.sha256 for name, digest in listed.items() if digest.sha256 is not None}
 
 
 def _is_longer(old: Plan, new: Plan, step: int) -> bool:

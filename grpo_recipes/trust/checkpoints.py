@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.integrity.checkpoints import KIND, judged_checkpoints, strange_pickles
 from grpo_recipes.trust.code import MOST_NAMES, CodePart
 
@@ -15,7 +16,14 @@ def checkpoint_parts(folder: str) -> list[CodePart]:
     for judged in judged_checkpoints(Path(folder, "checkpoints")):
         if judged.manifest is None:
             continue
-        found = strange_pickles(judged.manifest)
+        try:
+            found = strange_pickles(judged.folder, judged.manifest)
+        except OSError as problem:
+            raise Refusal.of(
+                f"{judged.folder}: its files cannot be read",
+                because=str(problem.strerror or problem),
+                fix="let this user read them",
+            ) from problem
         if found is None:
             return []
         names, sha256 = found

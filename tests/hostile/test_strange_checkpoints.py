@@ -16,6 +16,7 @@ import pytest
 
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles, unsafe_names
 from grpo_recipes.contract.integrity.manifest import MANIFEST
+from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import Key, sealed, user_key
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
@@ -146,8 +147,13 @@ def told_anew(checkpoint: Path, key: Key | None = None, **changes: object) -> No
     (checkpoint / MANIFEST).write_text(sealed("checkpoint", {**content, "files": files, **changes}, key))
 
 
+def older(checkpoint: Path) -> None:
+    """A manifest of format 1 in a run folder without an id, which anybody can write."""
+    write_integrity(checkpoint.parents[1], None)
+    made_older(checkpoint)
+
+
 def made_older(checkpoint: Path) -> None:
-    """A manifest of format 1, which anybody can write: it had sizes alone."""
     told_anew(checkpoint, STRANGER)
     content = json.loads((checkpoint / MANIFEST).read_text())
     del content["seal"]
@@ -170,6 +176,7 @@ STRANGER = Key(b"\7" * 32, "feedfeedfeedfeed")
 FORMS: dict[str, Callable[[Path], None]] = {
     "signed with another key": lambda checkpoint: told_anew(checkpoint, STRANGER),
     "signed by nobody": without_key,
+    "of an older grpo-run": older,
 }
 # Named by the manifest, or not seen at all: nothing is gone on with.
 REFUSED_FORMS: dict[str, Callable[[Path], None]] = {
@@ -181,7 +188,7 @@ REFUSED_FORMS: dict[str, Callable[[Path], None]] = {
     "of an older grpo-run, with your seal": lambda checkpoint: (checkpoint / MANIFEST).write_text(
         (checkpoint / MANIFEST).read_text().replace('"checkpoint": 2', '"checkpoint": 1')
     ),
-    "of an older grpo-run": made_older,
+    "of an older grpo-run, in a run that is none of its": made_older,
     "without a seal": lambda checkpoint: (checkpoint / MANIFEST).write_text(
         json.dumps(
             {key: value for key, value in json.loads((checkpoint / MANIFEST).read_text()).items() if key != "seal"}
@@ -358,7 +365,7 @@ def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(runs: R
 
     judged = next(judged_checkpoints(folder / "checkpoints"))
     assert judged.manifest is not None
-    found = strange_pickles(judged.manifest)
+    found = strange_pickles(judged.folder, judged.manifest)
     assert found is not None and found[1] in output and found[1] in said
     grpo_run(place, str(folder), "--resume", "--allow-code", found[1])
     assert (place / "canary").exists()  # the harm is seen where the defence is taken away

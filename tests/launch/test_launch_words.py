@@ -43,9 +43,9 @@ def test_metrics_are_read_line_by_complete_line(tmp_path: Path) -> None:
     ("event", "text"),
     [
         ({"step": 1}, "step 1/9"),
-        ({"step": 1, "reward": "high", "step_time": None, "groups_without_variance": float("nan")}, "step 1/9"),
+        ({"step": 1, "reward": "high", "step_time": None, "frac_reward_zero_std": float("nan")}, "step 1/9"),
         ({"step": 1, "reward": 0}, "step 1/9  reward 0.000"),
-        ({"step": 1, "frac_reward_zero_std": 0.5}, "step 1/9"),
+        ({"step": 1, "frac_reward_zero_std": 0.5}, "step 1/9  groups without variance 50%"),
         (
             {
                 "step": 1,
@@ -58,7 +58,7 @@ def test_metrics_are_read_line_by_complete_line(tmp_path: Path) -> None:
             "step 1/9  reward 0.500  groups without variance 25%  truncated 0%  0.313 s/step",
         ),
     ],
-    ids=["nothing known", "not figures", "zero is a figure", "TRL's own share", "all"],
+    ids=["nothing known", "not figures", "zero is a figure", "by an older worker", "all"],
 )
 def test_a_step_in_words_leaves_out_what_it_does_not_know(event: dict[str, object], text: str) -> None:
     assert step_line(event, 9, None) == text
@@ -125,7 +125,7 @@ STEP = {
     "step": 10,
     "max_steps": 100,
     "reward": 0.5,
-    "groups_without_variance": 0.25,
+    "frac_reward_zero_std": 0.25,
     "completions/clipped_ratio": 0.0,
     "step_time": 0.3127,
 }

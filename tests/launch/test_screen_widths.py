@@ -26,7 +26,7 @@ time.sleep(0.8)
 phase("generating the first completions")
 time.sleep(0.8)
 phase(None)
-figures = {"groups_without_variance": 0.25, "completions/clipped_ratio": 0.0, "step_time": 0.3127, "entropy": 1.5}
+figures = {"frac_reward_zero_std": 0.25, "completions/clipped_ratio": 0.0, "step_time": 0.3127, "entropy": 1.5}
 figures["completions/mean_length"] = 120.5
 event(event="start", step=0, time=time.time(), max_steps=100)
 event(event="evaluation", step=0, time=time.time(), reward=0.5575, rewards={}, count=11)

@@ -26,7 +26,7 @@ def step(number: int, **figures: Any) -> dict[str, Any]:
         "rewards/format/std": 0.1,
         "rewards/answer/mean": number / 200,
         "rewards/answer/std": 0.2,
-        "groups_without_variance": 0.25,
+        "frac_reward_zero_std": 0.25,
         "entropy": 1.5,
         "completions/mean_length": 30.0,
         "completions/min_length": 10.0,

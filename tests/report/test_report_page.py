@@ -57,7 +57,7 @@ def test_time_and_memory_of_a_resumed_run_say_of_how_many_launches(tmp_path: Pat
     assert "launches" not in paged(made(tmp_path / "other", launches=1, memory=memory)).first_screen
 
 
-CONSTANT = {"groups_without_variance": 1.0, "reward": 0.0, "reward_std": 0.0}
+CONSTANT = {"frac_reward_zero_std": 1.0, "reward": 0.0, "reward_std": 0.0}
 WRONG = [
     pytest.param({}, CONSTANT, ["constant reward", "the reward was 0", "grpo-run preflight", "GRD001"], id="constant"),
     pytest.param(

@@ -1,25 +1,53 @@
 """The plan says how prompts become optimizer steps, the same whichever fields a release is passed."""
 
+import json
 from pathlib import Path
 
-from grpo_recipes.contract.plan import Batch, Plan
+import pytest
+
+from grpo_recipes.contract.plan import Batch, Plan, to_json
+from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.target import parse_target
 
+RECIPES = sorted(Path("recipes").glob("*.yaml"))
+REST = "python==3.11,torch==2.9.0,datasets==3.6.0,deepspeed==0.18.2,bitsandbytes==0.48.0,math-verify==0.8.0"
+STACKS = {
+    "0.15.2": f"trl==0.15.2,transformers==4.48.3,peft==0.14.0,accelerate==1.3.0,{REST}",
+    "0.19.1": f"trl==0.19.1,transformers==4.52.4,peft==0.15.2,accelerate==1.8.1,{REST}",
+    "1.16.0": "tested",
+}
 
-def _plan(recipe: Path, *overrides: str) -> Plan | None:
-    declared, _ = parse_target("tested,gpus=0")
+
+def _plan(recipe: Path, stack: str, gpus: str, *overrides: str) -> Plan | None:
+    declared, _ = parse_target(f"{STACKS[stack]},gpus={gpus}")
     assert declared is not None
     resolution = resolve(str(recipe), declared, overrides)
     return None if resolution.refused else plan_of(resolution)
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_what_an_older_plan_passes_comes_to_the_same_batch(stack: str) -> None:
+    planned = 0
+    for recipe in RECIPES:
+        for gpus in ("0", "1xA100-80GB", "4xA100-80GB"):
+            plan = _plan(recipe, stack, gpus)
+            if plan is not None:
+                content = json.loads(to_json(plan))
+                del content["batch"]
+                assert from_json(json.dumps(content)) == plan, (recipe, gpus)
+                planned += 1
+    assert planned >= 3
+
+
 def test_the_batch_is_prompts_generations_and_how_they_are_cut() -> None:
     asked = ("training.prompts_per_step=8", "grpo.num_generations=4", "training.per_device_train_batch_size=4")
-    alone = _plan(Path("recipes/quickstart.yaml"), *asked, "launch.num_processes=1")
-    two = _plan(Path("recipes/quickstart.yaml"), *asked, "launch.num_processes=2")
+    alone = _plan(Path("recipes/quickstart.yaml"), "1.16.0", "0", *asked, "launch.num_processes=1")
+    two = _plan(Path("recipes/quickstart.yaml"), "1.16.0", "0", *asked, "launch.num_processes=2")
     more = _plan(
         Path("recipes/quickstart.yaml"),
+        "1.16.0",
+        "0",
         *asked,
         "grpo.optimizer_steps_per_generation=2",
         "evaluation=null",
@@ -32,7 +60,7 @@ def test_the_batch_is_prompts_generations_and_how_they_are_cut() -> None:
 
 def test_the_plan_says_what_redrawing_costs_at_most() -> None:
     recipe = Path("recipes/quickstart.yaml")
-    plan, without = (_plan(recipe, f"grpo.resample_groups={rounds}") for rounds in (3, 0))
+    plan, without = (_plan(recipe, "1.16.0", "0", f"grpo.resample_groups={rounds}") for rounds in (3, 0))
     assert plan is not None and without is not None
     (row,) = [row for row in plan.settings if row.key == "grpo.resample_groups"]
     assert (plan.resample_groups, row.kind) == (3, "experiment")

@@ -10,7 +10,9 @@ from worker_runs import Changes, planned_data
 
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
+from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import sealed
+from grpo_recipes.trust.own_folder import allow
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.checkpoints.checkpoint import (
@@ -248,6 +250,47 @@ def test_another_stack_is_told(run: Callable[..., Path]) -> None:
     assert said[0].startswith(
         "the stack differs from that of checkpoint-6, so the run is not bit-for-bit the same: trl 0.1.0 -> "
     )
+
+
+def of_an_older_grpo_run(folder: Path) -> None:
+    """A manifest of format 1, sizes alone and no seal, in a run folder that has no id."""
+    write_integrity(folder.parents[1], None)
+    content = json.loads((folder / MANIFEST).read_text())
+    del content["seal"]
+    sizes = {name: found["bytes"] for name, found in content["files"].items()}
+    (folder / MANIFEST).write_text(json.dumps({**content, "checkpoint": 1, "files": sizes}))
+
+
+def test_a_checkpoint_of_an_older_grpo_run_is_gone_on_with_and_told(
+    run: Callable[..., Path],
+) -> None:
+    folder = run()
+    old = checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
+    (old / "global_step" / "states.pt").unlink()
+    write_manifest(old, 6, 1, experiment(folder), folder)
+    of_an_older_grpo_run(old)
+    assert checkpoint_to_resume(folder, read_plan(folder)) == (
+        old,
+        [
+            "checkpoint-6 has no content hashes (older grpo-run): only the sizes of its files were compared",
+            "resumed from checkpoint-6",
+        ],
+    )
+    (old / "adapter_model.bin").touch()
+    with pytest.raises(Refused, match=r"adapter_model\.bin was not written with it"):
+        checkpoint_to_resume(folder, read_plan(folder))
+
+
+def test_pickles_of_an_older_grpo_run_are_asked_for(
+    run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = run()
+    of_an_older_grpo_run(checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder)))))
+    with pytest.raises(Refused, match=r"because: global_step/states\.pt are pickles") as refused:
+        checkpoint_to_resume(folder, read_plan(folder))
+    allow([str(refused.value).rpartition(" ")[2]])
+    assert checkpoint_to_resume(folder, read_plan(folder))[1][-1] == "resumed from checkpoint-6"
 
 
 def test_a_checkpoint_that_another_process_found_damaged_is_not_looked_into_again(run: Callable[..., Path]) -> None:

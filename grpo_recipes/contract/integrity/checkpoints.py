@@ -9,6 +9,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import read_text
 from grpo_recipes.contract.files.regular_file import files_sha256
+from grpo_recipes.contract.integrity.digests import digests_of
 from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
 from grpo_recipes.contract.integrity.seal import YOU
 
@@ -103,14 +104,20 @@ def unsafe_names(names: Iterable[str]) -> list[str]:
     )
 
 
-def strange_pickles(manifest: Manifest) -> tuple[list[str], str] | None:
-    """The names and one digest of what may run code in a checkpoint that this user did not write; None without any."""
+def strange_pickles(checkpoint: Path, manifest: Manifest) -> tuple[list[str], str] | None:
+    """The names and one digest of what may run code in a checkpoint that this user did not write; None without any.
+
+    A manifest that knows no digests makes it read those files. Raises OSError.
+    """
     if manifest.signer == YOU:
         return None
     names = unsafe_names(manifest.files)
     if not names:
         return None
-    return names, files_sha256(((name, manifest.files[name].sha256) for name in names), errors="surrogateescape")
+    known = {name: manifest.files[name] for name in names}
+    if any(digest.sha256 is None for digest in known.values()):
+        known = digests_of(checkpoint, names)
+    return names, files_sha256(((name, str(known[name].sha256)) for name in names), errors="surrogateescape")
 
 
 def _reads_weights_only() -> bool:

@@ -22,10 +22,10 @@ _LEFT_PREFIXES = ("._", ".nfs", ".fuse_hidden", ".smbdelete")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Of a file: its bytes, and its sha256."""
+    """Of a file: its bytes, and its sha256, None where only its size is known."""
 
     size: int
-    sha256: str
+    sha256: str | None
 
 
 def sizes_in(folder: Path, part: str = ".") -> dict[str, int | None]:

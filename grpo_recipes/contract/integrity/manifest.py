@@ -15,12 +15,15 @@ from grpo_recipes.contract.integrity.seal import (
     Damaged,
     opened,
     refuse_another_run,
+    run_id,
     sealed,
     with_run_id,
 )
 
 MANIFEST = "grpo_run.json"
 MANIFEST_FORMAT, MODEL_FORMAT = 2, 1
+# Has sizes alone, and no seal.
+WITHOUT_DIGESTS = 1
 # transformers puts it into a checkpoint that it writes after a signal, and takes it out when that is done.
 UNFINISHED = "checkpoint-is-incomplete.txt"
 _CHECKPOINT, _MODEL = "checkpoint", "model"
@@ -35,7 +38,7 @@ class Manifest:
     """The content of the file in a checkpoint.
 
     world_size: processes that wrote it. files: of all others. experiment: what defines the run, as it was. stack:
-    releases of the packages that trained. signer: as seal.Opened has it.
+    releases of the packages that trained. format: 1 knows no digests. signer: as seal.Opened has it.
     """
 
     step: int
@@ -43,6 +46,7 @@ class Manifest:
     files: dict[str, Digest]
     experiment: dict[str, Any]
     stack: dict[str, str]
+    format: int = MANIFEST_FORMAT
     signer: str = NOBODY
 
 
@@ -69,7 +73,7 @@ class FileFault:
 def checkpoint_text(manifest: Manifest, run: Path) -> str:
     """The text of a checkpoint's manifest, sealed. run: the run folder."""
     content = {
-        _CHECKPOINT: MANIFEST_FORMAT,
+        "checkpoint": manifest.format,
         "step": manifest.step,
         "world_size": manifest.world_size,
         "files": as_json(manifest.files),
@@ -182,10 +186,10 @@ def _fault(
         return FileFault(name, "changed", "is no regular file")
     if size != written.size:
         return FileFault(name, "changed", f"has {size} bytes, {written.size} were written")
-    if not is_read:
+    if not is_read or written.sha256 is None:
         return None
     try:
-        found = digest_of(folder, name).sha256
+        found = str(digest_of(folder, name).sha256)
     except OSError as problem:
         return FileFault(name, "changed", f"cannot be read: {problem.strerror or problem}")
     if found == written.sha256:
@@ -201,33 +205,38 @@ def refuse(found: list[FileFault]) -> None:
 
 
 def as_digests(content: Any) -> dict[str, Digest]:
-    """The files of a manifest. Raises ValueError, TypeError, KeyError for what is none."""
+    """The files of a manifest of any format. Raises ValueError, TypeError, KeyError for what is none."""
     if not isinstance(content, dict):
         raise TypeError("no mapping of files")
     found = {}
     for name, written in content.items():
-        size, sha256 = written["bytes"], written["sha256"]
+        size, sha256 = (written["bytes"], written["sha256"]) if isinstance(written, dict) else (written, None)
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or inside.as_posix() != name or "\0" in name:
             raise ValueError("a name that leads elsewhere")
-        if not _is_count(size) or not isinstance(sha256, str):
+        if not _is_count(size) or not (sha256 is None or isinstance(sha256, str)):
             raise ValueError("no size or no digest")
         found[name] = Digest(size, sha256)
     return found
 
 
 def _checkpoint(text: str, content: dict[str, Any], run: Path) -> Manifest:
-    version = content[_CHECKPOINT]
-    if version != MANIFEST_FORMAT:
+    version = content["checkpoint"]
+    if version == WITHOUT_DIGESTS:
+        if run_id(run) is not None:
+            raise NotWhole(f"its {MANIFEST} carries no content hashes, and its run writes them")
+        signer = NOBODY
+    elif version == MANIFEST_FORMAT:
+        sealed_content = opened(_CHECKPOINT, text)
+        refuse_another_run(run, sealed_content.content)
+        content, signer = sealed_content.content, sealed_content.signer
+    else:
         raise NotWhole(f"its {MANIFEST} has format {version}, this grpo-run reads {MANIFEST_FORMAT}")
-    sealed_content = opened(_CHECKPOINT, text)
-    content = sealed_content.content
-    refuse_another_run(run, content)
     step, world_size, experiment, stack = (content[key] for key in ("step", "world_size", "experiment", "stack"))
     if not (_is_count(step) and _is_count(world_size) and isinstance(experiment, dict) and isinstance(stack, dict)):
         raise TypeError("an entry of another kind")
     releases = {str(name): str(release) for name, release in stack.items()}
-    return Manifest(step, world_size, as_digests(content["files"]), experiment, releases, sealed_content.signer)
+    return Manifest(step, world_size, as_digests(content["files"]), experiment, releases, version, signer)
 
 
 def _is_count(value: object) -> bool:

@@ -10,6 +10,7 @@ from grpo_recipes.contract.files.folder_files import open_to_read, status
 from grpo_recipes.contract.integrity.digests import Digest
 from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
+    WITHOUT_DIGESTS,
     FileFault,
     NotWhole,
     fault_of,
@@ -56,7 +57,8 @@ def used_run(folder: Path, weights: str | None, *, own_model: str | None = None,
     is_old = not _is_there(folder, INTEGRITY_FILE)
     for part in (weights, own_model):
         if fault is None and part is not None and _is_there(folder, part):
-            fault = _of_a_part(folder, part, contents=contents)
+            fault, is_part_old = _of_a_part(folder, part, contents=contents)
+            is_old = is_old or is_part_old
     return UsedRun(None if fault is None else _as_it_is(folder, fault), is_old)
 
 
@@ -70,12 +72,12 @@ def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
         return UsedRun(None)
     content = read_mapping(place, MANIFEST) or {}
     try:
-        listed = _stated(place, is_model="checkpoint" not in content, is_copy=True)
+        listed, is_old = _stated(place, is_model="checkpoint" not in content, is_copy=True)
     except NotWhole as problem:
         return UsedRun(_as_it_is(place, FileFault(MANIFEST, "changed", f"{_NOT_AS_WRITTEN}: {problem}")))
     listed = {name: written for name, written in listed.items() if not name.endswith(_FOR_A_RESUME)}
     found = [fault for fault in _faults(place, listed, contents) if fault.kind != "one too many"]
-    return UsedRun(_as_it_is(place, found[0]) if found else None)
+    return UsedRun(_as_it_is(place, found[0]) if found else None, is_old)
 
 
 def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
@@ -138,26 +140,29 @@ def _of_the_model(folder: Path) -> Iterator[FileFault]:
         yield FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: it is that of another run")
 
 
-def _of_a_part(folder: Path, part: str, *, contents: bool) -> FileFault | None:
+def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | None, bool]:
     place, is_model = folder / part, not part.startswith("checkpoints/")
     manifest = f"{part}/{MANIFEST}"
     if not _is_there(folder, manifest):
         if _is_there(folder, INTEGRITY_FILE):
-            return FileFault(manifest, "missing", "is missing, which has the digests of the rest")
-        return None
+            return FileFault(manifest, "missing", "is missing, which has the digests of the rest"), False
+        return None, True
     if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in (read_mapping(folder, manifest) or {}):
-        return FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id")
+        return FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id"), False
     try:
-        listed = _stated(place, is_model=is_model)
+        listed, is_old = _stated(place, is_model=is_model)
     except NotWhole as problem:
-        return FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: {problem}")
+        return FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: {problem}"), False
     found = _faults(place, listed, contents)
-    return FileFault(f"{part}/{found[0].name}", found[0].kind, found[0].because) if found else None
+    return (FileFault(f"{part}/{found[0].name}", found[0].kind, found[0].because) if found else None), is_old
 
 
-def _stated(place: Path, *, is_model: bool, is_copy: bool = False) -> Mapping[str, Digest]:
-    """The files that a manifest names. Raises NotWhole."""
-    return stated_of_model(place)[0] if is_model else stated(place, is_copy=is_copy).files
+def _stated(place: Path, *, is_model: bool, is_copy: bool = False) -> tuple[Mapping[str, Digest], bool]:
+    """The files that a manifest names, and whether it has no digests. Raises NotWhole."""
+    if is_model:
+        return stated_of_model(place)[0], False
+    written = stated(place, is_copy=is_copy)
+    return written.files, written.format == WITHOUT_DIGESTS
 
 
 def _faults(place: Path, listed: Mapping[str, Digest], contents: bool) -> list[FileFault]:

@@ -10,9 +10,10 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
-from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all, without_variance
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.read_plan import plan_of
+from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.html.series import StepSeries, shown_text, shown_value, stretch_width
@@ -123,7 +124,9 @@ class ReportedRun:
         if step is None or step < 0 or step > 1e12:
             return
         if kind == "step":
-            self.series.add(int(step), event)
+            share = without_variance(event)
+            own = {} if share is None else {GROUPS_WITHOUT_VARIANCE: share}
+            self.series.add(int(step), {**event, **own})
         elif kind == "evaluation":
             self.evaluation_seconds += number(event, "seconds") or 0.0
             self.evaluations[int(step)] = event
@@ -141,6 +144,6 @@ class ReportedRun:
             return
         self.plan = content
         try:
-            self.planned = plan_of(content, complete=False)
+            self.planned = plan_of(as_now(content), complete=False)
         except (ValueError, TypeError, AttributeError, RecursionError):
             self.planned = None

@@ -12,8 +12,7 @@ from trl import GRPOTrainer
 
 from grpo_recipes.contract.event_words import guard_line
 from grpo_recipes.contract.exits import EXIT_STOPPED
-from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
-from grpo_recipes.contract.metrics import number, reward_as_drawn
+from grpo_recipes.contract.metrics import number, reward_as_drawn, without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered, newest_names
@@ -266,7 +265,7 @@ class Lines:
                 self._answered[reward] = self._answered.get(reward, False) or name in figures
         if (reward_drawn := reward_as_drawn(figures)) is not None:
             figures["reward"] = reward_drawn
-        return Line(step, steps, figures, figures.get(GROUPS_WITHOUT_VARIANCE))
+        return Line(step, steps, figures, without_variance(figures))
 
     def without_answer(self) -> list[str]:
         """The rewards of which no number was logged so far: they gave None to every completion."""

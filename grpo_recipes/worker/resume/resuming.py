@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles
-from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
+from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest, NotWhole, faults, refuse, stated
 from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE, NoKey, allowed_digests, user_key
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
@@ -62,7 +62,8 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
             because=str(problem),
             fix="restore it, or extend the run again",
         ) from problem
-    if {name: digest.sha256 for name, digest in manifest.files.items()} != plan.extends.files:
+    digests = {name: digest.sha256 for name, digest in manifest.files.items() if digest.sha256 is not None}
+    if digests != plan.extends.files:
         raise Refused.of(f"{checkpoint} has changed since the plan was made", fix="plan again")
     besides = LENGTHS if plan.data.made is None else (*LENGTHS, *_EPISODES)
     lines = _of_this_run(checkpoint, manifest, folder, plan, contents=contents, besides=besides)
@@ -111,6 +112,8 @@ def _of_this_run(
         lines.append(
             f"the stack differs from that of {name}, so the run is not bit-for-bit the same: {', '.join(others)}"
         )
+    if contents and manifest.format == WITHOUT_DIGESTS:
+        lines.append(f"{name} has no content hashes (older grpo-run): only the sizes of its files were compared")
     if contents:
         _refuse_strange_pickles(checkpoint, manifest)
     return lines
@@ -118,7 +121,7 @@ def _of_this_run(
 
 def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
     """Raises Refused for files that may run code when read and that this user neither wrote nor allowed."""
-    pickles = strange_pickles(manifest)
+    pickles = strange_pickles(checkpoint, manifest)
     if pickles is None or pickles[1] in allowed_digests():
         return
     names, sha256 = pickles

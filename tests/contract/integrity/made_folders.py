@@ -69,7 +69,9 @@ def run_folder(place: Path, *, deepspeed: bool = False) -> Path:
 
 
 def as_an_older_one_wrote_it(folder: Path) -> None:
-    """Turns a run folder into one without integrity.json, and without manifests of its models."""
+    """Turns a run folder into one without digests: manifests of format 1, which know sizes, and nothing else."""
+    for checkpoint_folder in (folder / "checkpoints").iterdir():
+        older_manifest(checkpoint_folder)
     for model in ("final", "extended_model"):
         (folder / model / MANIFEST).unlink(missing_ok=True)
     (folder / "integrity.json").unlink()
@@ -79,3 +81,12 @@ def as_an_older_one_wrote_it(folder: Path) -> None:
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     del record["seal"]
     (folder / "run.json").write_text(json.dumps(record))
+
+
+def older_manifest(folder: Path) -> None:
+    """Gives a checkpoint a manifest of format 1 for the files that it has now."""
+    content = json.loads((folder / MANIFEST).read_text())
+    names = [file for file in folder.rglob("*") if file.is_file() and file.name != MANIFEST]
+    sizes = {file.relative_to(folder).as_posix(): file.stat().st_size for file in names}
+    del content["seal"]
+    (folder / MANIFEST).write_text(json.dumps({**content, "checkpoint": 1, "files": sizes}))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_folders import as_an_older_one_wrote_it, run_folder
+from made_folders import as_an_older_one_wrote_it, older_manifest, run_folder
 
 from grpo_recipes.cli.verify import verified
 from grpo_recipes.contract.integrity.manifest import MANIFEST
@@ -261,9 +261,18 @@ def test_a_folder_of_an_older_grpo_run_is_judged_by_what_there_is(
     as_an_older_one_wrote_it(folder)
     answer = grpo_run(str(folder), "--verify")
     assert answer.code == 0, answer.out
+    assert f"not verified: {LAST}: an older grpo-run wrote it: only names and sizes were compared" in answer.out
     assert "not verified: plan.json and worker/: an older grpo-run wrote no digests of them" in answer.out
     os.truncate(folder / LAST / "model.safetensors", 3)
     assert f"{LAST}/model.safetensors: changed, has 3 bytes, 7 were written" in grpo_run(str(folder), "--verify").out
+
+
+def test_a_manifest_made_older_does_not_hide_that_it_is(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    (folder / LAST / "model.safetensors").write_bytes(b"another")
+    older_manifest(folder / LAST)
+    because = "its grpo_run.json carries no content hashes, and its run writes them"
+    assert [(fault.name, fault.because) for fault in verified(folder).faults] == [(LAST, because)]
 
 
 def test_names_of_strangers_do_not_steer_the_terminal(tmp_path: Path, grpo_run: Callable[..., Answer]) -> None:
