@@ -15,16 +15,7 @@ from grpo_recipes.contract.findings.wording import nearest_words, shown
 from grpo_recipes.explain.pages import id_page, known_ids
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.released.history import (
-    TABLE,
-    Span,
-    absent_after,
-    absent_before,
-    config_keys,
-    gym_release,
-    history,
-    task_names,
-)
+from grpo_recipes.facts.released import history as tables
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.resolve import rename
 from grpo_recipes.resolve.resolve import Resolution
@@ -43,13 +34,13 @@ def explain(word: str, facts: Facts) -> str | None:
     if page is not None:
         return page
     word = word.strip().replace(" ", "_").replace("-", "_")
-    if word == TABLE:
+    if word == tables.TABLE:
         return task_list()
     known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" is the section
     key = next(iter([*known, *keys_named(word)]), None)
     if key is not None:
         return key_page(key, facts)
-    if word.removeprefix("dataset.").startswith(f"{TABLE}."):
+    if word.removeprefix("dataset.").startswith(f"{tables.TABLE}."):
         return task_page(word.rpartition(".")[2])
     page = field_page(word.removeprefix("trl."), facts) or _page_of_another_name(word, facts)
     return page or topic_page(word) or algorithm_page(word)
@@ -146,25 +137,22 @@ def nearest(word: str) -> str | None:
 # The tasks of reasoning-gym, and the keys of each.
 
 
-TASKS_WIDTH = 100
-
-
 def task_list() -> str:
     """The names of all tasks, and how to see the keys of one."""
-    names = task_names()
-    listed = textwrap.fill(" ".join(names), TASKS_WIDTH, initial_indent="  ", subsequent_indent="  ")
-    head = f"dataset.reasoning_gym makes rows of the {len(names)} tasks of reasoning-gym {gym_release()}:"
+    names = tables.task_names()
+    listed = textwrap.fill(" ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    head = f"dataset.reasoning_gym makes rows of the {len(names)} tasks of reasoning-gym {tables.gym_release()}:"
     return f"{head}\n\n{listed}\n\ngrpo-run explain reasoning_gym.{names[0]} shows the keys of one"
 
 
 def task_page(task: str) -> str | None:
     """The keys of a task with their types and defaults, None for an unknown task."""
-    keys = config_keys(task)
+    keys = tables.config_keys(task)
     if keys is None:
         return None
     width = max((len(name) for name in keys), default=0)
     lines = [f"  {name:<{width}}  {json.dumps(key.default)}  ({key.type})" for name, key in keys.items()]
-    head = f"reasoning_gym.{task}, a task of reasoning-gym {gym_release()}"
+    head = f"reasoning_gym.{task}, a task of reasoning-gym {tables.gym_release()}"
     return "\n".join([head, "", "keys of its config, with their defaults:" if keys else "it has no config", *lines])
 
 
@@ -267,19 +255,19 @@ def _target_lines(name: str, facts: Facts) -> list[str]:
 
 def _history_lines(owner: str, name: str) -> list[str]:
     """The default and values of each span of releases, and the releases without the field."""
-    spans = history(owner, name)
+    spans = tables.history(owner, name)
     lines = (
         []
-        if not spans or not absent_before(spans[0])
+        if not spans or not tables.absent_before(spans[0])
         else [f"  {spans[0].package} before {spans[0].first}: no such field"]
     )
     lines += [_span_line(span) for span in spans]
-    if spans and absent_after(spans[-1]):
+    if spans and tables.absent_after(spans[-1]):
         lines.append(f"  {spans[-1].package} after {spans[-1].last}: no such field")
     return ["by release:", *lines] if lines else []
 
 
-def _span_line(span: Span) -> str:
+def _span_line(span: tables.Span) -> str:
     releases = span.first if span.first == span.last else f"{span.first} to {span.last}"
     default = f"default {span.default}" if span.default else "no default"
     values = "" if span.allowed is None else f", values {', '.join(map(str, span.allowed))}"
