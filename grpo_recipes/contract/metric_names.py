@@ -36,6 +36,8 @@ REWARD_AS_DRAWN = "resample/reward"
 TOOL_FAILED_CALLS = "tools/failed_call_frequency"
 TOOL_SECONDS = "tools/seconds"
 GENERATING_SECONDS = "tools/generating_seconds"
+JUDGE_FAILED = "judge/failed"
+"""Share of the completions of a generation to which a reward that is a judge gave no score."""
 TOKENS_AFTER_END = "completions/with_tokens_after_end"
 PHASE_SECONDS: dict[Phase, str] = {
     "generate": "seconds/generate",

@@ -159,14 +159,14 @@ class Reward:
 
     kind "shipped": target is a file of grpo_recipes/rewards/ and its function of the same name.
     kind "python": target is "file.py:function", the file is in worker/user/ of the run folder, sha256 is its digest,
-    path its absolute place when the plan was made. imports: files beside it that it imports, by name with their
-    digests; they are in worker/user/ too.
-    kind "package": target is "module:name" of an installed package.
-    kind "model": target is what TRL takes as a reward-model id; path and sha256 of a folder, as for the policy.
+    path its absolute place when the plan was made. imports: files beside it, by name with their digests; in user/ too.
+    kind "package": target is "module:name" of an installed package. kind "model": target is what TRL takes as a
+    reward-model id; path and sha256 of a folder, as for the policy. kind "judge": target is the address of an endpoint,
+    kwargs are the other keys of the recipe's `judge`.
     name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
     """
 
-    kind: Literal["shipped", "python", "package", "model"]
+    kind: Literal["shipped", "python", "package", "model", "judge"]
     name: str
     target: str
     weight: float

@@ -105,6 +105,8 @@ class Guards:
     unused_tools_steps: int = 20
     failing_tools: Action = "warn"
     slow_tools: Action = "note"
+    failing_judge: Action = "stop"
+    failing_judge_share: float = 0.5
 
 
 Phase = Literal["load", "generate", "score", "update", "sync", "save", "evaluation"]

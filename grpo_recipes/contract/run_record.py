@@ -29,8 +29,8 @@ class RunRecord:
     guards_not_seen: names of those that had nothing to look at.
     evaluation: {"before", "latest", "after": figures, "counts", "examples"}, with keep_best or stop_after also {"best":
     figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}. Figures: {"step", "count" of
-    rows, "greedy", "reward", "rewards", "pass_at", "intervals": [low, high] of each and how they were made, "change":
-    since step 0, with intervals}.
+    rows, "without_score": completions to which a judge gave none, "greedy", "reward", "rewards", "pass_at",
+    "intervals": [low, high] of each and how they were made, "change": since step 0, with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
     metrics: figures of the whole run. trend: {"first", "last", "error", "steps"} of each figure; see run_verdict.py.
     final, checkpoint: folders, relative to the run folder or absolute. final_step: whose weights are in final.

@@ -33,7 +33,7 @@ def plan_text(plan: Plan) -> str:
         rows = [row for row in plan.settings if row.kind == kind and not row.key.startswith(SHIMS)]
         if rows:
             lines += ["", title, *_table(rows)]
-    lines += _tools(plan)
+    lines += [*_tools(plan), *_judges(plan)]
     lines += _memory(plan.memory)
     lines += _shims(plan)
     lines += _releases(plan.expressible)
@@ -76,6 +76,19 @@ def _tools(plan: Plan) -> list[str]:
     ):
         said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {one.sha256[:12]}"]
     return said
+
+
+def _judges(plan: Plan) -> list[str]:
+    """The endpoints that text leaves for, what goes there, and the variable whose value goes with it."""
+    rows = []
+    for reward in (one for one in plan.rewards if one.kind == "judge"):
+        key = reward.kwargs["key_variable"]
+        sent = f"gets {' '.join(str(reward.kwargs['prompt']).split())}"
+        rows.append(
+            (reward.name, str(reward.kwargs["model"]), reward.target, f"key of {key}" if key else "no key", sent)
+        )
+    lines = [f"  {line}" for line in aligned(rows, most=160)]
+    return ["", "judges (what is sent to an endpoint, for each completion)", *lines] if lines else []
 
 
 def _shims(plan: Plan) -> list[str]:

@@ -171,7 +171,7 @@ def ambiguous_words(source: Source) -> list[Finding]:
     findings = []
     for path in sorted(source.words, key=str):
         deep = path[0] == "trl" and len(path) > 2
-        options = path[0] == "rewards" and len(path) > 3 and path[2] == "options"
+        options = path[0] == "rewards" and len(path) > 3 and (path[2] == "options" or path[3] == "request")
         if not (deep or options or (path[:2] in free and len(path) > 2)):
             continue
         node = value_at(source.values, path)

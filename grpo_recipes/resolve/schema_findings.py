@@ -42,6 +42,8 @@ RANGES = {
 FORMS = {
     "name": "made of small letters, digits, dots, dashes and underscores, 64 at most, the first a letter or digit",
     "python": "of the form file.py:function",
+    "base_url": "the address of an endpoint without a key in it, such as http://127.0.0.1:8000/v1",
+    "key_variable": "the name of an environment variable, such as JUDGE_API_KEY; a key is never in a recipe",
     "time": 'minutes, or in quotes "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"',
     "main_process_ip": "a name or an address of a machine",
     **dict.fromkeys(("partition", "account", "qos"), "a name of the cluster's, without spaces"),
@@ -234,7 +236,7 @@ def _longhand(path: Path, value: object) -> object:
     """What a name, or true, stands for where a section or a list of rewards or tools belongs."""
     if path == ("lora",) and value is True:
         return {"r": 16, "lora_alpha": 32}
-    if path == ("rewards",) and isinstance(value, dict) and {"name", "python", "model"} & value.keys():
+    if path == ("rewards",) and isinstance(value, dict) and {"name", "python", "model", "judge"} & value.keys():
         return [value]
     if path == ("tools",) and isinstance(value, dict) and "python" in value:
         return [value]

@@ -1,10 +1,10 @@
 """A reward gets the columns that it reads.
 
-A shipped reward reads named columns, e.g. `solution`. So does a function whose parameter has no default, or whose body
-always reads `kwargs["solution"]`. They come from `dataset.columns` or from the data set's own columns, which the rule
-reads from local .jsonl and .csv files. A missing one raises TypeError or KeyError at the first reward, after the first
-generation. With an `environment` a function can also read `environments`, the objects of its completions. TRL before
-0.18 passes no `completion_ids`, which rewards that count tokens read.
+A shipped reward reads named columns, e.g. `solution`. So does a judge's prompt, a function whose parameter has no
+default, and one whose body always reads `kwargs["solution"]`. They come from `dataset.columns` or from the data set's
+own columns, which the rule reads from local .jsonl and .csv files. A missing one raises TypeError or KeyError at the
+first reward, after the first generation. With an `environment` a function can also read `environments`, the objects of
+its completions. TRL before 0.18 passes no `completion_ids`, which rewards that count tokens read.
 """
 
 import ast
@@ -16,6 +16,7 @@ from grpo_recipes.facts.accepted_keys import kept_back, not_passed
 from grpo_recipes.rewards.catalog import TOKENS, shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import own_columns
+from grpo_recipes.rules.judge_can_be_asked import judge_columns
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import names_module
@@ -35,6 +36,8 @@ def _available(context: Context) -> frozenset[str] | None:
 
 def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
     """The reward's name and the columns that it needs."""
+    if isinstance(judge := reward.get("judge"), dict):
+        return "judge", judge_columns(judge)
     shipped = shipped_reward(str(reward.get("name")))
     if shipped is not None:
         return str(reward["name"]), [c for c in shipped.columns if c not in _bound(reward)]

@@ -1,12 +1,13 @@
 """Each reward names one source, which exists and can be called by TRL.
 
-Each reward has exactly one of `name` (shipped), `python` (file.py:function or module:function) and `model`. TRL calls a
-reward function with keywords: prompts, completions, completion_ids, every column of the data set, trainer_state and
-more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
-generation. grpo-run reads Python files and never runs them before you consent, which also covers files beside them that
-they import. The rule follows a name through `a = b` and the files beside; it does not check what a call, a partial or
-another package makes, which TRL calls as well. Of a shipped reward's options it checks the names, and whether each is
-a number, a text, true or false, or a list; the reward itself refuses a number out of range, which preflight shows.
+Each reward has exactly one of `name` (shipped), `python` (file.py:function or module:function), `model` and `judge`.
+TRL calls a reward function with keywords: prompts, completions, completion_ids, every column of the data set,
+trainer_state and more with each release; a function without **kwargs fails with TypeError at the first reward, after
+the first generation. grpo-run reads Python files and never runs them before you consent, which also covers files beside
+them that they import. The rule follows a name through `a = b` and the files beside; it does not check what a call, a
+partial or another package makes, which TRL calls as well. Of a shipped reward's options it checks the names, and
+whether each is a number, a text, true or false, or a list; the reward itself refuses a number out of range, which
+preflight shows.
 """
 
 import ast
@@ -41,13 +42,13 @@ WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         path: Path = ("rewards", index)
-        sources = [kind for kind in ("name", "python", "model") if reward.get(kind) is not None]
+        sources = [kind for kind in ("name", "python", "model", "judge") if reward.get(kind) is not None]
         if len(sources) != 1:
             yield _at(
                 context,
                 path,
                 f"rewards[{index}] has {'no source' if not sources else ' and '.join(sources)}",
-                because=["a reward needs exactly one of name, python and model"],
+                because=["a reward needs exactly one of name, python, model and judge"],
                 fix="name: exact_match" if not sources else f"keep {sources[0]}",
                 patch=[Patch((*path, kind), remove=True) for kind in sources[1:]],
             )

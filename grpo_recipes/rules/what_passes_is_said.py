@@ -2,7 +2,7 @@
 
 A completion passes if a reward is high enough. If the only reward is a function, it passes at 1.0, which the shipped
 rewards give for a right answer. Of several rewards one may judge the answer and another its form or its length, and the
-logit of a reward model has no natural threshold: only the user knows.
+logit of a reward model, or the score of a judge, has no natural threshold: only the user knows.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def check(context: Context) -> Iterator[Finding]:
                 "evaluation.pass_at",
                 f"any of {', '.join(names)} could decide it"
                 if several
-                else f"{names[0]} is a reward model, whose numbers have no natural threshold",
+                else f"{names[0]} is a model that gives rewards, whose numbers have no natural threshold",
                 fix=f"passes: {{reward: {names[0]}, at_least: 1.0}}{', or another of them' if several else ''}",
             )
         return
@@ -54,7 +54,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _is_model(rewards: list[dict[str, object]]) -> bool:
-    return any(reward.get("model") is not None for reward in rewards)
+    return any(reward.get("model") is not None or reward.get("judge") is not None for reward in rewards)
 
 
 def _names(context: Context) -> tuple[list[str], list[dict[str, object]]]:

@@ -156,7 +156,7 @@ Action = Literal["off", "note", "warn", "stop"]
 
 class GuardsSection(Section):
     """What the run watches while it trains. off: do not watch; note, warn: print a line; stop: end the run with exit 3.
-    No guard changes what is trained. `grpo-run explain GRD001` to GRD013 explain each.
+    No guard changes what is trained. `grpo-run explain GRD001` to GRD014 explain each.
     """
 
     zero_variance: Action = "stop"
@@ -201,6 +201,10 @@ class GuardsSection(Section):
     """Every call of a tool fails."""
     slow_tools: Action = "note"
     """Steps spend more time on tools than on the completions."""
+    failing_judge: Action = "stop"
+    """A judge gives no score to many completions. Only with a reward that is a judge."""
+    failing_judge_share: PositiveFraction = 0.5
+    """Share of a step's completions without its score at which failing_judge acts."""
 
 
 # `preflight`: scripted turns that replace the model before the training.

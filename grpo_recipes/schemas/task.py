@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from grpo_recipes.schemas.section import PositiveFloat, PositiveInt, Section, Word
+from grpo_recipes.schemas.section import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Section, Word
 
 # `dataset`: the rows, and how a row becomes a prompt.
 
@@ -90,8 +90,50 @@ FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"
 REWARD = r"^([^:]+\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*):[A-Za-z_][A-Za-z0-9_]*$"
 
 
+ENDPOINT = r"^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?$"
+
+
+class JudgeSection(Section):
+    """A model behind an OpenAI-compatible endpoint, which is asked for a score of each completion. Nothing is sent
+    without your consent.
+    """
+
+    base_url: Annotated[str, Field(pattern=ENDPOINT)]
+    """Address of the endpoint, e.g. http://127.0.0.1:8000/v1; the judge is asked at /chat/completions below it."""
+    model: Word
+    """Name of the model at the endpoint."""
+    prompt: Word
+    """Jinja2 template of the message that the judge gets, over the row's columns, `completion`, the text of the
+    completion, and `prompt`, the text of the last message of its prompt.
+    """
+    score: Word | None = None
+    """Regular expression that finds the score in the judge's answer, with one group around the number; the last match
+    counts. null: the last number of the answer, 7 for "7/10".
+    """
+    scale: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    """Lowest and highest score, e.g. [0, 10], which become 0 and 1. Any score outside is an answer without a score.
+    null: the score itself is the reward, whatever it is.
+    """
+    key_variable: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] | None = None
+    """Name of the environment variable with the endpoint's key, e.g. OPENAI_API_KEY; never the key itself. null: no key
+    is sent.
+    """
+    timeout: PositiveFloat = 60.0
+    """Seconds that one answer may take."""
+    retries: NonNegativeInt = 3
+    """How often an unanswered question is asked again, after 1, 2, 4, ... seconds."""
+    concurrency: PositiveInt = 8
+    """Questions that each process asks at the same time."""
+    temperature: NonNegativeFloat | None = 0.0
+    """Sampling temperature of the judge. null: the endpoint's own."""
+    max_tokens: PositiveInt | None = 512
+    """Longest answer, in tokens. null: the endpoint's own limit."""
+    request: dict[str, Any] = {}
+    """More fields of each request, e.g. {reasoning_effort: low}."""
+
+
 class RewardSection(Section):
-    """One reward, with exactly one of name, python and model."""
+    """One reward, with exactly one of name, python, model and judge."""
 
     name: Word | None = None
     """A shipped reward: accuracy, code_tests, completion_length, cosine_scaled, countdown, exact_match,
@@ -103,6 +145,8 @@ class RewardSection(Section):
     """
     model: Word | None = None
     """A reward model (sequence classification with one label): hub id or folder."""
+    judge: JudgeSection | None = None
+    """A model behind an endpoint that scores completions, e.g. {base_url: ..., model: ..., prompt: ...}."""
     weight: float = 1.0
     """Factor in the weighted sum of all rewards."""
     options: dict[str, Any] = {}

@@ -30,8 +30,9 @@ OF_FILES = {
     "rollout": ("rollout", "file imported by a rollout"),
 }
 """What a file of the user's own is called, and one that it imports."""
-WITHOUT_SANDBOX, TURNS = "launch.sandbox", "preflight.turns"
-VALUES = (VARIABLE, WITHOUT_SANDBOX, TURNS)
+WITHOUT_SANDBOX, TURNS, JUDGE = "launch.sandbox", "preflight.turns", "rewards.judge"
+OF_THE_RECIPE = (WITHOUT_SANDBOX, TURNS, JUDGE)
+VALUES = (VARIABLE, *OF_THE_RECIPE)
 """What is no code by itself."""
 KNOWN_MODULES = ("trl.rewards",)
 RUNS_CODE = ("code_tests",)
@@ -81,9 +82,18 @@ def code_parts(plan: Plan) -> list[CodePart]:
     if "/" in kernel:
         part = CodePart("attention kernel", f"{kernel} of the hub", _sha256(f"kernel {kernel}"))
         parts.setdefault(part.sha256, part)
-    for part in environment_parts(plan):
+    for part in (*environment_parts(plan), *_judge_parts(plan)):
         parts.setdefault(part.sha256, part)
     return list(parts.values())
+
+
+def _judge_parts(plan: Plan) -> Iterator[CodePart]:
+    """The endpoints that text is sent to, each with the variable whose value it gets; whatever else is asked there."""
+    for reward in plan.rewards:
+        if reward.kind == "judge":
+            key = reward.kwargs.get("key_variable")
+            gets = "prompts and completions" + (f" and the value of {key}" if key else "")
+            yield CodePart(JUDGE, f"{reward.target}, which gets {gets},", _sha256(f"judge {reward.target} {key}"))
 
 
 def is_known(reward: Reward) -> bool:
@@ -199,7 +209,7 @@ def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePar
 
 def _brought(parts: Sequence[CodePart]) -> str:
     """What was not allowed yet, called what it is."""
-    if all(part.kind in (WITHOUT_SANDBOX, TURNS) for part in parts):
+    if all(part.kind in OF_THE_RECIPE for part in parts):
         keys = " and ".join(dict.fromkeys(part.kind for part in parts))
         return f"this recipe's {keys} {'was' if len(parts) == 1 else 'were'} not allowed yet"
     variables = sum(part.kind == VARIABLE for part in parts)

@@ -1,9 +1,10 @@
 """The folders of this user's own whose code may run after each edit: `--allow-code here`, and what is remembered of it.
 
 A folder is remembered by its real path, its owner and its inode, in a file of the user's own that nobody else can read
-or write. It allows the rewards and tools that a recipe in it names below it, the files that they import, and what the
-recipe has them do by preflight.turns and launch.sandbox: no model's code, no pickle, no variable, and nothing of a
-recipe that lies elsewhere. What ran is remembered by its digest with it, so that its run can be gone on with.
+or write. It allows the rewards and tools that a recipe in it names below it, the files that they import, what the
+recipe has them do by preflight.turns and launch.sandbox, and the judges that it asks: no model's code, no pickle, no
+variable, and nothing of a recipe that lies elsewhere. What ran is remembered by its digest with it, so that its run can
+be gone on with.
 """
 
 import json
@@ -16,12 +17,11 @@ from datetime import UTC, datetime
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
-from grpo_recipes.trust.code import OF_FILES, TURNS, WITHOUT_SANDBOX, CodePart, not_allowed, refusal
+from grpo_recipes.trust.code import OF_FILES, OF_THE_RECIPE, CodePart, not_allowed, refusal
 from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256, remembered, replace_list
 
 HERE = "here"
-_OF_THE_RECIPE = frozenset((TURNS, WITHOUT_SANDBOX))
-KINDS = _OF_THE_RECIPE.union(*OF_FILES.values())
+KINDS = frozenset(OF_THE_RECIPE).union(*OF_FILES.values())
 _FILE = "folders.json"
 _LARGEST_BYTES = 16 << 20
 _MOST_DIGESTS = 200
@@ -102,9 +102,9 @@ def _refuse_files_elsewhere(folder: Identity, files: Sequence[str]) -> None:
 
 def covered(allowed: Allowed, parts: Sequence[CodePart]) -> tuple[list[CodePart], list[str]]:
     """The parts that are code of the folder, or said by its recipe; and why other files are not."""
-    found, reasons = [part for part in parts if part.kind in _OF_THE_RECIPE], []
+    found, reasons = [part for part in parts if part.kind in OF_THE_RECIPE], []
     for part in parts:
-        if part.kind not in KINDS - _OF_THE_RECIPE:
+        if part.kind not in KINDS.difference(OF_THE_RECIPE):
             continue
         try:
             if own_sha256(allowed.folder, part.what) == part.sha256:

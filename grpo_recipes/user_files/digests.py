@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
+from grpo_recipes.contract.files.own_cache import keep, kept
 from grpo_recipes.contract.files.regular_file import file_sha256, files_sha256, open_regular, read_text
-from grpo_recipes.facts.source.cache import keep, kept
 
 KEPT_FROM_BYTES = 4 * 1024**2
 """A smaller file is read again sooner than its digest is looked up."""

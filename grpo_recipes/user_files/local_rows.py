@@ -9,8 +9,8 @@ from io import TextIOWrapper
 from itertools import islice
 from typing import NamedTuple
 
+from grpo_recipes.contract.files.own_cache import keep, kept
 from grpo_recipes.contract.files.regular_file import open_regular
-from grpo_recipes.facts.source.cache import keep, kept
 from grpo_recipes.user_files.local_files import LARGEST_ROW, is_one_array
 
 MOST_COUNTED = 10_000

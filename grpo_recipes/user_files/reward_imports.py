@@ -81,7 +81,7 @@ def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
 
 
 def reward_names(rewards: Sequence[Mapping[str, object]]) -> list[str]:
-    """The name of each reward: the shipped one's, the function's, or the last part of a model's place.
+    """The name of each reward: the shipped one's, the function's, the last part of a model's place, or "judge".
 
     One that comes again has a number behind it.
     """
@@ -104,4 +104,6 @@ def names_module(python: str) -> bool:
 def _name(reward: Mapping[str, object]) -> str:
     if reward.get("python") is not None:
         return str(reward["python"]).rpartition(":")[2]
+    if reward.get("judge") is not None:
+        return "judge"
     return str(reward["name"]) if reward.get("model") is None else os.path.basename(str(reward["model"]))

@@ -32,7 +32,7 @@ from grpo_recipes.worker.survival.interruption import Interruption, leave_soon
 from grpo_recipes.worker.survival.stall_monitor import expect_end, start_program
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.outcome import explained_reward
-from grpo_recipes.worker.user_code.reward_functions import check_reward_files
+from grpo_recipes.worker.user_code.reward_functions import check_judges, check_reward_files
 
 # One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
 _OTHERS_SAY_WHY_S = 5.0
@@ -124,6 +124,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     refuse_locked_caches(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
+    check_judges(plan.rewards)
     check_tool_files(plan, user)
     check_model_files(plan.model)
     if os.environ.get("RANK", "0") == "0" and not resume:

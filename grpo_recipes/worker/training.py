@@ -158,7 +158,7 @@ class Training:
             self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
         resample_groups(trainer, plan.resample_groups)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
-        count_equal_groups(trainer)
+        count_equal_groups(trainer, [place for place, one in enumerate(plan.rewards) if one.kind == "judge"])
         watch_tools(trainer, turns.tally)
         answer_held_out_rows_with(trainer, turns.environment)
 

@@ -22,6 +22,7 @@ OWN = (
     "TOOL_FAILED_CALLS",
     "TOOL_SECONDS",
     "GENERATING_SECONDS",
+    "JUDGE_FAILED",
     "TOKENS_AFTER_END",
     *metric_names.PHASE_SECONDS,
 )

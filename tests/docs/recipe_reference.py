@@ -35,6 +35,7 @@ BECOMES = {
     "dataset.shuffle_seed": "the order of those rows, before `max_rows`",
     "rewards": "one of GRPOTrainer's `reward_funcs`",
     "rewards.weight": "`GRPOConfig.reward_weights`",
+    "rewards.judge": "a function of `reward_funcs` that asks the endpoint",
     "tools": "one of GRPOTrainer's `tools`",
     "tools.timeout": "how long the worker waits for a call of the tool",
     "environment": "GRPOTrainer's `environment_factory`, which makes an object of the class",

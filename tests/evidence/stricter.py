@@ -32,6 +32,7 @@ STRICTER = {
     "STK017": "a GPU is needed to see it; triton 3.7.1 compiles, and raises, in runtime/build.py",
     "MDL008": "a warning alone: nothing fails, and the policy that is gone on with is a little another one",
     "SRV001": "NCCL and several GPUs are needed to see it; vLLM 0.31.0 checks the heads in config/model.py",
+    "RWD009": "the key is grpo-run's own; tests/worker/test_judge.py has what a judge does with its prompt and pattern",
     "RWD012": "the option is grpo-run's own reward's, which raises at the first completions",
     "DAT009": "the keys are grpo-run's own; of two places one would not be read, and of none there are no rows",
     "DAT005": "TRL would train on the pictures; what grpo-run measures would be without them, and nobody would know",

@@ -9,8 +9,9 @@ import pytest
 from source_trees import TRL, install
 from support.work import calls
 
+from grpo_recipes.contract.files.own_cache import cache_folder
 from grpo_recipes.facts.source import read_package
-from grpo_recipes.facts.source.cache import cache_folder, installed_facts
+from grpo_recipes.facts.source.cache import installed_facts
 from grpo_recipes.facts.source.package_facts import PackageFacts
 
 

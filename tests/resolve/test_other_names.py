@@ -110,7 +110,7 @@ def test_a_name_without_a_home_is_answered_everywhere(name: str, section: str, t
 
 def test_the_table_hides_no_key_of_the_format_and_has_homes_that_exist() -> None:
     plain = {name for name in KEYS if "." not in name}
-    ours = {key.rpartition(".")[2] for key in recipe_keys()} - {"name"}
+    ours = {key.rpartition(".")[2] for key in recipe_keys() if not key.startswith("rewards.judge")} - {"name"}
     assert not plain & ours
     open_sections = ("lora.", "trl.", "launch.environment.")
     homes = {row["home"] for row in KEYS.values() if "home" in row}

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 import grpo_recipes
+from grpo_recipes.contract.metric_names import JUDGE_FAILED
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.explain.pages import worker_pages
 from grpo_recipes.schemas.running import GuardsSection
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse
+from grpo_recipes.worker.guards.failing_judge import FailingJudge
 from grpo_recipes.worker.guards.failing_tools import FailingTools
 from grpo_recipes.worker.guards.far_from_sampler import FarFromSampler
 from grpo_recipes.worker.guards.kl_rise import KlRise
@@ -193,9 +195,15 @@ def test_processes_that_wait_for_each_other_end_by_their_own_timeout() -> None:
     assert end_after(300.0, 2000.0) == 2060.0
 
 
+def test_a_judge_that_fails_is_told_at_each_step_from_its_share_on() -> None:
+    lines = [{JUDGE_FAILED: share} for share in (0.0, 0.49, 0.5, 1.0)] + [{"loss": 1.0}]
+    assert steps(FailingJudge(DEFAULTS), lines) == [3, 4]
+    assert steps(FailingJudge(replace(DEFAULTS, failing_judge_share=1.0)), lines) == [4]
+
+
 def test_every_guard_has_its_page_its_key_and_its_place_in_the_plan() -> None:
     pages = {identity: page for identity, page in worker_pages().items() if identity.startswith("GRD")}
-    assert sorted(pages) == [f"GRD{number:03}" for number in range(1, 14)]
+    assert sorted(pages) == [f"GRD{number:03}" for number in range(1, 15)]
     for page in pages.values():
         assert all(f"\n\n{part}" in page for part in ("Threshold: ", "Action: ")) and "\nWhat to do: " in page
     folder = Path(grpo_recipes.__file__).parent / "worker" / "guards"

@@ -165,6 +165,7 @@ def preflight_text(shown: Mapping[str, Any]) -> str:
         *map(_example, shown["examples"]),
         _played(shown["played"]),
         _rewards(shown["rewards"]),
+        *map(_judge, shown["judges"]),
     ]
     return "\n\n".join(block for block in blocks if block)
 
@@ -218,6 +219,17 @@ def _call(call: Mapping[str, Any]) -> list[str]:
 
 def _value(value: float | None) -> str:
     return "none" if value is None else f"{value:.3g}"
+
+
+def _judge(judge: Mapping[str, Any]) -> str:
+    """What a judge was asked of a row, what it said and what that is worth."""
+    lines = [f"{one_line(judge['name'])} on row {judge['row']}: {one_line(judge['at'])} is asked"]
+    lines += [f"  | {one_line(line)}" for line in judge["question"].split("\n")]
+    if judge["answer"]:
+        first, *rest = judge["answer"].split("\n")
+        lines += [f"  says {one_line(first)}", *(f"    {one_line(line)}" for line in rest)]
+        lines.append(f"  reward {one_line(judge['name'])}: {_value(judge['score'])}")
+    return "\n".join(lines)
 
 
 def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:

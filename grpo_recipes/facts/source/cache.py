@@ -1,17 +1,15 @@
-"""The cache of grpo-run, and in it the facts of installed packages, so that the next command need not parse them.
+"""The facts of installed packages in the cache of grpo-run, so that the next command need not parse them.
 
 The cache is a convenience: whatever is wrong with it, facts are read from the source again.
 """
 
 import contextlib
-import json
-import os
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.contract.files.own_cache import keep, kept
 from grpo_recipes.facts.source.package_facts import (
     MODULES,
     PackageFacts,
@@ -105,40 +103,3 @@ def _stamps(files: Iterable[Path]) -> dict[str, list[int]]:
         status = file.stat()
         stamps[str(file)] = [status.st_mtime_ns, status.st_size]
     return stamps
-
-
-def cache_folder() -> Path | None:
-    """The cache folder of grpo-run, None for a user without a home. XDG_CACHE_HOME must be absolute."""
-    configured = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(configured):
-        return Path(configured, "grpo-run")
-    try:
-        return Path.home() / ".cache" / "grpo-run"
-    except RuntimeError:
-        return None
-
-
-def kept(name: str, most: int) -> Any:
-    """The JSON value of a file of the cache, None where none can be read. most: bytes of it that are read."""
-    folder = cache_folder()
-    if folder is None:
-        return None
-    try:
-        with open_regular(folder / name) as file:
-            # A file of another user could make wrong values look right.
-            is_own = os.fstat(file.fileno()).st_uid == os.getuid()
-            return json.loads(file.read(most + 1)) if is_own else None
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def keep(name: str, value: object) -> None:
-    """Writes the whole file or nothing; a cache that cannot be written is left alone."""
-    from grpo_recipes.contract.files.folder_files import write_whole
-
-    folder = cache_folder()
-    if folder is None:
-        return
-    with contextlib.suppress(OSError):
-        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(folder, name, json.dumps(value), mode=0o600)

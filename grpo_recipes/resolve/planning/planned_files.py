@@ -198,6 +198,9 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
         content = _small_folder(folder) if folder is not None else None
         sha256 = content.sha256 if content is not None else None
         return Reward("model", name, folder or model, weight, kwargs, folder, sha256)
+    if isinstance(judge := reward["judge"], dict):
+        asked = {key: value for key, value in judge.items() if key != "base_url"}
+        return Reward("judge", name, str(judge["base_url"]).rstrip("/"), weight, asked)
     length = LENGTH_OPTIONS.get(str(reward["name"]))
     if length is not None and kwargs.get(length) is None:
         kwargs[length] = context.value("GRPOConfig.max_completion_length")

@@ -7,13 +7,13 @@ Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from trl.trainer import grpo_trainer
 
-from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, JUDGE_FAILED
 from grpo_recipes.worker._shared.inputs import replaced
 
 # float32 rounds a weight, and a reward that varies between numbers of its own size, by 2**-24: what two of them leave
@@ -81,6 +81,7 @@ class _GroupWatch:
 
     def __init__(self, trainer: Any) -> None:
         self.listeners: list[Listener] = []
+        self.rewards: Any = None  # of all processes, in the last generation of the training
         self._trainer = trainer
         name = _GENERATES if hasattr(trainer, _GENERATES) else _PREPARES
         self._generate = getattr(trainer, name)
@@ -99,7 +100,8 @@ class _GroupWatch:
         with replaced(grpo_trainer, "gather", gathered):
             found = self._generate(*given, **named)
         if kept and self._trainer.model.training:
-            equal, count = equal_groups_of(self._trainer, kept[-1]), len(found["advantages"])
+            self.rewards = kept[-1]
+            equal, count = equal_groups_of(self._trainer, self.rewards), len(found["advantages"])
             start = self._trainer.accelerator.process_index * count
             own = equal.repeat_interleave(self._trainer.num_generations)[start : start + count]
             for listener in tuple(self.listeners):
@@ -107,22 +109,29 @@ class _GroupWatch:
         return found
 
 
-def count_equal_groups(trainer: Any) -> None:
-    """Lets the trainer log the share of groups without variance of each generation of the training."""
+def count_equal_groups(trainer: Any, judges: Sequence[int] = ()) -> None:
+    """Lets the trainer log the share of groups without variance of each generation of the training.
 
-    def note(equal: Any) -> None:
+    judges: places of rewards that are judges, whose missing scores are counted too.
+    """
+
+    def note(equal: Any, rewards: Any) -> None:
         kept = trainer._metrics
         # Older releases keep one list for training and evaluation.
-        kept.get("train", kept)[GROUPS_WITHOUT_VARIANCE].append(equal.double().mean().item())
+        logged = kept.get("train", kept)
+        logged[GROUPS_WITHOUT_VARIANCE].append(equal.double().mean().item())
+        if judges:
+            logged[JUDGE_FAILED].append(rewards[:, list(judges)].isnan().any(dim=1).double().mean().item())
 
     if hands_advantages_on():
-        watch_groups(trainer, lambda equal, *_: note(equal))
+        watch_groups(trainer, lambda equal, *_: note(equal, getattr(trainer, _WATCHED).rewards))
         return
     accelerator, gather = trainer.accelerator, trainer.accelerator.gather_for_metrics
 
     def gathered(values: Any, *given: Any, **named: Any) -> Any:
         if trainer.model.training and values.ndim == 2:  # the rewards; all else that trl 0.14 gathers has no columns
-            note(equal_groups_of(trainer, accelerator.gather(values)))
+            rewards = accelerator.gather(values)
+            note(equal_groups_of(trainer, rewards), rewards)
         return gather(values, *given, **named)
 
     accelerator.gather_for_metrics = gathered

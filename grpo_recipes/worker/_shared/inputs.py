@@ -86,3 +86,18 @@ class Clock:
                 self.seconds += time.perf_counter() - began
 
         return timed
+
+
+def prompt_text(prompt: Any) -> str:
+    """A prompt or completion as a reader wants to see it: the text, or that of the last message."""
+    content = prompt if isinstance(prompt, str) else prompt[-1].get("content") or ""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)
+
+
+def answer_text(completion: Any) -> str:
+    """A completion as a reader wants to see it: the last that the model said, not what a tool replied."""
+    if isinstance(completion, str):
+        return completion
+    return prompt_text([message for message in completion if message.get("role") != "tool"] or [{}])

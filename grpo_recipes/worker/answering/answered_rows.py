@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
+from grpo_recipes.worker._shared.inputs import answer_text, prompt_text
 from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_asked, as_trained, called_tools
 from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
-from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
+from grpo_recipes.worker.completions.evaluation import answered_and_judged
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens

@@ -21,6 +21,7 @@ from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.guards import (
     entropy_collapse,
+    failing_judge,
     failing_tools,
     far_from_sampler,
     kl_rise,
@@ -159,6 +160,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def _of_lines(self) -> dict[ModuleType, Guard]:
         """The guards that are on and read the trainer's logged lines, by module; two more watch other things."""
         guards, trainer, has_tools = self._plan.guards, self._trainer, calls_tools(self._plan)
+        has_judge = any(reward.kind == "judge" for reward in self._plan.rewards)
         builders: dict[ModuleType, Callable[[], Guard] | None] = {
             zero_variance: lambda: zero_variance.ZeroVariance(guards, groups_per_step(trainer)),
             wasted_groups: lambda: wasted_groups.WastedGroups(guards),
@@ -171,6 +173,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             unused_tools: (lambda: unused_tools.UnusedTools(guards)) if has_tools else None,
             failing_tools: failing_tools.FailingTools if has_tools else None,
             slow_tools: slow_tools.SlowTools if has_tools else None,
+            failing_judge: (lambda: failing_judge.FailingJudge(guards)) if has_judge else None,
         }
         return {module: build() for module, build in builders.items() if build and self._action(module) != "off"}
 

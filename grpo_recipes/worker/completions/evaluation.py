@@ -10,6 +10,7 @@ import torch
 from trl.data_utils import apply_chat_template
 
 from grpo_recipes.contract.plan import Evaluation, Plan
+from grpo_recipes.worker._shared.inputs import answer_text, prompt_text
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, undisturbed
@@ -84,21 +85,6 @@ def answered_and_judged(
         completions += said
         tokens += ids
     return asked, completions, tokens, columns
-
-
-def prompt_text(prompt: Any) -> str:
-    """A prompt or completion as a reader wants to see it: the text, or that of the last message."""
-    content = prompt if isinstance(prompt, str) else prompt[-1].get("content") or ""
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content)
-
-
-def answer_text(completion: Any) -> str:
-    """A completion as a reader wants to see it: the last that the model said, not what a tool replied."""
-    if isinstance(completion, str):
-        return completion
-    return prompt_text([message for message in completion if message.get("role") != "tool"] or [{}])
 
 
 def _share(count: int, rank: int, world_size: int) -> list[int]:

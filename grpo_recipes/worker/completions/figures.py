@@ -34,7 +34,8 @@ class JudgedRow:
 def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     """Means over the rows: each reward (None if it never gave one), their weighted total, pass@k, the count of rows.
 
-    A row's value is the mean of its completions'. The total of a completion leaves out rewards that gave none, as TRL
+    without_score: completions to which a judge gave none, where there are any. A row's value is the mean of its
+    completions'. The total of a completion leaves out rewards that gave none, as TRL
     does; one without any reward is not counted in it.
     """
     assert plan.evaluation is not None
@@ -43,6 +44,9 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     more: dict[str, Any] = {} if how.samples == 1 else {"samples": how.samples}
     if how.passes is not None:
         more["passes"] = {"reward": how.passes.reward, "at_least": how.passes.at_least}
+    judges = [reward.name for reward in plan.rewards if reward.kind == "judge"]
+    if missing := sum(any(row.rewards.get(name) is None for name in judges) for row in judged):
+        more["without_score"] = missing
     means = {name: _mean(list(column)) for name, column in columns.items()}
     return {"count": rows, "greedy": how.greedy, **more, **_nested(means)}
 

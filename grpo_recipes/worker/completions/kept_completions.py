@@ -18,9 +18,10 @@ from grpo_recipes.contract.files.folder_files import open_to_append
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
+from grpo_recipes.worker._shared.inputs import prompt_text
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_event, forget_after
-from grpo_recipes.worker.completions.evaluation import judged_by, prompt_text
+from grpo_recipes.worker.completions.evaluation import judged_by
 from grpo_recipes.worker.ends.ends import LENGTH, Ends, ends_of, how_ended, last_turn
 
 GENERATES = "_generate_and_score_completions"

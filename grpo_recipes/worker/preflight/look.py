@@ -8,14 +8,14 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.contract.plan import Data, Plan, Reward
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, prompts_of, rendered_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, WORDS, Call, JudgeSeen, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, content_of, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import (
     KEPT_COLUMNS,
@@ -30,6 +30,7 @@ from grpo_recipes.worker.preflight.checks import rows_can_be_used, tokenizer_loa
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.play import has_tools, played
 from grpo_recipes.worker.preflight.shown import Trials, trials
+from grpo_recipes.worker.user_code.judge import Judge
 
 # Rows that are rendered, and seconds for counting the tokens of their prompts; more are looked at in part.
 MOST_ROWS = 100_000
@@ -134,6 +135,10 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
         if reward.kind == "model":  # which is not loaded
             seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
             continue
+        if reward.kind == "judge":
+            seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
+            seen.judges.append(_asked(reward, index, rows, made))
+            continue
         request = Request(
             reward=reward,
             user=str(folder / "worker" / "user"),
@@ -149,6 +154,22 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
             played=messages,
         )
         seen.rewards.append(_tried(request, index, folder, seen.options.memory_limit))
+
+
+def _asked(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials) -> JudgeSeen:
+    """What a judge says of one completion, whatever the cache has; its prompt is filled for every row."""
+    texts = next(made.texts[case] for case in (GOLD_IN_TAGS, GOLD, WORDS) if case in made.texts)
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name not in KEPT_COLUMNS}
+    try:
+        judge = Judge(reward, remembers=False)
+        question = judge.questions([row["prompt"] for row in rows], texts, columns)[0]
+        (judged,) = judge.judged([question])
+    except Refused as stopped:
+        return JudgeSeen(index, reward.name, problem=stopped.findings[0])
+    if judged.score is None and not judged.answer:
+        problem = judge.refusal(judged.why).findings[0]
+        return JudgeSeen(index, reward.name, judge.at, question, problem=problem)
+    return JudgeSeen(index, reward.name, judge.at, *judged)
 
 
 def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:

@@ -16,6 +16,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     NOISE,
     OTHER,
     WORDS,
+    JudgeSeen,
     RewardSeen,
     by_case,
     cut,
@@ -41,6 +42,7 @@ def shown(seen: Seen) -> dict[str, Any]:
         "examples": _examples(seen),
         "played": _played(seen),
         "rewards": rewards,
+        "judges": [_judge(seen, judge) for judge in seen.judges if judge.question],
     }
 
 
@@ -162,6 +164,7 @@ def _played(seen: Seen) -> dict[str, Any] | None:
         "answer": next(iter(seen.trial_texts.get(PLAYED, [])), None) if seen.tools.has_end else None,
         "tokens": seen.played_tokens,
         "rewards": rewards,
+        "judges": [_judge(seen, judge) for judge in seen.judges if judge.question],
     }
 
 
@@ -172,6 +175,14 @@ def _cases(reward: RewardSeen) -> dict[str, list[float | None]]:
 def _of_played(reward: RewardSeen) -> float | None:
     """The value of the played completion on the first row."""
     return _cases(reward)[PLAYED][0]
+
+
+def _judge(seen: Seen, judge: JudgeSeen) -> dict[str, Any]:
+    assert seen.data is not None
+    row = seen.data.number(seen.sample[0])
+    question, answer = (text[:MOST_CHARACTERS] for text in (judge.question, judge.answer))
+    said = {"question": question, "answer": answer, "score": judge.score}
+    return {"name": judge.name, "at": judge.at, "row": row, **said}
 
 
 def _reward(reward: RewardSeen) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.profile.partial_rows import partial_rows
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.outcome import answer_of
-from grpo_recipes.worker.user_code.reward_functions import check_reward_files
+from grpo_recipes.worker.user_code.reward_functions import check_judges, check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def rows() -> dict[str, Any]:
         check_reward_files(plan.rewards, user)
+        check_judges(plan.rewards)
         check_tool_files(plan, user)
         with partial_rows(request["partial"], request["output"]) as partial:
             with kept_imports():

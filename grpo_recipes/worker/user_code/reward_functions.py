@@ -54,7 +54,7 @@ class Answered:
 
 RewardFunction = Callable[..., Any]
 # Gets the name of a reward, its answer, and what it was called with; what it raises ends the call.
-Judge = Callable[[str, Any, Mapping[str, Any]], None]
+Look = Callable[[str, Any, Mapping[str, Any]], None]
 
 
 def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
@@ -64,6 +64,16 @@ def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
             checked_sources(reward, user)
         elif reward.package is not None and reward.package.name is not None:
             _check_release(reward.name, reward.package)
+
+
+def check_judges(rewards: tuple[Reward, ...]) -> None:
+    """Raises Refused if the key of a judge is not there."""
+    for reward in rewards:
+        if reward.kind == "judge":
+            from grpo_recipes.worker._shared.chat_client import headers
+
+            key = reward.kwargs.get("key_variable")
+            headers(reward.target, None if key is None else str(key))
 
 
 def _check_release(name: str, package: Package) -> None:
@@ -81,11 +91,11 @@ def _check_release(name: str, package: Package) -> None:
         )
 
 
-def load_rewards(rewards: tuple[Reward, ...], user: Path, judge: Judge | None = None) -> list[RewardFunction | str]:
+def load_rewards(rewards: tuple[Reward, ...], user: Path, look: Look | None = None) -> list[RewardFunction | str]:
     """The reward functions in the order of the plan; a reward model stays the string that TRL loads it by."""
     answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
     return [
-        reward.target if reward.kind == "model" else _bound(*_function(reward, user), answered, judge)
+        reward.target if reward.kind == "model" else _bound(*_function(reward, user), answered, look)
         for reward in rewards
     ]
 
@@ -102,7 +112,11 @@ def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
         return reward, _member(module, reward.target.rpartition(":")[2], reward)
     if reward.kind == "package" and reward.package is not None:
         return _of_package(reward, reward.package)
-    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, package, model")
+    if reward.kind == "judge":
+        from grpo_recipes.worker.user_code.judge import Judge  # jinja2 and a client, for what asks one alone
+
+        return replace(reward, kwargs={}), Judge(reward)
+    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, package, model, judge")
 
 
 def _of_package(reward: Reward, package: Package) -> tuple[Reward, RewardFunction]:
@@ -146,7 +160,7 @@ def _bound(
     reward: Reward,
     function: RewardFunction,
     answered: Answered,
-    judge: Judge | None,
+    look: Look | None,
 ) -> RewardFunction:
     """The function with the plan's keywords and name.
 
@@ -155,8 +169,8 @@ def _bound(
     """
 
     def looked_at(found: Any, given: Mapping[str, Any]) -> Any:
-        if judge is not None:
-            judge(reward.name, found, given)
+        if look is not None:
+            look(reward.name, found, given)
         answered.look(reward.name, found)
         return found
 

@@ -45,7 +45,7 @@ class RewardSeen:
     """One reward of the plan. index: in the recipe's list. parameters: names that its signature has, without options.
 
     calls: in their order; the first that is not of kind "values" says what is wrong. empty for a reward model, which
-    is not called.
+    is not called, and for a judge, which is asked once.
     """
 
     index: int
@@ -74,6 +74,24 @@ class RewardSeen:
     def key(self) -> tuple[str | int, ...]:
         """The path of the reward in the recipe."""
         return ("rewards", self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSeen:
+    """What a judge said of one completion, of the first row of the sample.
+
+    index: in the recipe's list. at: the judge's model and address. question: what it was asked. problem: why it could
+    not be asked; else its answer, and its score or why there is none.
+    """
+
+    index: int
+    name: str
+    at: str = ""
+    question: str = ""
+    answer: str = ""
+    score: float | None = None
+    why: str = ""
+    problem: Finding | None = None
 
 
 def by_case(call: Call) -> dict[str, list[float | None]]:

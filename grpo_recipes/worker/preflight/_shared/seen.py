@@ -7,7 +7,7 @@ from typing import Any
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Batch, Plan
 from grpo_recipes.worker.data.chosen_rows import LeftOut
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import JudgeSeen, RewardSeen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
 
@@ -108,6 +108,7 @@ class Seen:
     trial_texts: dict[str, list[str]] = field(default_factory=dict)
     reference: str | None = None
     rewards: list[RewardSeen] = field(default_factory=list)
+    judges: list[JudgeSeen] = field(default_factory=list)
     tools: ToolsSeen | None = None
     template: str | None = None
     played_tokens: int | None = None

@@ -1,0 +1,95 @@
+"""A judge gets the completion, and its answer can be read.
+
+A `judge` is asked with `judge.prompt`, a jinja2 template that has to have `completion` in it; without it every
+completion of a row gets the same score. `judge.score` is a regular expression with one group, the number; without it
+the last number of the answer counts. The key of an endpoint is never in a recipe: `judge.key_variable` names an
+environment variable whose name says that its value is secret, because grpo-run hides the values of such variables in
+everything that it writes. The other columns that the template reads are looked for by RWD002.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.template import TemplateProblem, template_variables
+
+ID = "RWD009"
+OF_THE_COMPLETION = ("completion", "prompt")
+"""What a judge's template has beside the columns of the row."""
+_LOOPBACK = r"https://.*|http://(localhost|127\.[0-9.]+|\[::1\])([:/].*)?"
+
+
+def judge_columns(judge: dict[str, Any]) -> list[str]:
+    """The columns that a judge's template reads; none where it cannot be read."""
+    try:
+        return sorted(template_variables(judge["prompt"]).difference(OF_THE_COMPLETION))
+    except TemplateProblem:
+        return []
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for index, reward in enumerate(context.items("rewards")):
+        if isinstance(judge := reward.get("judge"), dict):
+            yield from _judge(context, ("rewards", index, "judge"), judge)
+            if reward.get("options"):
+                path: Path = ("rewards", index, "options")
+                because = "options are keywords of a function; a judge has keys of its own, such as request"
+                yield _at(context, path, "a judge has no options", because, patch=Patch(path, remove=True))
+
+
+def _at(
+    context: Context, path: Path, said: str, because: str, fix: str | None = None, patch: Patch | None = None
+) -> Finding:
+    mark = context.source.mark(path)
+    return context.finding(said, "rewards", because, fix=fix, patch=[] if patch is None else [patch], mark=mark)
+
+
+def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Finding]:
+    template, address = (*path, "prompt"), (*path, "base_url")
+    try:
+        if "completion" not in template_variables(judge["prompt"]):
+            because = "its prompt has no {{ completion }}, so all completions of a row would get the same score"
+            yield _at(context, template, "the judge does not get the completion", because, fix="add {{ completion }}")
+    except TemplateProblem as problem:
+        because = "jinja2 raises TemplateSyntaxError for it, before the model is loaded"
+        yield _at(context, template, f"the judge's prompt cannot be read: {problem}", because)
+    url, key, scale = str(judge["base_url"]), judge["key_variable"], judge["scale"]
+    if (whole := url.rstrip("/")).endswith("/chat/completions"):
+        better = whole.removesuffix("/chat/completions")
+        because = "/chat/completions is added to base_url"
+        yield _at(context, address, "base_url names one service of the endpoint", because, patch=Patch(address, better))
+    if key is not None:
+        from grpo_recipes.contract.secrets.known_secrets import names_a_secret
+
+        if not names_a_secret(key):
+            because = "grpo-run hides values of variables whose names have a word such as KEY or TOKEN"
+            fix = "the name of a variable, e.g. JUDGE_API_KEY, and never the key itself"
+            yield _at(context, (*path, "key_variable"), "key_variable does not name a secret", because, fix=fix)
+        elif not re.fullmatch(_LOOPBACK, url):
+            because = "base_url begins with http: whoever is between here and there can read the key and the texts"
+            said = "the judge's key would travel unencrypted"
+            yield _at(context, address, said, because, fix="https, if the endpoint has it")._replace(severity="warning")
+    if judge["score"] is not None and (wrong := _not_one_group(judge["score"])):
+        because = "the group is the number, e.g. score: 'Score: ([0-9.]+)'"
+        yield _at(context, (*path, "score"), f"judge.score {wrong}", because, fix="put the number alone in ( )")
+    if scale is not None and not scale[0] < scale[1]:
+        because = "they are the lowest and the highest score, which become 0 and 1"
+        yield _at(
+            context,
+            (*path, "scale"),
+            f"judge.scale goes from {scale[0]:g} to {scale[1]:g}",
+            because,
+            patch=Patch((*path, "scale"), scale[::-1]) if scale[0] > scale[1] else None,
+            fix=None if scale[0] > scale[1] else "scale: [0, 10]",
+        )
+
+
+def _not_one_group(pattern: str) -> str:
+    """What is wrong with a pattern, in words that follow its key; "" for one with one group."""
+    try:
+        groups = re.compile(pattern).groups
+    except (re.error, OverflowError, ValueError, RecursionError) as problem:
+        return f"is no regular expression: {problem}"
+    return "" if groups == 1 else f"has {groups or 'no'} group{'' if groups == 1 else 's'}"

@@ -1,0 +1,276 @@
+"""Questions to a model behind an OpenAI-compatible endpoint: asked within limits, again after a failure, and once.
+
+The key is read from the environment and sent to that address alone: a redirect is a failure. Whatever
+comes back, also as the text of an error, loses the secrets of the environment before anything else sees it. An answer
+is kept in the cache of grpo-run under the digest of its question, so that nobody pays for it twice.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import random
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from grpo_recipes.contract.files.own_cache import keep, kept
+from grpo_recipes.contract.secrets.known_secrets import names_a_secret
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.inputs import Refused
+
+PATH = "/chat/completions"
+TRIED_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+WRONG_SETTING = frozenset((401, 403, 404))
+_MOST_BYTES = 4 << 20
+_MOST_SHOWN = 300
+_LONGEST_PAUSE_S = 60.0
+# Not the random module's own numbers, which the training depends on.
+_DRAWN = random.SystemRandom()
+
+Body = Mapping[str, Any]
+
+
+class NoAnswer(Exception):
+    """A question without an answer; the text says why. status: of HTTP, None where there was none."""
+
+    def __init__(self, why: str, *, status: int | None = None, again: bool = True, pause: float = 0.0) -> None:
+        super().__init__(" ".join(hide_secrets(why).split())[:_MOST_SHOWN])
+        self.status, self.again, self.pause = status, again, pause
+
+
+class ChatClient:
+    """Asks one endpoint. base_url: without a slash at its end. remembers: answers come from the cache if it has them.
+
+    retries: how often a question is asked again. concurrency: questions at the same time. has_answered: whether the
+    endpoint itself has given an answer.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        key_variable: str | None,
+        timeout: float,
+        retries: int,
+        concurrency: int,
+        *,
+        remembers: bool = True,
+    ) -> None:
+        self.has_answered = False
+        self._url, self._headers = f"{base_url}{PATH}", headers(base_url, key_variable)
+        self._timeout, self._retries, self._concurrency, self._remembers = timeout, retries, concurrency, remembers
+        self._context = ssl.create_default_context()
+        self._down, self._lock = threading.Event(), threading.Lock()
+        self._lost, self._why = 0, NoAnswer("")
+
+    def answers(self, questions: Sequence[Body]) -> list[str | NoAnswer]:
+        """The text that answers each question, the fields of its request. Equal questions are asked once.
+
+        Where as many as are asked at once were asked again in vain, and nothing was answered meanwhile, the endpoint is
+        down: the rest fails, too, so that a generation does not wait for each of its completions.
+        """
+        self._down.clear()
+        self._lost = 0
+        texts = [json.dumps(question, ensure_ascii=False, sort_keys=True) for question in questions]
+        known: dict[str, str | NoAnswer] = {}
+        pool = ThreadPoolExecutor(self._concurrency)
+        try:
+            distinct = list(dict.fromkeys(texts))
+            known.update(zip(distinct, pool.map(self._answer, distinct), strict=True))
+        finally:  # also where a signal ends this: what waits for its turn gives up
+            self._down.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+        return [known[text] for text in texts]
+
+    def _answer(self, question: str) -> str | NoAnswer:
+        name = hashlib.sha256(f"{self._url}\0{question}".encode()).hexdigest()
+        place = f"asked/{name[:2]}/{name}.json"
+        entry = kept(place, 2 * _MOST_BYTES) if self._remembers else None
+        if isinstance(entry, dict) and isinstance(entry.get("answer"), str):
+            return str(entry["answer"])
+        try:
+            text = self._asked(question.encode())
+        except NoAnswer as problem:
+            return problem
+        if self._remembers:
+            keep(place, {"answer": text})
+        return text
+
+    def _asked(self, question: bytes) -> str:
+        """Asks until there is an answer or no sense in asking again. Raises NoAnswer."""
+        failures = 0
+        while not self._down.is_set():
+            try:
+                text = self._sent(question)
+            except NoAnswer as problem:
+                if not problem.again:
+                    raise
+                failures += 1
+                if failures > self._retries:
+                    self._lose(problem)
+                    raise
+                pause = max(problem.pause, 2.0 ** (failures - 1)) * _DRAWN.uniform(1.0, 1.25)
+                self._down.wait(min(pause, _LONGEST_PAUSE_S))
+            else:
+                self._lost, self.has_answered = 0, True
+                return text
+        raise NoAnswer(str(self._why), status=self._why.status)
+
+    def _lose(self, problem: NoAnswer) -> None:
+        with self._lock:
+            self._lost += 1
+            if self._lost >= self._concurrency:
+                self._why = problem
+                self._down.set()
+
+    def _sent(self, question: bytes) -> str:
+        """The answer to one request. Raises NoAnswer for whatever goes wrong, with nothing of the request in it."""
+        with _Deadline(self._timeout) as deadline:
+            try:
+                opener = urllib.request.build_opener(_Stays(), _Http(deadline), _Https(deadline, self._context))
+                request = urllib.request.Request(self._url, question, self._headers, method="POST")
+                with opener.open(request, timeout=self._timeout) as response:
+                    content = response.read(_MOST_BYTES + 1)
+                if deadline.is_over:
+                    raise TimeoutError
+                if len(content) > _MOST_BYTES:
+                    raise NoAnswer(f"the answer is larger than {_MOST_BYTES >> 20} MiB", again=False)
+                return hide_secrets(_text(content))
+            except NoAnswer:
+                raise
+            except urllib.error.HTTPError as problem:
+                failure = _of_status(problem)
+            except Exception as problem:
+                reason = getattr(problem, "reason", problem)
+                is_late = deadline.is_over or isinstance(reason, TimeoutError)
+                late = f"no answer within {self._timeout:g} s"
+                failure = NoAnswer(late if is_late else f"{type(reason).__name__}: {reason}")
+            raise failure
+
+
+def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
+    """The headers of a request, with the key. Raises Refused for one that is missing or can be no key, without it."""
+    plain = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "grpo-run"}
+    if key_variable is None:
+        return plain
+    key = os.environ.get(key_variable, "").strip()
+    if not names_a_secret(key_variable):
+        why, fix = "its name does not say that its value is secret", "a name such as JUDGE_API_KEY"
+    elif not key:
+        why, fix = "it is not set", f"export {key_variable}=... in the shell that starts grpo-run"
+    elif not (key.isascii() and key.isprintable() and " " not in key):
+        why, fix = "it has characters that no key has", f"export {key_variable}=... with the key alone"
+    else:
+        return {**plain, "Authorization": f"Bearer {key}"}
+    raise Refused.of(f"the key of {base_url} cannot be taken from {key_variable}", because=why, fix=fix)
+
+
+def _text(content: bytes) -> str:
+    """The text of a chat completion, "" for one of none, as a refusal is. Raises NoAnswer for anything else."""
+    try:
+        message = json.loads(content)["choices"][0]["message"]
+        text = message.get("content")
+        if isinstance(text, list):
+            text = "".join(part["text"] for part in text if part.get("type") == "text")
+        if text is None or isinstance(text, str):
+            return text or ""
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        pass
+    raise NoAnswer("the answer is no JSON of a chat completion")
+
+
+def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
+    """A failure that the endpoint has said, with its own words."""
+    status, said = problem.code, ""
+    with contextlib.suppress(Exception), problem:
+        said = problem.read(1 << 16).decode("utf-8", errors="replace")
+        error = json.loads(said)
+        error = error.get("error", error)
+        said = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+    if 300 <= status < 400:
+        return NoAnswer(
+            f"HTTP {status}, a redirect to {problem.headers.get('Location')}, which is not followed",
+            status=status,
+            again=False,
+        )
+    pause = problem.headers.get("Retry-After") or ""
+    return NoAnswer(
+        f"HTTP {status}: {said or problem.reason}",
+        status=status,
+        again=status in TRIED_AGAIN,
+        pause=float(pause) if pause.isascii() and pause.isdigit() and len(pause) < 6 else 0.0,
+    )
+
+
+class _Stays(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: it would take the key, and the texts, to an address that nobody allowed."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class _Deadline:
+    """Ends a connection when its time is over, also one that gives a byte now and then, which no timeout of a socket
+    does.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.is_over = False
+        self._socket: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> "_Deadline":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        self.is_over = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def connection(self, kind: Callable[..., Any]) -> Callable[..., Any]:
+        """What makes connections of a kind, whose socket is known here from when it is connected."""
+
+        def made(*given: Any, **named: Any) -> Any:
+            connection = kind(*given, **named)
+            connect = connection.connect
+
+            def connected() -> None:
+                connect()
+                self._socket = connection.sock
+                if self.is_over:
+                    self._end()
+
+            connection.connect = connected
+            return connection
+
+        return made
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(self._deadline.connection(http.client.HTTPConnection), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: _Deadline, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._deadline, self._tls = deadline, context
+
+    def https_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(self._deadline.connection(http.client.HTTPSConnection), req, context=self._tls)

@@ -1,0 +1,40 @@
+"""A judge gives no score to many completions.
+
+TRL leaves a missing score out of a completion's reward: the other rewards alone decide then, and without any the
+completion teaches nothing. The usual causes are an endpoint that is down or overloaded, a rate limit, and answers
+without a score, or with one outside of judge.scale.
+
+Threshold: guards.failing_judge_share, 0.5 by default, of the completions of a logged step, after all retries. Signal:
+judge/failed, over all processes.
+
+Action: stop. The log has the reason, as "reward judge: no score for 3 of 16 completions".
+What to do: let the endpoint answer again and resume the run: answers that it has given are not asked again. Raise
+judge.retries or judge.timeout, lower judge.concurrency, or change judge.prompt so that each answer has a score.
+"""
+
+from grpo_recipes.contract.metric_names import JUDGE_FAILED
+from grpo_recipes.contract.plan_sections import Guards
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, shown
+
+ID = "GRD014"
+NAME = "failing_judge"
+
+
+class FailingJudge(Guard):
+    """Looks at each line by itself."""
+
+    def __init__(self, guards: Guards) -> None:
+        self._share = guards.failing_judge_share
+
+    def look(self, line: Line) -> Alarm | None:
+        """Alarms at each line with so many completions without a score."""
+        failed = line.figures.get(JUDGE_FAILED)
+        self.seen |= failed is not None
+        if failed is None or failed < self._share:
+            return None
+        return Alarm.of(
+            failed,
+            f"the judge gave no score to {shown(failed)} of the completions",
+            "their reward is that of the other functions alone; the log says why",
+            "let the judge answer, and resume: what it has answered is not asked again",
+        )

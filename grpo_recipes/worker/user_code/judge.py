@@ -1,0 +1,143 @@
+"""A reward that asks a model behind an endpoint: the recipe's `judge`."""
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jinja2 import StrictUndefined
+
+from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.plan import Reward
+from grpo_recipes.worker._shared.chat_client import WRONG_SETTING, ChatClient, NoAnswer
+from grpo_recipes.worker._shared.inputs import Refused, answer_text, prompt_text
+from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
+from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+
+# What TRL passes that is no column of the rows.
+_NO_COLUMNS = ("prompts", "completions", "completion_ids")
+_NUMBER = re.compile(r"([-+]?\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*\d+(?:\.\d+)?)?")
+"""A number; of "7/10" and "7 out of 10" the 7."""
+_CLIENT = ("key_variable", "timeout", "retries", "concurrency")
+
+
+class Judged(NamedTuple):
+    """What the judge said of a completion. answer: its text, "" where it gave none; why: there is no score, else ""."""
+
+    question: str
+    answer: str
+    score: float | None
+    why: str
+
+
+class Judge:
+    """Scores completions; None for one that the judge gives no score to, which TRL leaves out of the sum.
+
+    remembers: answers come from the cache if it has them. at: the judge's model and address. Raises Refused for a
+    prompt that cannot be read, and for a key that is not there.
+    """
+
+    def __init__(self, reward: Reward, *, remembers: bool = True) -> None:
+        how = reward.kwargs
+        self._name, self._how, self._failed = reward.name, how, 0
+        self._path = (f"reward {reward.name}", "judge", "prompt")
+        sandbox = Sandbox(
+            undefined=StrictUndefined,
+            autoescape=False,
+            keep_trailing_newline=True,
+            finalize=refuse_null,
+            optimized=False,
+        )
+        text = str(how["prompt"])
+        self._template = compiled(functools.partial(sandbox.from_string, text), self._path, text)
+        self._score = _NUMBER if how["score"] is None else re.compile(str(how["score"]))
+        client: dict[str, Any] = {name: how[name] for name in _CLIENT}
+        self._client = ChatClient(reward.target, **client, remembers=remembers)
+        self.at = f"{how['model']} at {reward.target}"
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> list[float | None]:
+        columns = {name: values for name, values in given.items() if isinstance(values, list)}
+        judged = self.judged(self.questions(prompts, completions, columns))
+        reasons = Counter(one.why for one in judged if one.score is None)
+        if reasons:
+            before, self._failed = self._failed, self._failed + reasons.total()
+            if len(str(before)) < len(str(self._failed)) or not before:  # the first time, and at 10, 100, ...
+                print(
+                    f"reward {self._name}: no score for {reasons.total()} of {len(judged)} completions, "
+                    f"{self._failed} so far: {reasons.most_common(1)[0][0]}",
+                    flush=True,
+                )
+        return [one.score for one in judged]
+
+    def questions(
+        self, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
+    ) -> list[str]:
+        """The message for each completion. Raises Refused for a row that cannot fill the template."""
+        names = [name for name in columns if name not in _NO_COLUMNS]
+        made: list[str] = []
+        try:
+            with bounded() as begin_anew:
+                for place, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+                    begin_anew()
+                    row = {name: columns[name][place] for name in names}
+                    said = {"prompt": prompt_text(prompt), "completion": answer_text(completion)}
+                    made.append(self._template.render(row | said))
+        except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
+            because = [str(problem), f"the row has the columns {', '.join(sorted(names)) or 'none'}"]
+            because.append(f"the prompt of the row is {prompt_text(prompts[len(made)])[:100]!r}")
+            message = f"reward {self._name}: a row cannot fill the judge's prompt"
+            raise Refused(mistake(message, because=because, path=self._path)) from problem
+        return made
+
+    def judged(self, questions: Sequence[str]) -> list[Judged]:
+        """What the judge says to each. Raises Refused where it never answered, and says that a setting is wrong."""
+        how = self._how
+        options = {name: how[name] for name in ("temperature", "max_tokens") if how[name] is not None}
+        more: dict[str, Any] = {"model": how["model"], **options, **dict(how["request"])}  # type: ignore[call-overload]
+        asked = [{**more, "messages": [{"role": "user", "content": one}]} for one in questions]
+        found = []
+        for question, answer in zip(questions, self._client.answers(asked), strict=True):
+            if not isinstance(answer, NoAnswer):
+                found.append(Judged(question, answer, *self._scored(answer)))
+            elif answer.status in WRONG_SETTING and not self._client.has_answered:
+                raise self.refusal(answer)
+            else:
+                found.append(Judged(question, "", None, str(answer)))
+        return found
+
+    def refusal(self, problem: NoAnswer | str) -> Refused:
+        """The judge cannot be asked: what it said, and what to change."""
+        status = getattr(problem, "status", None)
+        key = self._how["key_variable"]
+        of_the_key = "judge.key_variable, the variable with its key" if key is None else f"the endpoint's key in {key}"
+        name = "judge.model by the endpoint's own name, and judge.base_url, which mostly ends with /v1"
+        wrong = {401: of_the_key, 403: of_the_key, 404: name}
+        return Refused.of(
+            f"reward {self._name}: {self.at} cannot be asked",
+            because=[str(problem), *([] if key is not None or status not in (401, 403) else ["no key was sent"])],
+            fix=wrong.get(status or 0, "judge.base_url, and whether the endpoint runs"),
+        )
+
+    def _scored(self, answer: str) -> tuple[float | None, str]:
+        """The score in an answer as a reward, or why there is none."""
+        try:
+            with bounded():
+                texts = self._score.findall(answer)
+        except TooMuch as problem:
+            raise Refused.of(f"reward {self._name}: judge.score cannot be looked for", because=str(problem)) from None
+        shown = f"in {answer.strip()[-80:]!r}"
+        try:
+            number = float(texts[-1])
+        except (IndexError, ValueError):
+            return None, f"no score {shown}" if answer.strip() else "the answer is empty"
+        if not math.isfinite(number):
+            return None, f"the score is {number} {shown}"
+        scale = self._how["scale"]
+        if scale is None:
+            return number, ""
+        low, high = (float(bound) for bound in scale)  # type: ignore[attr-defined]
+        if not low <= number <= high:
+            return None, f"the score {number:g} is not within {low:g} and {high:g}, {shown}"
+        return (number - low) / (high - low), ""

@@ -1,0 +1,95 @@
+"""A preflight asks each judge once, shows what it said, and says what keeps it from answering."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from preflight_runs import QUICKSTART, Answer
+from support.judging import asked_text, endpoint
+
+from grpo_recipes.trust.code import _sha256
+
+pytestmark = pytest.mark.stack
+
+KEY = "sk-judge-0123456789abcdefghij"
+Preflight = Callable[..., Answer]
+
+
+@pytest.fixture
+def judged(preflight: Preflight, sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """A preflight of the quickstart with a judge beside its reward."""
+    monkeypatch.setenv("JUDGE_API_KEY", KEY)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(url: str, *options: str, **changes: Any) -> Answer:
+        prompt = "{{ question }}{{ completion }} is right?"
+        judge = {"base_url": url, "model": "small", "prompt": prompt, "retries": 0, "key_variable": "JUDGE_API_KEY"}
+        judge |= {"scale": [0, 10], **changes}
+        recipe = {
+            "extends": str(QUICKSTART),
+            "dataset": {"path": str(sums)},
+            "evaluation": None,
+            "rewards": [{"name": "exact_match"}, {"judge": judge}],
+        }
+        (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+        allowed = _sha256(f"judge {url} {judge['key_variable']}")
+        return preflight("recipe.yaml", "--rows", "4", "--allow-code", allowed, *options)
+
+    return run
+
+
+def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
+    with endpoint(lambda body: f"It is right.\nScore: 8/10 {KEY}") as served:
+        answer = judged(served.url)
+        assert answer.code == 0, answer.out + answer.err
+        assert len(served.asked) == 1
+        assert served.keys == [f"Bearer {KEY}"]
+        question = re.fullmatch(r"(\d+)\+(\d+)=(\d+) is right\?", asked_text(served.asked[0]))
+        assert question is not None
+        assert int(question[1]) + int(question[2]) == int(question[3]), "the right answer of the row"
+        assert judged(served.url).code == 0
+        assert len(served.asked) == 2, "it asks whatever was answered before"
+    shown = answer.out.partition(f"small at {served.url} is asked\n")[2].splitlines()[:4]
+    assert shown == [f"  | {question[0]}", "  says It is right.", "    Score: 8/10 <redacted>", "  reward judge: 0.8"]
+    assert KEY not in answer.out + answer.err
+
+
+CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
+    "no score": (lambda body: "yes", {}, ["its answer to row ", "no score in 'yes'"]),
+    "a score outside": (lambda body: "80", {}, ["has no score", "the score 80 is not within 0 and 10"]),
+    "a wrong key": (
+        lambda body: (401, {}, b'{"error": {"message": "unknown key"}}'),
+        {},
+        ["cannot be asked", "HTTP 401: unknown key", "the endpoint's key in JUDGE_API_KEY"],
+    ),
+    "a wrong model": (
+        lambda body: (404, {}, b"no model"),
+        {},
+        ["HTTP 404: no model", "judge.model by the endpoint's own"],
+    ),
+    "nothing there": (None, {}, ["Connection refused", "judge.base_url, and whether the endpoint runs"]),
+    "no key": (lambda body: "5", {"key_variable": "OTHER_API_KEY"}, ["OTHER_API_KEY", "it is not set"]),
+    "a null": (
+        lambda body: "5",
+        {"prompt": "{{ completion }}{{ none }}"},
+        ["a row cannot fill the judge's prompt", "an expression of it is null in this row"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_judge_that_gives_no_score_is_one_error(case: str, judged: Callable[..., Answer]) -> None:
+    answers, changes, words = CASES[case]
+    if answers is None:
+        answer = judged("http://127.0.0.1:9/v1", "--json", **changes)
+    else:
+        with endpoint(answers) as served:
+            answer = judged(served.url, "--json", **changes)
+    assert answer.code == 2, answer.out + answer.err
+    (finding,) = answer.findings
+    assert (finding["rule"], finding["severity"], finding["key"]) == ("PFL039", "error", "rewards[1].judge")
+    text = " ".join([finding["message"], *finding["because"], finding["fix"] or ""])
+    assert [word for word in words if word not in text] == []
