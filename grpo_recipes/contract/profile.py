@@ -13,21 +13,27 @@ PROFILE = "profile"
 ASKED = "asked"
 """The digest in PROFILE of everything that decides the rates of a row."""
 OTHER = "the rows were profiled with a different model or chat template, so pass_rate is not this model's"
+OF_A_SERVER = "of a server"
 _SHOWN = 12
 # Where something is, and how much of it is taken: the answer to a row does not depend on it.
 _PLACES = ("path", "max_rows", "rows", "source", "format", "revision")
 _GENERATION = ("seed", "max_completion_length", "max_tool_calling_iterations", "chat_template_kwargs")
 
 
-def profile_of(plan: Plan) -> dict[str, object]:
-    """The column PROFILE of all rows that a plan profiles; its evaluation says how they are answered."""
+def profile_of(plan: Plan, served: str | None = None) -> dict[str, object]:
+    """The column PROFILE of all rows that a plan profiles; its evaluation says how they are answered.
+
+    served: the model of a server that answers in the place of the plan's, which nobody knows to be the same.
+    """
     how = plan.evaluation
     assert how is not None
     arguments = plan.arguments
     generation = {name: arguments.GRPOConfig.get(name) for name in _GENERATION}
     own_template = plan.tokenizer.chat_template_path is not None
+    model, template = (_model(plan), _template(plan)) if served is None else (served, OF_A_SERVER)
+    weights = [_model(plan), plan.expect.weights_dtype, arguments.BitsAndBytesConfig, plan.tokenizer.add_tokens]
     asked = {
-        "model": [_model(plan), plan.expect.weights_dtype, arguments.BitsAndBytesConfig, plan.tokenizer.add_tokens],
+        "model": weights if served is None else [served],
         "template": plan.tokenizer.chat_template_sha256 if own_template else None,
         "data": [plan.data.sha256 or plan.data.commit or plan.data.path, _content(asdict(plan.data))],
         "judged_by": [
@@ -40,8 +46,8 @@ def profile_of(plan: Plan) -> dict[str, object]:
     }
     words = {**{name: value for name, value in how.sampling.items() if value is not None}, **generation}
     return {
-        "model": _model(plan),
-        "template": _template(plan),
+        "model": model,
+        "template": template,
         "samples": how.samples,
         "sampling": " ".join(
             f"{name}={words[name]}" for name in ("temperature", "top_p", "top_k", "seed") if name in words

@@ -90,6 +90,7 @@ FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"
 REWARD = r"^([^:]+\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*):[A-Za-z_][A-Za-z0-9_]*$"
 
 
+# An address of an OpenAI-compatible endpoint, which has neither a password nor a query in it.
 ENDPOINT = r"^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?$"
 
 

@@ -1,6 +1,7 @@
 """`grpo-run profile`: how often the recipe's model solves each training row before it is trained."""
 
 import os
+import re
 import shlex
 from dataclasses import fields, replace
 from typing import Any
@@ -23,8 +24,8 @@ from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.user_files.local_rows import first_row
 
-OF_A_TRAINING = ("EVL001", "MEM001")
-"""Rules about an evaluation of trained rows, which is meant here, and about the memory of an update."""
+OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
+"""Rules about an evaluation of trained rows, which is meant here, the memory of an update and the rows of a step."""
 OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens")
 """What leaves rows out of a training, or puts them into another order; the file has all, in the order of the data."""
 UNSAID = "EVL004"
@@ -44,22 +45,40 @@ SUFFIX = ".jsonl"
     "--samples", default=8, show_default=True, type=click.IntRange(2, 10_000), help="Number of answers to each row."
 )
 @click.option("--max-rows", type=click.IntRange(1), help="Only the first rows.")
+@click.option("--base-url", metavar="URL", help="Ask this OpenAI-compatible server instead, e.g. http://host:8000/v1.")
+@click.option("--model", metavar="NAME", help="The server's name for the model. Default: the recipe's.")
+@click.option("--key-variable", metavar="NAME", help="Environment variable with the server's key. Default: no key.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
-def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: bool, **options: Any) -> int:
+def profile(
+    recipe: str,
+    out: str,
+    samples: int,
+    max_rows: int | None,
+    base_url: str | None,
+    model: str | None,
+    key_variable: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
     """Write the training rows with the share of answers that pass, before training.
 
     The recipe's model answers each row as often as --samples says, as in an evaluation, and the recipe's rewards score
     the answers. The rows get the columns pass_rate, reward_mean, reward_std and profile, to filter or sort by. Stopped
-    in any way, the same command goes on. Exits 0 written, 1 a reward failed, or memory or disk were full, 2 nothing was
-    started, 3 stopped by a check, 75 interrupted.
+    in any way, the same command goes on. Exits 0 written, 1 a reward or a server failed, or memory or disk were full, 2
+    nothing was started, 3 stopped by a check, 75 interrupted.
+
+    With --base-url a server answers, with its own chat template and numbers; the rows say so.
 
     \b
     grpo-run profile recipe.yaml -o rows.jsonl
     """
     asked = RunOptions(**options)
     output = _output(out)
-    answered = (f"evaluation.samples={samples}", "evaluation.greedy=false", "evaluation.pass_at=[1]")
+    answered = [f"evaluation.samples={samples}", "evaluation.greedy=false", "evaluation.pass_at=[1]"]
+    server = _server(base_url, model, key_variable)
+    if server is not None:
+        answered.append("generation.use_vllm=false")
     resolution = _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, *ONE_PROCESS, *answered)))
     if resolution.refused or resolution.context is None:
         click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
@@ -70,13 +89,17 @@ def profile(recipe: str, out: str, samples: int, max_rows: int | None, as_json: 
     from grpo_recipes.lock.completed import completed, with_pinned_code
 
     plan = with_pinned_code(_of_training_rows(plan_of(resolution), max_rows))
-    _refuse_server(plan)
+    if server is None:
+        _refuse_server(plan)
+    else:
+        _refuse_turns(plan)
+        server["model"] = server["model"] or plan.model.path
     ask_trust(plan, asked.allowed, recipe_files(resolution.context.source))
     with busy("reading model and data"):
         plan = completed(plan, is_code_pinned=True)
-    partial, own = f"{output.removesuffix(SUFFIX)}.partial{SUFFIX}", profile_of(plan)
+    partial, own = f"{output.removesuffix(SUFFIX)}.partial{SUFFIX}", profile_of(plan, _name(server))
     _refuse_other(partial, own)
-    request = {"output": output, "partial": partial, "profile": own}
+    request = {"output": output, "partial": partial, "profile": own, "served": server}
     try:
         answer = part_answer(plan, "profile.start", "profile", request, merged_recipe_text(resolution.context.source))
     except KeyboardInterrupt:
@@ -119,6 +142,41 @@ def _output(out: str) -> str:
     if not os.path.isdir(folder):
         raise Refusal.of(f"-o {out}: there is no folder {folder}", fix=f"mkdir -p {shlex.quote(folder)}")
     return output
+
+
+def _server(base_url: str | None, model: str | None, key_variable: str | None) -> dict[str, str | None] | None:
+    """What is asked instead of the recipe's model, None without --base-url. Raises Refusal."""
+    if base_url is None:
+        if model is not None or key_variable is not None:
+            raise Refusal.of("--model and --key-variable are of a server", fix="--base-url http://HOST:PORT/v1")
+        return None
+    from grpo_recipes.schemas.task import ENDPOINT  # with Pydantic, which no other command needs
+
+    if re.fullmatch(ENDPOINT, base_url) is None:
+        because = "it is an address with http or https, and without user, password and query"
+        raise Refusal.of("--base-url is no address of a server", because=because, fix="--base-url http://HOST:PORT/v1")
+    return {"base_url": base_url.rstrip("/"), "model": model, "key_variable": key_variable}
+
+
+def _name(server: dict[str, str | None] | None) -> str | None:
+    """What answers, as rows name it."""
+    return None if server is None else f"{server['model']} at {server['base_url']}"
+
+
+def _refuse_turns(plan: Plan) -> None:
+    """Raises Refusal for a plan that a server alone cannot answer or judge."""
+    needs = [
+        *(["tools"] if plan.tools else []),
+        *(["an environment"] if plan.environment_class is not None else []),
+        *(["a rollout"] if plan.rollout is not None else []),
+        *(["a reward model"] if any(reward.kind == "model" for reward in plan.rewards) else []),
+    ]
+    if needs:
+        raise Refusal.of(
+            f"--base-url: the recipe has {' and '.join(needs)}",
+            because="a server is asked for one answer, and no model is loaded here",
+            fix="a profile without --base-url",
+        )
 
 
 def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:

@@ -10,6 +10,8 @@ from datetime import time as time_of_day
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.contract.findings.lost_peer import causes
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.profile import ASKED, PROFILE, RATES, recorded_profile
 from grpo_recipes.worker._shared.inputs import Refused
@@ -17,10 +19,11 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import seen_in_trainer
 from grpo_recipes.worker.completions.evaluation import evaluate
-from grpo_recipes.worker.completions.figures import rates
+from grpo_recipes.worker.completions.figures import JudgedRow, rates
 from grpo_recipes.worker.data.dataset import loaded_rows
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
 from grpo_recipes.worker.profile.partial_rows import PartialRows
+from grpo_recipes.worker.profile.server import ServedModel
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.turns import load_turns
 from grpo_recipes.worker.training import Training
@@ -41,8 +44,7 @@ def profile_rows(
     column of that name. say: a line that stays, now: one until the next. Raises Refused, NotWritten, OutOfMemory.
     """
     now("loading data and model")
-    own = loaded_rows(plan.data, "dataset", folder / "own_rows")
-    _check_columns(own.column_names, own[0])
+    own = _own_rows(plan, folder)
     training = _training(plan, folder)
     turns = load_turns(plan, training.user)
     try:
@@ -52,22 +54,12 @@ def profile_rows(
         template = profile["template"] or str(seen_in_trainer(trainer, plan).get("chat_template", ""))[:12] or None
         profile = {**profile, "template": template}
         plan, at_once = _in_blocks(plan)
-        partial.go_on(profile[ASKED], at_once, len(own))
-        if partial.rows:
-            say(f"{len(partial.rows)} of {len(own)} rows were answered before")
-        told = _Progress(len(own), len(partial.rows), say, now)
-        for start in range(len(partial.rows), len(own), at_once):
-            places = range(start, min(start + at_once, len(own)))
-            turns.tally.begin(f"profile {start}")
-            judged = evaluate(trainer, plan, training.rows, lambda: None, places)
-            found = [
-                {name: value for name, value in own[place].items() if name not in (*RATES, PROFILE)}
-                | rate
-                | {PROFILE: profile}
-                for place, rate in zip(places, rates(judged, plan), strict=True)
-            ]
-            partial.add(found, b"".join(_line(row, place) for place, row in zip(places, found, strict=True)))
-            told.tell(len(partial.rows))
+
+        def answered(places: range) -> list[JudgedRow]:
+            turns.tally.begin(f"profile {places.start}")
+            return evaluate(trainer, plan, training.rows, lambda: None, places)
+
+        _write(plan, own, profile, partial, at_once, answered, say, now)
         close_engine(trainer)
     except Exception as problem:
         told_memory = out_of_memory(problem, plan, training.peaks, training.user)
@@ -76,7 +68,69 @@ def profile_rows(
         raise told_memory from problem
     finally:
         turns.close()
-    return _sums(partial.rows)
+    return _sums(partial.rows, plan)
+
+
+def profile_served_rows(
+    plan: Plan,
+    folder: Path,
+    profile: dict[str, Any],
+    served: Mapping[str, Any],
+    partial: PartialRows,
+    say: Say,
+    now: Say,
+) -> dict[str, Any]:
+    """As profile_rows, answered by a server. served: base_url, model and key_variable of what is asked."""
+    now("loading the data")
+    own = _own_rows(plan, folder)
+    server = ServedModel(plan, folder, served)
+    at_once = max(1, MOST_AT_ONCE // server.samples)
+    _write(plan, own, profile, partial, at_once, server.answered, say, now)
+    return _sums(partial.rows, plan)
+
+
+def _own_rows(plan: Plan, folder: Path) -> Any:
+    """The rows as they are in the data. Raises Refused, and Mistake for data of the hub that cannot be loaded."""
+    try:
+        own = loaded_rows(plan.data, "dataset", folder / "own_rows")
+    except Mistake:
+        raise
+    except Exception as problem:
+        if plan.data.source != "hub":
+            raise
+        because = [f"{type(one).__name__}: {one}" for one in causes(problem)][:1]
+        fix = "the id of the data set, and whether the hub or its cache has it: HF_HUB_OFFLINE=1 reads the cache alone"
+        raise Mistake.of(f"dataset: {plan.data.path} cannot be loaded", because=because, fix=fix) from problem
+    _check_columns(own.column_names, own[0])
+    return own
+
+
+def _write(
+    plan: Plan,
+    own: Any,
+    profile: dict[str, Any],
+    partial: PartialRows,
+    at_once: int,
+    answered: Callable[[range], list[JudgedRow]],
+    say: Say,
+    now: Say,
+) -> None:
+    """Adds each row with its rates to the partial file, so many at once, from where it ends."""
+    partial.go_on(profile[ASKED], at_once, len(own))
+    if partial.rows:
+        say(f"{len(partial.rows)} of {len(own)} rows were answered before")
+    told = _Progress(len(own), len(partial.rows), say, now)
+    for start in range(len(partial.rows), len(own), at_once):
+        places = range(start, min(start + at_once, len(own)))
+        judged = answered(places)
+        found = [
+            {name: value for name, value in own[place].items() if name not in (*RATES, PROFILE)}
+            | rate
+            | {PROFILE: profile}
+            for place, rate in zip(places, rates(judged, plan), strict=True)
+        ]
+        partial.add(found, b"".join(_line(row, place) for place, row in zip(places, found, strict=True)))
+        told.tell(len(partial.rows))
 
 
 def _training(plan: Plan, folder: Path) -> Training:
@@ -146,9 +200,19 @@ class _Progress:
             self._say(line)
 
 
-def _sums(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many rows are solved never, sometimes and always, not judged, and have equal rewards."""
+def _sums(rows: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
+    """How many rows are solved never, sometimes and always, not judged, and have equal rewards.
+
+    Raises Refused where none is judged.
+    """
     passed = [row["pass_rate"] for row in rows]
+    if passed and all(rate is None for rate in passed):
+        assert plan.evaluation is not None and plan.evaluation.passes is not None
+        raise Refused.of(
+            f"reward {plan.evaluation.passes.reward} has given no number to any answer, so no row has a pass rate",
+            because="None and NaN are no answer",
+            fix="a reward that returns numbers; grpo-run preflight shows what it returns",
+        )
     return {
         "rows": len(rows),
         "never": sum(rate == 0 for rate in passed),

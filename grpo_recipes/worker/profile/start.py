@@ -33,9 +33,13 @@ def main(arguments: Sequence[str]) -> int:
         with partial_rows(request["partial"], request["output"]) as partial:
             with kept_imports():
                 quiet_libraries()
-                from grpo_recipes.worker.profile.profiled_rows import profile_rows
+                from grpo_recipes.worker.profile.profiled_rows import profile_rows, profile_served_rows
 
-            shown = profile_rows(plan, folder, request["profile"], partial, say, lambda words: say(NOW + words))
+            profile, served, now = request["profile"], request["served"], lambda words: say(NOW + words)
+            if served is None:
+                shown = profile_rows(plan, folder, profile, partial, say, now)
+            else:
+                shown = profile_served_rows(plan, folder, profile, served, partial, say, now)
             partial.finish()
         return shown
 

@@ -1,0 +1,118 @@
+"""A server with a model, which answers rows in the place of the recipe's own: its template and its numbers are its."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from transformers import TrainerState
+
+from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.chat_client import ChatClient, NoAnswer
+from grpo_recipes.worker._shared.inputs import Refused, prompt_text
+from grpo_recipes.worker._shared.library import seed_of
+from grpo_recipes.worker._shared.planned import model_path
+from grpo_recipes.worker.completions.evaluation import judge
+from grpo_recipes.worker.completions.figures import JudgedRow
+from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.trainer.model import planned_processing
+from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
+from grpo_recipes.worker.user_code.reward_functions import load_rewards
+
+TIMEOUT_S, RETRIES, CONCURRENCY = 600.0, 3, 32
+# What changes nothing, and is not sent: an endpoint may not know the field.
+_NOTHING: Mapping[str, tuple[object, ...]] = {
+    "top_k": (None, 0, -1),
+    "min_p": (None, 0, 0.0),
+    "repetition_penalty": (None, 1, 1.0),
+}
+
+
+class NotAnswered(Mistake):
+    """The server gave no answer to a row. The command exits with 1, and goes on later."""
+
+
+class ServedModel:
+    """Asks a model on a server for completions of rows and judges them with the plan's rewards. Raises Refused.
+
+    served: base_url, model and key_variable. samples: completions of a row.
+    """
+
+    def __init__(self, plan: Plan, folder: Path, served: Mapping[str, Any]) -> None:
+        assert plan.evaluation is not None
+        self._plan, self._model, self.samples = plan, served["model"], plan.evaluation.samples
+        self._at = f"{served['model']} at {served['base_url']}"
+        self._rows = prepared_rows(plan.data, "dataset", folder / "cache", 0)
+        if isinstance(self._rows[0]["prompt"], str):
+            raise Refused.of(
+                "the prompts are plain texts, and a server is asked with messages",
+                because="its chat template makes the prompt",
+                fix="dataset.prompt_format: conversational, or a profile without --base-url",
+            )
+        self._client = ChatClient(
+            served["base_url"], served["key_variable"], TIMEOUT_S, RETRIES, CONCURRENCY, remembers=False
+        )
+        self._rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
+        processing = planned_processing(plan, model_path(plan, folder))
+        self._tokenizer = getattr(processing, "tokenizer", processing)
+
+    def answered(self, places: range) -> list[JudgedRow]:
+        """The rows at some places with their completions, judged. Raises NotAnswered."""
+        draws = [(place, sample) for place in places for sample in range(self.samples)]
+        given = [self._rows[place] for place, _ in draws]
+        answers = self._client.answers([self._question(row, *draw) for row, draw in zip(given, draws, strict=True)])
+        for (place, _), answer in zip(draws, answers, strict=True):
+            if isinstance(answer, NoAnswer):
+                raise NotAnswered.of(
+                    f"{self._at} did not answer row {place + 1}",
+                    because=[str(answer), f"{places.start} rows are answered, and stay there"],
+                    fix="--model by the server's own name, --key-variable if it needs a key; the same command goes on",
+                )
+        texts = [str(answer) for answer in answers]
+        columns = judge(
+            SimpleNamespace(
+                state=TrainerState(),
+                reward_funcs=self._rewards,
+                reward_processing_classes=[None for _ in self._rewards],
+            ),
+            given,
+            [[{"role": "assistant", "content": text}] for text in texts],
+            [self._tokens(text) for text in texts],
+        )
+        names = [reward.name for reward in self._plan.rewards]
+        return [
+            JudgedRow(place, prompt_text(row["prompt"]), text, dict(zip(names, values, strict=True)), {}, sample)
+            for (place, sample), row, text, *values in zip(draws, given, texts, *columns, strict=True)
+        ]
+
+    def _question(self, row: Mapping[str, Any], place: int, sample: int) -> dict[str, Any]:
+        """The fields of a request: the recipe's sampling, and a seed of its own for each completion."""
+        plan, arguments = self._plan, self._plan.arguments.GRPOConfig
+        assert plan.evaluation is not None
+        sampling = {
+            {"min_new_tokens": "min_tokens"}.get(name, name): value
+            for name, value in plan.evaluation.sampling.items()
+            if value is not None and value not in _NOTHING.get(name, ())
+        }
+        ends: dict[str, Any] = {}
+        if plan.expect.stop:
+            ends = {"stop": list(plan.expect.stop), "include_stop_str_in_output": True}
+        if plan.expect.stop_token_ids:
+            ends["stop_token_ids"] = list(plan.expect.stop_token_ids)
+        if keywords := arguments.get("chat_template_kwargs"):
+            ends["chat_template_kwargs"] = keywords
+        return {
+            "model": self._model,
+            "messages": [{name: value for name, value in one.items() if value is not None} for one in row["prompt"]],
+            "max_tokens": arguments["max_completion_length"],
+            "seed": seed_of(f"{arguments['seed']} {place} {sample}") >> 1,
+            **sampling,
+            **ends,
+        }
+
+    def _tokens(self, text: str) -> list[int]:
+        """A completion as tokens of the recipe's tokenizer, with its end unless it was cut."""
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        is_cut = len(ids) >= int(str(self._plan.arguments.GRPOConfig["max_completion_length"]))
+        return ids if is_cut or self._tokenizer.eos_token_id is None else [*ids, self._tokenizer.eos_token_id]
