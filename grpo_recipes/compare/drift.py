@@ -15,7 +15,6 @@ from grpo_recipes.user_files.model_config import cached_snapshot
 State = Literal["same", "differs", "cannot be verified"]
 Kind = Literal["experiment", "machine", "bookkeeping"]
 MISSING = "missing"
-_KINDS: dict[str, Kind] = {"evaluation": "bookkeeping"}
 WORLD = ("world.num_processes", "world.device", "distributed.strategy")
 
 
@@ -43,7 +42,14 @@ def drift(lock: Lock, new: Plan | None, places: Places) -> list[DriftLine]:
     """
     if new is None:
         return [
-            DriftLine(part, "differs", None, MISSING, _KINDS.get(part, "experiment"), f"it was {place}")
+            DriftLine(
+                part,
+                "differs",
+                None,
+                MISSING,
+                "bookkeeping" if part.startswith("evaluation") else "experiment",
+                f"it was {place}",
+            )
             for part, place in places.missing.items()
         ]
     lines = [_noting(line, places) for line in _contents(lock.plan, new)]
@@ -59,7 +65,10 @@ def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
     yield _line("chat template", *template, "experiment")
     yield _data("dataset", old.data, new.data, "experiment")
     if old.evaluation is not None and new.evaluation is not None:
-        yield _data("evaluation", old.evaluation.data, new.evaluation.data, "bookkeeping")
+        sets = {one.name: one for one in new.evaluation.sets}
+        for of_set in old.evaluation.sets:
+            if of_set.name in sets:
+                yield _data(of_set.section, of_set.data, sets[of_set.name].data, "bookkeeping")
     rewards = {reward.name: reward for reward in new.rewards}
     for was in old.rewards:
         now = rewards.get(was.name)

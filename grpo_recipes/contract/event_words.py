@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
-from grpo_recipes.contract.metrics import Event, evaluation_text, number, reward_as_drawn, without_variance
+from grpo_recipes.contract.metrics import Event, evaluation_text, number, of_set, reward_as_drawn, without_variance
 from grpo_recipes.contract.run_verdict import is_at_best, right_text
 
 GAP = "  "
@@ -55,7 +55,7 @@ def evaluation_line(event: Event) -> str:
     """The figures of an evaluation, with its step."""
     step = number(event, "step")
     where = f" at step {step:.0f}" if step is not None else ""
-    return f"evaluation{where}{GAP}{evaluation_text(event)}"
+    return f"evaluation{of_set(event)}{where}{GAP}{evaluation_text(event)}"
 
 
 def guard_line(event: Event) -> str:
@@ -83,7 +83,7 @@ def at_best_lines(event: Event) -> list[str]:
     """The warning that there is nothing to gain, where an evaluation before the first step says so."""
     if event.get("event") != "evaluation" or number(event, "step") != 0 or not is_at_best(event):
         return []
-    told = f"warning: already at its best before training: {right_text(event)} are right"
+    told = f"warning: already at its best before training{of_set(event, ', ')}: {right_text(event)} are right"
     return [f"{told}; training can show no gain on them. Ctrl-C, and harder rows, save it [VRD004]"]
 
 

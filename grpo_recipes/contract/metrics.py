@@ -118,6 +118,11 @@ def evaluation_text(event: Mapping[str, object]) -> str:
     return "  ".join(parts)
 
 
+def of_set(event: Mapping[str, object], before: str = " ") -> str:
+    """The name of the set of held-out rows that figures are of, behind a space; "" for a set without a name."""
+    return f"{before}{event['set']}" if isinstance(event.get("set"), str) else ""
+
+
 def change_text(event: Mapping[str, object]) -> str | None:
     """What the figures of an evaluation changed by since step 0, with intervals; None where that is not known."""
     found = figures_of(mapping(event, "change"))

@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from grpo_recipes.contract.plan_machine import Batch, World
 from grpo_recipes.contract.plan_sections import (
     Ancestor,
     EnvironmentClass,
@@ -21,7 +23,6 @@ from grpo_recipes.contract.plan_sections import (
 CODE_OF = "code."
 """In `verified`: what follows is a repository of the hub whose code runs, and the value its commit."""
 PLAN_FORMAT = 1
-Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,41 +40,6 @@ class PlannedSetting:
     why: str = ""
     recipe_key: str = ""
     kind: Literal["experiment", "machine", "bookkeeping"] = "bookkeeping"
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """The processes of the run.
-
-    engine: what starts them, see contract/host/engines.py. num_nodes: machines that train; num_processes counts those
-    of all of them. main_process_ip: name or address of the first machine where the recipe says it; an engine that
-    shares machines out knows it by itself. main_process_port: where its processes find each other.
-    """
-
-    engine: str
-    num_nodes: int
-    num_processes: int
-    device: Literal["cpu", "cuda"]
-    strategy: Strategy
-    main_process_ip: str | None = None
-    main_process_port: int = 29500
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """How prompts become optimizer steps, whichever fields of GRPOConfig say it.
-
-    micro_batch: completions of one forward in each process. accumulation: micro-batches of an optimizer step in each
-    process. steps_per_generation: micro-batches of a generation in each process, as TRL counts them.
-    num_generations: completions of a prompt. prompts: of a generation, all processes together; at least 1, also where
-    TRL's own fields make shares of a prompt's group.
-    """
-
-    micro_batch: int
-    accumulation: int
-    steps_per_generation: int
-    num_generations: int
-    prompts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +152,16 @@ class Passes:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOutSet:
+    """One of several sets of held-out rows. rewards: names of those that judge it, () for all."""
+
+    name: str
+    data: Data
+    rewards: tuple[str, ...] = ()
+    passes: Passes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """The held-out measure: the same rewards on `data`.
 
@@ -198,6 +174,8 @@ class Evaluation:
     keep_best: final/ holds the checkpoint of the best evaluation. stop_after: evaluations without a better one after
     which the training ends, None for never. generated_by: who answers; batch_size and sampling are transformers' alone,
     vLLM answers as it does in the training.
+    name: of the set that data, rewards and passes are of, "" where the recipe has one set without a name; others: the
+    sets that decide nothing. rewards: names of those that judge it, () for all.
     """
 
     data: Data
@@ -213,6 +191,27 @@ class Evaluation:
     keep_best: bool = False
     stop_after: int | None = None
     generated_by: Literal["transformers", "vllm"] = "transformers"
+    name: str = ""
+    rewards: tuple[str, ...] = ()
+    others: tuple[HeldOutSet, ...] = ()
+
+    @property
+    def sets(self) -> tuple["Evaluation", ...]:
+        """The evaluation of each set alone, that which decides first."""
+        own = replace(self, others=())
+        each = ({name: getattr(one, name) for name in HeldOutSet.__slots__} for one in self.others)
+        return (own, *(replace(own, keep_best=False, stop_after=None, **one) for one in each))
+
+    def with_data(self, changed: Callable[["Evaluation"], Data]) -> "Evaluation":
+        """The evaluation with other data of each set. changed: takes the evaluation of one set alone."""
+        first, *others = map(changed, self.sets)
+        kept = zip(self.others, others, strict=True)
+        return replace(self, data=first, others=tuple(replace(one, data=data) for one, data in kept))
+
+    @property
+    def section(self) -> str:
+        """Where a recipe has the rows, when this is one of `sets`."""
+        return f"evaluation.sets.{self.name}" if self.name else "evaluation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,14 @@ from typing import Any, get_args, get_origin
 from grpo_recipes.contract.files.bounded_json import read_mapping
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.integrity.run_folder import record_text
+from grpo_recipes.contract.metrics import mapping
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
 STATUSES = frozenset({"planned", "running", "completed", "failed", "stopped", "interrupted"})
 UNKNOWN = "unknown"
+OTHERS = "others"
+"""In `evaluation`: by its name what is known of each set of held-out rows that does not decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,8 @@ class RunRecord:
     guards: those that spoke, each with id, name, action, first_step, last_step, count and its last value;
     guards_not_seen: names of those that had nothing to look at.
     evaluation: {"before", "latest", "after": figures, "counts", "examples"}, with keep_best or stop_after also {"best":
-    figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}. Figures: {"step", "count" of
+    figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}; of several sets that of the one
+    that decides, with "others": {name: the same}, and figures have "set": the name. Figures: {"step", "count" of
     rows, "without_score": completions to which a judge gave none, "greedy", "reward", "rewards", "pass_at",
     "intervals": [low, high] of each and how they were made, "change": since step 0, with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
@@ -139,6 +143,26 @@ def _is_of_its_kind(key: str, value: object) -> bool:
 
 def _write_keys(folder: str, content: Mapping[str, object]) -> None:
     write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
+
+
+# The figures of held-out rows, of one set or of several.
+
+
+def of_each_set(evaluation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
+    """The name of each set and what `evaluation` has of it, that which decides first; "" for one without a name."""
+    others = mapping(evaluation, OTHERS)
+    return [(set_of(evaluation), evaluation), *((name, mapping(others, name)) for name in others)]
+
+
+def set_of(evaluation: Mapping[str, object]) -> str:
+    """The name of the set that decides, "" for a single one without a name."""
+    events = (mapping(evaluation, moment) for moment in ("after", "latest", "before"))
+    return next((name for event in events if isinstance(name := event.get("set"), str)), "")
+
+
+def evaluation_file(name: str, step: float) -> str:
+    """The file of a run folder with the completions of a set, by its name, at a step."""
+    return f"evaluation/{name}{'-' if name else ''}step-{step:.0f}.jsonl"
 
 
 # A run that may begin anew with half the micro-batch: what its recipe says of that, and what its record does.

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from grpo_recipes.contract.metric_names import ENTROPY, KL, MEAN_LENGTH
 from grpo_recipes.contract.metrics import Event, figure, figures_of, mapping, mappings, number, reward_as_drawn
-from grpo_recipes.contract.run_record import RunRecord
+from grpo_recipes.contract.run_record import RunRecord, of_each_set
 
 MEANINGS = {
     "VRD001": "Better than before: the held-out figure rose, and its interval leaves 0 out.",
@@ -152,10 +152,16 @@ def verdicts(record: RunRecord) -> list[RunVerdict]:
 
 
 def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
-    before = mapping(record.evaluation, "before")
+    """Of several sets that which decides is judged first; of the others only what moved is told."""
+    for place, (name, known) in enumerate(of_each_set(record.evaluation)):
+        yield from _of_set(record, f" on {name}" if name else "", known, decides=place == 0)
+
+
+def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides: bool) -> Iterator[RunVerdict]:
+    before = mapping(known, "before")
     is_of_best = record.final_step is not None and record.final_step < (record.step or 0)
-    now, best = (mapping(record.evaluation, "best" if is_of_best else "after"), mapping(record.evaluation, "best"))
-    is_chosen = number(best, "step") == record.final_step
+    now, best = (mapping(known, "best" if is_of_best else "after"), mapping(known, "best"))
+    is_chosen = decides and number(best, "step") == record.final_step
     rows = number(now, "count")
     is_few = rows is not None and rows < LEAST_ROWS
     changes = _changes(now, math.inf if is_few else CHOSEN if is_chosen else 1.0)
@@ -167,21 +173,23 @@ def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
     if main.way < 0:
         lines = [f"{one.name} rose by {one.by:.3g}" for one in rose]
         fix = "look at the completions in grpo-run report RUNDIR; use a smaller learning rate, or a larger grpo.beta"
-        yield RunVerdict("VRD003", "warning", f"worse than before: {main.text}", tuple(lines), fix)
+        yield RunVerdict("VRD003", "warning", f"worse than before{on}: {main.text}", tuple(lines), fix)
     elif main.way > 0:
-        yield RunVerdict("VRD001", "good", f"better than before: {main.text}")
+        yield RunVerdict("VRD001", "good", f"better than before{on}: {main.text}")
+    elif not decides:
+        return
     elif is_at_best(before):
-        told = f"already at its best before training: {right_text(before)} were right"
+        told = f"already at its best before training{on}: {right_text(before)} were right"
         yield RunVerdict("VRD004", "warning", told, (), "train and evaluate on rows that the model cannot answer yet")
     else:
         doubts = [f"fewer than {LEAST_ROWS} rows show no change"] if is_few else []
         doubts += [f"the step was chosen by these rows: {CHOSEN:g} times this interval has to leave 0 out"] * is_chosen
-        yield _unchanged(record, main, doubts)
+        yield _unchanged(record, on, main, doubts)
     if rose and fell:
         told = ", ".join(f"{one.name} {one.by:+.3g}" for one in (*rose, *fell))
         fix = "change the weights of the rewards, or leave one out"
         level: Level = "note" if main.way > 0 else "warning"
-        yield RunVerdict("VRD008", level, f"rewards contradict each other: {told} on held-out rows", (), fix)
+        yield RunVerdict("VRD008", level, f"rewards contradict each other{on}: {told} on held-out rows", (), fix)
 
 
 def _changes(event: Event, wider: float) -> dict[str, _Change]:
@@ -194,20 +202,20 @@ def _changes(event: Event, wider: float) -> dict[str, _Change]:
     }
 
 
-def _unchanged(record: RunRecord, main: _Change, doubts: Sequence[str]) -> RunVerdict:
+def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str]) -> RunVerdict:
     """No held-out change. It is one of the training alone where its interval leaves out what the training gained."""
     first, last = _ends(record, "reward")
     rose = _way(record, "reward") > 0
     if rose and main.needed[1] < last - first:
         rewards = [name for name in record.trend if _is_mean_of_reward(name) and _way(record, name) > 0]
         lines = [f"{name.removeprefix(REWARDS).removesuffix('/mean')}: {_moved(record, name)}" for name in rewards]
-        told = f"training reward up, held out flat: {_moved(record, 'reward')} in training, {main.text}"
+        told = f"training reward up, held out flat{on}: {_moved(record, 'reward')} in training, {main.text}"
         fix = "grpo-run report RUNDIR shows the completions that were paid most; more held-out rows see smaller gains"
         return RunVerdict("VRD005", "warning", told, tuple(lines), fix)
     half = (main.ends[1] - main.ends[0]) / 2
     lines = [*doubts, *([f"these rows show changes from about {half:.2g} on"] if half > 0 and not doubts else [])]
     lines += [f"training reward {first:.4g} -> {last:.4g}: these rows cannot tell whether it is theirs too"] * rose
-    told = f"no held-out change: {main.text}"
+    told = f"no held-out change{on}: {main.text}"
     return RunVerdict(
         "VRD002", "warning", told, tuple(lines), "train longer, with a higher learning rate, or hold out more"
     )

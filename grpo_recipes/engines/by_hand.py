@@ -86,7 +86,8 @@ def local_files(plan: Plan) -> list[str]:
         yield plan.ancestor.named if plan.ancestor is not None and plan.ancestor.named.startswith("/") else None
         yield plan.extends.path if plan.extends is not None and plan.extends.source == "folder" else None
         yield plan.tokenizer.chat_template_path
-        for data in (plan.data, *(() if plan.evaluation is None else (plan.evaluation.data,))):
+        held_out = () if plan.evaluation is None else plan.evaluation.sets
+        for data in (plan.data, *(one.data for one in held_out)):
             yield data.path if data.source in ("file", "folder") else None
         for reward in plan.rewards:
             yield reward.path if reward.kind == "model" else None

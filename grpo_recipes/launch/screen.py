@@ -14,7 +14,7 @@ from rich.text import Text
 
 from grpo_recipes.contract.event_words import GAP, clock, event_lines, phase_line, step_head, step_line, step_parts
 from grpo_recipes.contract.metric_names import ENTROPY, KL, MEAN_LENGTH
-from grpo_recipes.contract.metrics import Event, number
+from grpo_recipes.contract.metrics import Event, number, of_set
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.progress import Estimate, View, is_over
 
@@ -75,7 +75,7 @@ def _figures(seen: SeenRun, words: Mapping[str, str]) -> Iterator[Part]:
         yield Part(words["reward"], 0, "bold green")
     held_out = None if seen.evaluation is None else number(seen.evaluation, "reward")
     if held_out is not None:
-        yield Part(f"held out {held_out:.3f}", 2)
+        yield Part(f"held out{of_set(seen.evaluation or {})} {held_out:.3f}", 2)
     if "groups" in words:
         yield Part(words["groups"], 3)
     if "truncated" in words:
@@ -164,7 +164,9 @@ class Screen:
             name, began = str(event.get("name")), number(event, "began")
             self._seen = self._seen._replace(phase=name, phase_began=began, step=step)
         elif kind == "evaluation":
-            self._seen = self._seen._replace(evaluation=event)
+            shown = self._seen.evaluation or {}
+            if shown.get("step") != event.get("step") or shown.get("set") == event.get("set"):  # the first set decides
+                self._seen = self._seen._replace(evaluation=event)
         elif kind == "guard" and event.get("action") == "warn":
             self._seen = self._seen._replace(warnings=self._seen.warnings + 1)
         elif kind == "step" and number(event, "step") is not None:

@@ -18,7 +18,7 @@ from grpo_recipes.contract.metrics import (
     read_all,
     reward_as_drawn,
 )
-from grpo_recipes.contract.run_record import RunRecord, launches_text
+from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact
 
@@ -189,26 +189,36 @@ def _step_reward(event: Mapping[str, object]) -> float | None:
 
 
 def _held_out_rows(record: RunRecord) -> list[tuple[str, str]]:
+    sets = of_each_set(record.evaluation)
+    return [row for name, known in sets for row in _rows_of_set(record, name, known)]
+
+
+def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> list[tuple[str, str]]:
     rows = []
+    head = f"{name}  " if name else ""
     for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   ")):
-        event = mapping(record.evaluation, when)
+        event = mapping(known, when)
         if not event or (when == "best" and not _is_of_best(record)):
             continue
         step = f", step {event.get('step')}" if when == "best" else ""
-        rows.append(("held out", f"{words}{evaluation_text(event)}{step}"))
+        rows.append(("held out", f"{head}{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
-            rows.append(("", f"change: {changed}"))
-    counts = mapping(record.evaluation, "counts")
+            rows.append(("", f"{head}change: {changed}"))
+    counts = mapping(known, "counts")
     total, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
     if total and before is not None and after is not None:
         shares = [f"{right:.0f} of {total:.0f} ({right / total * 100:.1f} %)" for right in (before, after)]
-        rows.append(("right", " -> ".join(shares)))
+        rows.append(("right", f"{head}{' -> '.join(shares)}"))
     return rows
 
 
 def _example_lines(record: RunRecord) -> list[str]:
-    examples = mappings(record.evaluation.get("examples"))[:_SHOWN_EXAMPLES]
-    return [*(["  wrong before, right now:"] if examples else []), *map(_example, examples)]
+    lines = []
+    for name, known in of_each_set(record.evaluation):
+        examples = mappings(known.get("examples"))[:_SHOWN_EXAMPLES]
+        of_set = f" ({name})" if name else ""
+        lines += [*([f"  wrong before, right now{of_set}:"] if examples else []), *map(_example, examples)]
+    return lines
 
 
 def _example(example: Mapping[str, object]) -> str:

@@ -68,7 +68,7 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
         plan,
         model=_model(plan.model, is_pinned or brings_remote_code(plan)),
         data=_data(plan.data, is_pinned),
-        evaluation=None if evaluation is None else replace(evaluation, data=_data(evaluation.data, is_pinned)),
+        evaluation=None if evaluation is None else evaluation.with_data(lambda one: _data(one.data, is_pinned)),
         rewards=tuple(_folder(reward, reward.kind == "model") for reward in plan.rewards),
         ancestor=None if plan.ancestor is None else _ancestor(plan.ancestor, plan.model),
     )
@@ -76,11 +76,11 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
 
 def expected(plan: Plan) -> dict[str, object]:
     """What the worker must find, by the keys of worker/_shared/verified.py, as far as the plan knows it for certain."""
-    held_out = None if plan.evaluation is None else plan.evaluation.data.rows
+    held_out = () if plan.evaluation is None else plan.evaluation.sets
     own_template = plan.tokenizer.chat_template_path is None
     known = {
         "dataset.rows": plan.data.rows,
-        "evaluation.rows": held_out,
+        **{f"{one.section}.rows": one.data.rows for one in held_out},
         # a copy of the model has no commit
         "model.commit": None if plan.trains_a_copy else plan.model.commit,
         # which of a model's own templates is taken is its tokenizer's choice

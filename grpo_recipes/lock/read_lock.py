@@ -184,7 +184,8 @@ def found_places(lock: Lock) -> Places:
     for section, data in _data_sections(plan):
         if data.source in ("file", "folder"):
             read = file_content if data.source == "file" else data_reader(plan)
-            _put(places.values, (section, "path"), _place(places, lock, section, data.path, data.sha256, read))
+            place = _place(places, lock, section, data.path, data.sha256, read)
+            _put(places.values, (*section.split("."), "path"), place)
     for index, reward in enumerate(plan.rewards):
         if reward.kind == "model" and reward.path is not None:
             place = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_content)
@@ -202,9 +203,12 @@ def data_reader(plan: Plan) -> Read:
 
 def _data_sections(plan: Plan) -> Iterator[tuple[str, Data]]:
     yield "dataset", plan.data
-    own = plan.recipe.get("evaluation")
-    if plan.evaluation is not None and isinstance(own, dict) and own.get("path") is not None:
-        yield "evaluation", plan.evaluation.data
+    for one in () if plan.evaluation is None else plan.evaluation.sets:
+        own: Any = plan.recipe
+        for key in one.section.split("."):
+            own = own.get(key) if isinstance(own, dict) else None
+        if isinstance(own, dict) and own.get("path") is not None:
+            yield one.section, one.data
 
 
 def _place(

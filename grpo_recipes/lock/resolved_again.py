@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.contract.plan import Data, Plan, PlannedSetting
+from grpo_recipes.contract.plan import Data, Evaluation, Plan, PlannedSetting
 from grpo_recipes.lock.completed import completed, expected
 from grpo_recipes.lock.read_lock import Lock, Places
 from grpo_recipes.resolve.resolve import Resolution, resolve_source
@@ -120,16 +120,18 @@ def _found_before(lock: Lock, plan: Plan, left_out: Mapping[str, object]) -> dic
 
     left_out: keys that the new plan knows by itself.
     """
-    sections = [None if one.evaluation is None else _rows_of(one.evaluation.data) for one in (lock.plan, plan)]
-    is_other = sections[0] != sections[1]
+    old, new = ({s.section: _rows_of(s.data) for s in _sets(one)} for one in (lock.plan, plan))
+    others = tuple(f"{section}." for section in old if old[section] != new.get(section))
     made = lock.plan.data.made != plan.data.made  # a longer run has more episodes
     return {
         key: value
         for key, value in lock.verified.items()
-        if key not in left_out
-        and not (is_other and key.startswith("evaluation."))
-        and not (made and key.startswith("dataset."))
+        if key not in left_out and not key.startswith(others) and not (made and key.startswith("dataset."))
     }
+
+
+def _sets(plan: Plan) -> tuple[Evaluation, ...]:
+    return () if plan.evaluation is None else plan.evaluation.sets
 
 
 def _rows_of(data: Data) -> tuple[str | None, ...]:
@@ -145,7 +147,10 @@ def _pinned(plan: Plan, lock: Lock) -> Plan:
     if model.source == "hub" and (model.path, model.revision) == (old.model.path, old.model.revision):
         model = replace(model, commit=_commit(old.model.commit) or _commit(loaded))
     if evaluation is not None and old.evaluation is not None:
-        evaluation = replace(evaluation, data=_pinned_data(evaluation.data, old.evaluation.data))
+        known = {one.name: one.data for one in old.evaluation.sets}
+        evaluation = evaluation.with_data(
+            lambda one: _pinned_data(one.data, known[one.name]) if one.name in known else one.data
+        )
     return replace(plan, model=model, data=_pinned_data(plan.data, old.data), evaluation=evaluation)
 
 
@@ -162,7 +167,7 @@ def _commit(value: object) -> str | None:
 def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) -> tuple[PlannedSetting, ...]:
     """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
     known = {row.key: row for row in old}
-    places = {"model.from_run", "model.model_name_or_path", "dataset.path", "evaluation.path"}
+    places = {"model.from_run", "model.model_name_or_path", "dataset.path", "evaluation.path", "evaluation.sets"}
     places |= {"tokenizer.chat_template_path", "rewards", "tools", "environment.python", "rollout.python"}
     return tuple(
         known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row

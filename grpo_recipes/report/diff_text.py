@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.findings_text import count_text, findings_te
 from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
 from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, mapping
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import RunRecord
+from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_formats import finding_value
 from grpo_recipes.report.plan_text import lineage_lines
@@ -135,19 +135,24 @@ def measured_rows(both: Sequence[RunRecord | None]) -> list[tuple[str, str, str]
 
 
 def _held_out(record: RunRecord) -> dict[str, Mapping[str, object] | None]:
-    return {when: mapping(record.evaluation, when) or None for when in ("before", "after")}
+    others = mapping(record.evaluation, OTHERS)
+    moments: dict[str, Mapping[str, object] | None] = {
+        when: mapping(record.evaluation, when) or None for when in ("before", "after")
+    }
+    return {**moments, **({OTHERS: others} if others else {})}
 
 
 def _texts(record: RunRecord) -> dict[str, str]:
     from grpo_recipes.launch.summary import status_line
 
     texts = {"status": status_line(record)}
-    for when, event in _held_out(record).items():
-        if event is not None and isinstance(event.get("intervals"), Mapping):
-            found = figures_of(event)
-            texts |= {f"held out {when}, {one}": figure(value, ends) for one, value, ends in found}
-        elif event is not None:
-            texts[f"held out {when}"] = evaluation_text(event)
+    for name, known in of_each_set(record.evaluation):
+        for when in ("before", "after"):
+            event, head = mapping(known, when), f"held out{f' {name}' if name else ''} {when}"
+            if event and isinstance(event.get("intervals"), Mapping):
+                texts |= {f"{head}, {one}": figure(value, ends) for one, value, ends in figures_of(event)}
+            elif event:
+                texts[head] = evaluation_text(event)
     return texts
 
 

@@ -22,7 +22,9 @@ def generate_text(shown: Mapping[str, Any]) -> str:
         blocks.append("sampled as in the training; --greedy takes the most likely tokens")
     if shown["means"]:
         kind = "most likely tokens" if shown["greedy"] else "sampled"
-        data = "held-out rows" if shown["data"] == "evaluation" else "rows of the training data, none is held out"
+        _, is_of_sets, name = shown["data"].partition("evaluation.sets.")
+        held_out = f"held-out rows{f' of {name}' if is_of_sets else ''}"
+        data = "rows of the training data, none is held out" if shown["data"] == "dataset" else held_out
         lines = [f"mean of {len(shown['rows'])} {data}, {kind}"]
         lines += [f"  {one:8}  {_rewards(shown['means'][one])}" for one in who]
         blocks.append("\n".join(lines))

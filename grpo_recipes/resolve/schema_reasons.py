@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.findings.finding import Finding, Path, value_at
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, value_at
 from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.scalars import is_underflow
@@ -40,6 +40,10 @@ def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
     known = _KNOWN.get((key, str(value)))
     if known is not None:
         return finding._replace(because=(known[0],), fix=known[1], patch=())
+    if key == "evaluation.keep_best" and value in (value_at(source.values, ("evaluation", "sets")) or ()):
+        by = (Patch(path, True), Patch(("evaluation", "decided_by"), value))
+        why = "decided_by names the set, for stop_after and the lists of runs too"
+        return finding._replace(because=(why,), fix=f"keep_best: true, and decided_by: {value}", patch=by)
     because, fix = finding.because, finding.fix
     if not because:
         because = (_reason(key, path, value, finding.message),)

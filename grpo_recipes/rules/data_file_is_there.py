@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.files.regular_file import open_regular
-from grpo_recipes.contract.findings.finding import Finding, Mark, Patch
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
 from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.contract.tasks import COLUMNS
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of, makes_rows
+from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of, held_out_sets, makes_rows
 from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path, near_path, path_slip
 from grpo_recipes.user_files.local_rows import first_rows
 from grpo_recipes.user_files.template import TemplateProblem, template_variables
@@ -34,23 +34,25 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _columns(context, "an episode", (EPISODE,))
     elif context.value("dataset.path") is not None:
         yield from _section(context, "dataset")
-    if context.has_section("evaluation") and context.value("evaluation.path") is not None:
-        yield from _section(context, "evaluation")
-    elif context.value("dataset.path") is not None and context.value("evaluation.split") not in (None, "train"):
-        yield from _split_of_training_file(context)
+    for _, of_set in held_out_sets(context):
+        if of_set.value("evaluation.path") is not None:
+            yield from _section(of_set, "evaluation")
+        elif of_set.value("dataset.path") is not None and of_set.value("evaluation.split") not in (None, "train"):
+            yield from _split_of_training_file(of_set)
 
 
 def _section(context: Context, section: str) -> Iterator[Finding]:
     key = f"{section}.path"
     value = context.text(key)
-    path = local_path(value, context.source.directory((section, "path")))
+    path = local_path(value, context.source.directory(context.path(key)))
     columns: tuple[str, ...] | None = None
     if path is not None:
         problem = _unreadable(path)
         if problem:
             near = near_path(value, path) if not os.path.exists(path) else None
             fix = f"path: {near}, if you meant that" if near else _what_to_do(problem)
-            yield context.finding(f"{section}.path {value}: {problem}", key, f"looked for {path}", fix=fix)
+            named = context.recipe_key(key)
+            yield context.finding(f"{named} {value}: {problem}", key, f"looked for {path}", fix=fix)
             return
         if os.path.isfile(path):
             try:
@@ -58,7 +60,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
             except (ValueError, OSError) as error:
                 because = ["columns are read from the first row, and datasets cannot load such a file"]
                 fix = "one JSON object per line, the first with all columns"
-                yield context.finding(f"{section}.path {value}: {error}", key, because, fix=fix)
+                yield context.finding(f"{context.recipe_key(key)} {value}: {error}", key, because, fix=fix)
                 return
             yield from _broken_row(context, path, key)
         if data_format(path):
@@ -69,7 +71,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
 def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
     for line, row in first_rows(path):
         if isinstance(row, str):
-            said = f"{key} {context.text(key)}: line {line}: {row}"
+            said = f"{context.recipe_key(key)} {context.text(key)}: line {line}: {row}"
             because = "datasets refuses the whole file, and its DatasetGenerationError does not name the line"
             yield context.finding(said, key, because, fix=f"fix line {line} of {path}")
 
@@ -128,20 +130,28 @@ def _columns(
             written = likely[0] if len(likely) == 1 else "{{ ... }}"
             yield context.finding(
                 f"{file} has no column prompt, and dataset.prompt is not set",
-                "dataset.path",
+                f"{section}.path" if context.path(f"{section}.path")[1:2] == ("sets",) else "dataset.path",
                 f"its columns are {listed(columns)}",
                 fix=f'prompt: "{written}"' + ("" if likely else ", with the column that has it"),
-                patch=[Patch(("dataset", "prompt"), written)] if len(likely) == 1 else [],
+                patch=[Patch(_prompt_of(context, section), written)] if len(likely) == 1 else [],
             )
     else:
-        yield from _template(context, str(prompt), "dataset.prompt", context.mark("dataset.prompt"), file, columns)
+        yield from _template(
+            context, str(prompt), "dataset.prompt", context.mark("dataset.prompt"), file, columns, section
+        )
     for name, template in context.mapping("dataset.columns").items():
-        mark = context.source.mark(("dataset", "columns", name))
-        yield from _template(context, str(template), "dataset.columns", mark, file, columns)
+        mark = context.source.mark((*context.path("dataset.columns"), name))
+        yield from _template(context, str(template), "dataset.columns", mark, file, columns, section)
     kept = context.value("dataset.filter") if section == "dataset" else None
     if kept is not None:
         own = None if columns is None else (*columns, *context.mapping("dataset.columns"), "prompt", "prompt_tokens")
         yield from _template(context, str(kept), "dataset.filter", context.mark("dataset.filter"), file, own)
+
+
+def _prompt_of(context: Context, section: str) -> Path:
+    """Where the prompt of the rows of a section is written: of one set among several in that."""
+    place = context.path(f"{section}.path")
+    return (*place[:-1], "prompt") if place[1:2] == ("sets",) else ("dataset", "prompt")
 
 
 def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:
@@ -152,7 +162,13 @@ def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:
 
 
 def _template(
-    context: Context, text: str, key: str, mark: Mark | None, file: str, columns: tuple[str, ...] | None
+    context: Context,
+    text: str,
+    key: str,
+    mark: Mark | None,
+    file: str,
+    columns: tuple[str, ...] | None,
+    section: str = "dataset",
 ) -> Iterator[Finding]:
     try:
         needed = template_variables(text)
@@ -164,5 +180,11 @@ def _template(
     missing = sorted(needed.difference(columns)) if columns is not None else []
     if missing:
         said = f"{file} has no column {listed(missing)}"
-        why = f"its columns are {listed(columns or ())}"
-        yield context.finding(said, key, why, fix=f"use one of {listed(columns or ())}", mark=mark)
+        why = [f"its columns are {listed(columns or ())}"]
+        fix = f"use one of {listed(columns or ())}"
+        rows = context.path("evaluation.path")
+        if section == "evaluation" and rows[1:2] == ("sets",) and context.path(key)[:1] == ("dataset",):
+            own = key.removeprefix("dataset.")
+            fix, key, mark = f"{own} in {dotted(rows[:-1])}, with templates over these", "evaluation.path", None
+            why = [f"dataset.{own} reads it", *why]
+        yield context.finding(said, key, why, fix=fix, mark=mark)

@@ -20,7 +20,7 @@ from grpo_recipes.rules._shared.context import (
     micro_batches_fed,
 )
 from grpo_recipes.rules._shared.settings import Setting
-from grpo_recipes.rules._shared.training_rows import are_episodes
+from grpo_recipes.rules._shared.training_rows import are_episodes, held_out_sets
 from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
 
 ID = "DAT007"
@@ -56,8 +56,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             said, STEPS, because, fix="max_steps: 1000; or max_rows under dataset, the episodes of an epoch"
         )
-    if not context.has_section("evaluation") or context.value("evaluation.path") is not None:
-        return
-    if context.value(HELD_OUT) is None:
-        because = "the environment owns the data, and never runs out of rows"
-        yield context.wrong("evaluation does not say how many episodes it has", HELD_OUT, because, SOME)
+    for name, of_set in held_out_sets(context):
+        if of_set.value("evaluation.path") is None and of_set.value(HELD_OUT) is None:
+            said = f"{name or 'evaluation'} does not say how many episodes it has"
+            because = "the environment owns the data, and never runs out of rows"
+            yield of_set.wrong(said, HELD_OUT, because, SOME)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import has_picture, template_of, wrong_prompt
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import sections_of_rows
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.local_rows import first_rows
 
@@ -19,16 +20,14 @@ ID = "DAT004"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if context.value("dataset.prompt") is not None:
-        return
-    for section in ("dataset", "evaluation"):
-        if context.has_section(section) and context.value(f"{section}.path") is not None:
-            yield from _section(context, section)
+    for section, one in sections_of_rows(context):
+        if one.value("dataset.prompt") is None and one.value(f"{section}.path") is not None:
+            yield from _section(one, section)
 
 
 def _section(context: Context, section: str) -> Iterator[Finding]:
     key = f"{section}.path"
-    path = local_path(context.text(key), context.source.directory((section, "path")))
+    path = local_path(context.text(key), context.source.directory(context.path(key)))
     rows = [
         (line, row["prompt"]) for line, row in first_rows(path or "") if not isinstance(row, str) and "prompt" in row
     ]
@@ -44,4 +43,5 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     said = f"{context.text(key)}: the prompt of line {line}{others} cannot be used"
     because = [reason, "it ends the first generation that meets it, after loading the model"]
     fix = f'prompt: "{written}"' if written else "remove these rows from the data, or give them such a prompt"
-    yield context.finding(said, key, because, fix=fix, patch=[Patch(("dataset", "prompt"), written)] if written else [])
+    place = context.path("dataset.prompt")
+    yield context.finding(said, key, because, fix=fix, patch=[Patch(place, written)] if written else [])

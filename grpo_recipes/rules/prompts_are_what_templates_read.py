@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.prompt_shape import doubtful_prompt
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import sections_of_rows
 from grpo_recipes.rules.conversations_have_a_chat_template import template_text
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.local_rows import first_rows
@@ -19,9 +20,9 @@ ID = "DAT006"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for section in ("dataset", "evaluation"):
-        if context.has_section(section) and context.value(f"{section}.path") is not None:
-            yield from _section(context, section)
+    for section, one in sections_of_rows(context):
+        if one.value(f"{section}.path") is not None:
+            yield from _section(one, section)
 
 
 def _section(context: Context, section: str) -> Iterator[Finding]:
@@ -31,7 +32,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     if written is not None and (alone is None or not alone.isidentifier()):
         return
     key, column = f"{section}.path", alone or "prompt"
-    path = local_path(context.text(key), context.source.directory((section, "path")))
+    path = local_path(context.text(key), context.source.directory(context.path(key)))
     for line, row in first_rows(path or ""):
         prompt = None if isinstance(row, str) else row.get(column)
         is_written = alone is not None and isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], dict)

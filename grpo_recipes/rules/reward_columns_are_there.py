@@ -15,11 +15,11 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.accepted_keys import kept_back, not_passed
 from grpo_recipes.rewards.catalog import TOKENS, shipped_reward
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import own_columns
+from grpo_recipes.rules._shared.training_rows import SETS, columns_at, held_out_sets, judged_by, own_columns
 from grpo_recipes.rules.judge_can_be_asked import judge_columns
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
 from grpo_recipes.user_files.local_files import listed
-from grpo_recipes.user_files.reward_imports import names_module
+from grpo_recipes.user_files.reward_imports import names_module, reward_names
 
 ID = "RWD002"
 OBJECTS = "environments"
@@ -120,6 +120,30 @@ def check(context: Context) -> Iterator[Finding]:
             )
         for keyword in [k for k in _keywords(context, index, reward) if k in newer]:
             yield _newer(context, index, name, keyword, newer[keyword])
+    if context.has_section("evaluation") and context.value(SETS):
+        yield from _of_sets(context)
+
+
+def _of_sets(context: Context) -> Iterator[Finding]:
+    """The findings for held-out sets whose local files lack what the rewards that judge them read."""
+    names = reward_names(context.items("rewards"))
+    for name, one in held_out_sets(context):
+        own = columns_at(one, "evaluation.path")
+        available = None if own is None else own | frozenset(one.mapping("dataset.columns"))
+        judges = judged_by(one) or names
+        for index, reward in enumerate(context.items("rewards") if available is not None else ()):
+            missing = [
+                c for c in needed_columns(context, index, reward)[1] if c not in (*(available or ()), *kept_back())
+            ]
+            if names[index] in judges and missing:
+                others = [other for other in judges if other != names[index]]
+                narrower = f"; or rewards: [{', '.join(others)}], without this one" if others else ""
+                yield one.finding(
+                    f"reward {names[index]} reads column {listed(missing)}, which held-out set {name} does not have",
+                    "evaluation.path",
+                    f"it gets {listed(sorted(available or ()))}",
+                    fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} in the set{narrower}',
+                )
 
 
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import makes_rows
+from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows
 
 ID = "DAT009"
 OF_A_PATH = ("name", "split", "revision")
@@ -17,27 +17,34 @@ OF_A_PATH = ("name", "split", "revision")
 
 def check(context: Context) -> Iterator[Finding]:
     yield from _of_section(context, "dataset", has_rows=True)
-    if context.has_section("evaluation"):
-        yield from _of_section(context, "evaluation", has_rows=not makes_rows(context))
+    for _, of_set in held_out_sets(context):
+        yield from _of_section(of_set, "evaluation", has_rows=not makes_rows(of_set))
 
 
 def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[Finding]:
     """has_rows: whether the section has rows without naming a source."""
     path, are_made = context.value(f"{section}.path"), makes_rows(context, section)
+    place = context.path(f"{section}.path")[:-1]
+    named = ".".join(map(str, place))
     if path is not None and are_made:
-        said = f"{section} has both path and reasoning_gym"
+        said = f"{named} has both path and reasoning_gym"
         because = "rows come from a path, or from tasks that make them"
         yield context.finding(said, f"{section}.path", because, fix="keep one of them")
     elif path is None and not are_made and not has_rows:
-        said = f"{section} has no rows: neither path nor reasoning_gym"
+        said = f"{named} has no rows: neither path nor reasoning_gym"
         because = "without them it would evaluate the rows that are trained on"
-        yield context.wrong(said, section, because, {"size": 100, "seed": 1}, at=(section, "reasoning_gym"))
+        at = (*place, "reasoning_gym")
+        mark = context.source.mark(place)
+        yield context.wrong(said, section, because, {"size": 100, "seed": 1}, at=at, mark=mark)
     elif are_made and section == "evaluation" and not makes_rows(context):
-        said = "evaluation.reasoning_gym has no tasks"
+        said = f"{named}.reasoning_gym has no tasks"
         because = "it uses the tasks of dataset.reasoning_gym, which is not set"
-        yield context.finding(said, "evaluation.reasoning_gym", because, fix="path: a file with held-out rows")
+        mark = context.source.mark((*place, "reasoning_gym"))
+        yield context.finding(
+            said, "evaluation.reasoning_gym", because, fix="path: a file with held-out rows", mark=mark
+        )
     elif are_made:
         for key in OF_A_PATH:
             if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
-                said = f"{section}.{key} selects rows of a path, but there is no path"
+                said = f"{named}.{key} selects rows of a path, but there is no path"
                 yield context.wrong(said, f"{section}.{key}", "tasks of reasoning_gym make the rows")

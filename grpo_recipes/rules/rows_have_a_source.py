@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import makes_rows
+from grpo_recipes.rules._shared.training_rows import makes_rows, sections_of_rows
 
 ID = "DAT008"
 PATH = "dataset.path"
@@ -30,9 +30,11 @@ def check(context: Context) -> Iterator[Finding]:
         fix = "path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}"
         yield context.finding(message, PATH if has_section else "dataset", why, fix=fix)
         return
-    has_own = context.value("evaluation.path") is not None
-    for key in PICK:
-        if context.given(key) and context.value(key) is not None and not (key.startswith("evaluation.") and has_own):
-            said = f"{key} selects rows of a data set, but there is no {PATH}"
-            because = "the environment owns the data: the rows are its episodes"
-            yield context.wrong(said, key, because)
+    for section, one in sections_of_rows(context):
+        if section == "evaluation" and one.value("evaluation.path") is not None:
+            continue
+        for key in PICK:
+            if key.startswith(section) and one.given(key) and one.value(key) is not None:
+                said = f"{one.recipe_key(key)} selects rows of a data set, but there is no {PATH}"
+                because = "the environment owns the data: the rows are its episodes"
+                yield one.wrong(said, key, because)

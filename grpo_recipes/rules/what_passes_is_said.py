@@ -12,6 +12,7 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.said_tools import read_environment
 from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import SETS, held_out_sets, judged_by
 from grpo_recipes.user_files.reward_imports import reward_names
 
 ID = "EVL004"
@@ -21,25 +22,36 @@ RIGHT = 1.0
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    names, rewards = _names(context)
     is_asked = context.has_section("evaluation") and bool(context.value("evaluation.pass_at"))
-    if is_asked and REWARD not in context.settings and len(names) == 1 and not _is_model(rewards):
-        value = {"reward": names[0], "at_least": RIGHT}
-        yield decided(PASSES, value, "the only reward, and its value for a right answer")
+    if is_asked and not context.value(SETS) and REWARD not in context.settings:
+        value = what_passes(context)
+        if value is not None:
+            yield decided(PASSES, value, "the only reward, and its value for a right answer")
+
+
+def what_passes(context: Context) -> dict[str, object] | None:
+    """When a completion of a set passes: as it is written, else by its only reward; None where nothing says it."""
+    if REWARD in context.settings:
+        return {"reward": context.value(REWARD), "at_least": context.value(f"{PASSES}.at_least")}
+    names, is_model = _names(context)
+    return {"reward": names[0], "at_least": RIGHT} if len(names) == 1 and not is_model else None
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if not context.has_section("evaluation"):
-        return
+    for name, of_set in held_out_sets(context):
+        yield from _of_set(name, of_set)
+
+
+def _of_set(name: str, context: Context) -> Iterator[Finding]:
     names, _ = _names(context)
     if not names:
         return  # RWD007 reports it
     if REWARD not in context.settings:
-        if context.value("evaluation.pass_at") and not context.mapping(PASSES):
+        if context.value("evaluation.pass_at") and not context.mapping(PASSES) and not (name and what_passes(context)):
             several = len(names) > 1
             yield context.finding(
-                "pass_at counts completions that pass, but the recipe does not say which do",
-                "evaluation.pass_at",
+                f"pass_at counts completions that pass, but {name or 'the recipe'} does not say which do",
+                "evaluation.path" if name else "evaluation.pass_at",
                 f"any of {', '.join(names)} could decide it"
                 if several
                 else f"{names[0]} is a model that gives rewards, whose numbers have no natural threshold",
@@ -49,17 +61,23 @@ def check(context: Context) -> Iterator[Finding]:
     named = context.text(REWARD)
     if named not in names:
         nearest = nearest_words(named, names, cutoff=0.5)
-        because = f"the rewards are {', '.join(names)}"
+        because = f"the rewards{f' of {name}' if judged_by(context) else ''} are {', '.join(names)}"
         yield context.wrong(f"no reward is called {named}", REWARD, because, nearest[0] if nearest else names[0])
 
 
-def _is_model(rewards: list[dict[str, object]]) -> bool:
-    return any(reward.get("model") is not None or reward.get("judge") is not None for reward in rewards)
-
-
-def _names(context: Context) -> tuple[list[str], list[dict[str, object]]]:
-    """The names of all rewards, with that of an environment that has one, and the rewards of the recipe."""
+def reward_names_of(context: Context) -> list[str]:
+    """The names of all rewards, with that of an environment that has one."""
     value, environment = context.value("rewards"), read_environment(context)
     rewards = value if isinstance(value, list) else []
     has_own = environment is not None and "get_reward" in environment[1].methods
-    return [*reward_names(rewards), *([environment[0].name] if environment and has_own else [])], rewards
+    return [*reward_names(rewards), *([environment[0].name] if environment and has_own else [])]
+
+
+def _names(context: Context) -> tuple[list[str], bool]:
+    """The names of the rewards that judge the rows, and whether one of them is a model."""
+    judging = judged_by(context)
+    names = [name for name in reward_names_of(context) if not judging or name in judging]
+    each = zip(reward_names_of(context), context.items("rewards"), strict=False)
+    return names, any(
+        reward.get("model") is not None or reward.get("judge") is not None for name, reward in each if name in names
+    )

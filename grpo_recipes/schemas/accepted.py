@@ -132,15 +132,19 @@ def _within(value: float, form: Form) -> float:
 def _list(value: object, form: Form) -> object:
     if type(value) is not list or not form.get("minItems", 0) <= len(value) <= form.get("maxItems", len(value)):
         raise _LeftToModels
-    items = [_fitting(item, form["items"]) for item in value]
-    return [dict(item) if isinstance(item, SectionValues) else item for item in items]
+    return [_item(item, form["items"]) for item in value]
+
+
+def _item(value: object, form: Form) -> object:
+    fitting = _fitting(value, form)
+    return dict(fitting) if isinstance(fitting, SectionValues) else fitting
 
 
 def _map(value: object, form: Form) -> object:
     if type(value) is not dict or any(type(key) is not str for key in value):
         raise _LeftToModels
     each = form["additionalProperties"]
-    return dict(value) if each is True else {key: _fitting(item, each) for key, item in value.items()}
+    return dict(value) if each is True else {key: _item(item, each) for key, item in value.items()}
 
 
 def _of(kind: type) -> Callable[[object, Form], object]:
@@ -166,8 +170,8 @@ _OF_TYPE: Mapping[str, Callable[[object, Form], object]] = {
 # The keys of the format by name: for messages, `explain` and the resolver.
 
 
-OF_ITEMS = ("rewards.", "tools.", "preflight.turns.")
-"""Prefixes of the keys of list items."""
+OF_ITEMS = ("rewards.", "tools.", "preflight.turns.", "evaluation.sets.")
+"""Prefixes of the keys of items of a list or a map."""
 
 
 @cache

@@ -30,9 +30,13 @@ def sections() -> Mapping[str, type[BaseModel]]:
         else:
             inner = [one for arg in get_args(field.annotation) if (one := section_model(arg)) is not None]
             found |= {name: inner[0]} if inner else {}
-    for section, model in list(found.items()):
-        below = {name: section_model(field.annotation) for name, field in written_fields(model).items() if section}
-        found |= {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}
+    waiting = [name for name in found if name]
+    while waiting:
+        section = waiting.pop(0)
+        below = {name: section_model(field.annotation) for name, field in written_fields(found[section]).items()}
+        inside = {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}
+        found |= inside
+        waiting += inside
     return found
 
 
@@ -46,7 +50,7 @@ def validated(values: Mapping[str, object]) -> SectionValues | Sequence[Mapping[
 
 
 def section_values(section: BaseModel) -> SectionValues:
-    """The values of a section and of those below it; an item of a list is a plain dict."""
+    """The values of a section and of those below it; an item of a list or a map is a plain dict."""
     keys = (*written_fields(type(section)), *(section.model_extra or ()))
     return SectionValues({key: _values(written_value(section, key)) for key in keys})
 
@@ -54,6 +58,8 @@ def section_values(section: BaseModel) -> SectionValues:
 def _values(value: object) -> object:
     if isinstance(value, BaseModel):
         return section_values(value)
+    if isinstance(value, dict):
+        return {key: _item(item) for key, item in value.items()}
     return [_item(item) for item in value] if isinstance(value, list) else value
 
 

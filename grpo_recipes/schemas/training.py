@@ -219,6 +219,31 @@ class HeldOutTasksSection(Section):
     """Seed of the rows. They differ from the training's rows, even if both seeds are the same number."""
 
 
+class HeldOutSetSection(Section):
+    """One of several sets of held-out rows, by its name."""
+
+    path: Word | None = None
+    """As evaluation.path."""
+    reasoning_gym: HeldOutTasksSection | None = None
+    """As evaluation.reasoning_gym."""
+    name: Word | None = None
+    """As evaluation.name."""
+    split: Word | None = None
+    """As evaluation.split."""
+    max_rows: PositiveInt | None = None
+    """As evaluation.max_rows."""
+    prompt: Word | None = None
+    """Template of the prompt for rows with other columns. null: as dataset.prompt."""
+    columns: dict[str, str] | None = None
+    """Columns to add for the rewards. null: as dataset.columns."""
+    rewards: list[Word] = []
+    """The rewards that judge the set, by their names in the metrics: its reward is their weighted sum. []: all."""
+    passes: PassesSection | None = None
+    """When a completion of the set passes. null: as evaluation.passes if that reward judges the set; otherwise at a
+    reward of 1.0 if the set's only reward is a function.
+    """
+
+
 class EvaluationSection(Section):
     """The run's rewards on held-out rows, each figure with its 95 % interval from 2000 bootstrap samples of the rows.
     Training is bit for bit the same with and without an evaluation. `use_vllm` chooses what generates the completions.
@@ -236,6 +261,14 @@ class EvaluationSection(Section):
     """As dataset.split. null: train if evaluation has its own path; otherwise required."""
     max_rows: PositiveInt | None = None
     """Use only the first rows. null: all. For an environment that owns its data: the number of episodes."""
+    sets: dict[str, HeldOutSetSection] = {}
+    """Several sets of rows by name, e.g. {gsm8k: {path: openai/gsm8k, name: main, split: test}, hard: {path:
+    hard.jsonl}}. Each has its own figures. {}: one set, at the keys above.
+    """
+    decided_by: Word | None = None
+    """The set that comes first everywhere: keep_best, stop_after, sweeps and the lists of runs go by its reward. null:
+    the first of `sets`; keep_best and stop_after need the name.
+    """
     at_start: bool = True
     """Also evaluate before the first step, as a baseline."""
     every_steps: NonNegativeInt = 0

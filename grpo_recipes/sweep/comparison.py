@@ -11,7 +11,7 @@ from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all
-from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.contract.run_record import RunRecord, evaluation_file, read_record, set_of
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.runs.one_run import one_run
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
@@ -46,7 +46,9 @@ def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
         for run, record in records.items()
         if record is not None
     }
-    measure = None if not any(samples.values()) else HELD_OUT if is_held_out else TRAINING
+    of_sets = {set_of(record.evaluation) for record in records.values() if record is not None} - {""}
+    held_out = f"{HELD_OUT}, of {' or '.join(sorted(of_sets))}" if of_sets else HELD_OUT
+    measure = None if not any(samples.values()) else held_out if is_held_out else TRAINING
     return measure, [SweptRun(run, *found[run], samples.get(run)) for run in sweep.runs]
 
 
@@ -65,18 +67,23 @@ def _held_out(record: RunRecord) -> float | None:
 def _held_out_sample(folder: Path, record: RunRecord) -> Sample:
     reward = _held_out(record)
     assert reward is not None
-    rows = _rows(folder, number(mapping(record.evaluation, "after"), "step"))
+    rows = _rows(folder, set_of(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
     # Rows without any reward are not in the mean, and then the rows say something else than it does.
     agrees = bool(rows) and math.isclose(math.fsum(rows) / len(rows), reward, rel_tol=1e-6, abs_tol=1e-9)
     return Sample(reward, rows if agrees else ())
 
 
-def _rows(folder: Path, step: float | None) -> tuple[float, ...]:
-    """The reward of each held-out row, as its evaluation adds them up; () where that cannot be known."""
+def _rows(folder: Path, name: str, step: float | None) -> tuple[float, ...]:
+    """The reward of each held-out row, as its evaluation adds them up; () where that cannot be known.
+
+    name: of the set.
+    """
+    if step is None:
+        return ()
     try:
         plan = cast("dict[str, Any]", read_json(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
         weights = {str(one["name"]): float(one["weight"]) for one in plan["rewards"]}
-        lines = read_bytes(folder, f"evaluation/step-{step:.0f}.jsonl", _LARGEST_ROWS).splitlines()
+        lines = read_bytes(folder, evaluation_file(name, step), _LARGEST_ROWS).splitlines()
         rewards = [cast("dict[str, Any]", parsed(line))["rewards"] for line in lines]
         return tuple(
             math.fsum(weights.get(name, 1.0) * float(value) for name, value in row.items() if value is not None)

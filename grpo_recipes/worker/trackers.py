@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
-from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.metrics import number, of_set
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.record import Record
@@ -231,14 +231,16 @@ def begin_reports(trainer: Any, plan: Plan, folder: Path, record: Record, step: 
 def figures(event: str, values: Mapping[str, Any]) -> dict[str, float]:
     """The finite figures of an event by their names: a step's as in metrics.jsonl, of others with the event before it.
 
-    evaluation/reward, evaluation/rewards/NAME; guards/NAME has the value that the guard was alarmed by.
+    evaluation/reward, evaluation/rewards/NAME, of one of several sets evaluation/SET/reward; guards/NAME has the value
+    that the guard was alarmed by.
     """
     if event == "step":
         return _numbers(values)
     if event == "evaluation":
         rewards = values.get("rewards")
         named = {f"rewards/{name}": value for name, value in rewards.items()} if isinstance(rewards, dict) else {}
-        return {f"evaluation/{name}": value for name, value in _numbers({**values, **named}).items()}
+        place = f"evaluation{of_set(values, '/')}"
+        return {f"{place}/{name}": value for name, value in _numbers({**values, **named}).items()}
     return _numbers({f"guards/{values.get('name')}": values.get("value")}) if event == "guard" else {}
 
 

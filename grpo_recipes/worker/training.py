@@ -112,7 +112,7 @@ class Training:
         self.user = folder / "worker" / "user"
         self.peaks = PhasePeaks(counter_of(plan.world.device), record.read().get("memory", {}))
         self.trainer: Any = None
-        self.held_out: Any = None
+        self.held_out: list[Any] = []
         self.checkpoint: Path | None = None
 
     def prepare(self, turns: Turns) -> None:
@@ -142,8 +142,8 @@ class Training:
         with arguments.main_process_first():  # of each machine; the others take its rows
             how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
             self.rows = rows = prepared_rows(plan.data, "dataset", cache, rank, seen, tokens=tokens, **how)
-            if plan.evaluation is not None:
-                self.held_out = prepared_rows(plan.evaluation.data, "evaluation", cache, rank, seen, **how)
+            for one in () if plan.evaluation is None else plan.evaluation.sets:
+                self.held_out.append(prepared_rows(one.data, one.section, cache, rank, seen, **how))
         refuse_too_few(plan, len(rows))
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
@@ -198,7 +198,7 @@ class Training:
         keep_completions(trainer, plan, folder, resume_step=self.step)
         self.stop = stop = InterruptionCallback(self.request, trainer)
         self.evaluation = evaluation = None
-        if self.held_out is not None:
+        if plan.evaluation is not None:
             evaluation = EvaluationCallback(trainer, plan, self.held_out, folder, record, log, stop, peaks, self.known)
             self.evaluation = evaluation
         epochs = ResumedEpochs(trainer)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.plan import World, to_json
+from grpo_recipes.contract.plan import to_json
+from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.engines.slurm_job import SlurmJob, slurm_job
 

@@ -37,6 +37,18 @@ def held_out(before: float, after: float, ends: tuple[float, float], **rewards: 
     return {"before": {"step": 0, "count": 200, "reward": before, "rewards": {}}, "after": now}
 
 
+FELL = (0.6, 0.2, (-0.5, -0.3))
+
+
+def of_sets(first: tuple[float, float, tuple[float, float]], other: Any) -> dict[str, Any]:
+    """What run.json has of a set easy, which decides, and of a set hard."""
+    easy, hard = held_out(*first), held_out(*other)
+    for name, known in (("easy", easy), ("hard", hard)):
+        for figures in known.values():
+            figures["set"] = name
+    return {**easy, "others": {"hard": hard}}
+
+
 def run(**values: Any) -> RunRecord:
     return RunRecord(**{"status": "completed", "step": STEPS, "max_steps": STEPS, "final_step": STEPS, **values})
 
@@ -104,6 +116,18 @@ CASES = {
     ),
     "failed while its model was written": (run(status="failed", evaluation=held_out(0.2, 0.6, (0.3, 0.5))), []),
     "interrupted": (run(status="interrupted", final_step=None, trend=trained(**UP)), []),
+    "of several sets one better, one worse": (
+        run(evaluation=of_sets((0.2, 0.6, (0.3, 0.5)), FELL)),
+        ["VRD001", "VRD003"],
+    ),
+    "of several sets that which decides does not move": (
+        run(evaluation=of_sets((0.4, 0.42, (-0.05, 0.09)), (0.2, 0.6, (0.3, 0.5)))),
+        ["VRD002", "VRD001"],
+    ),
+    "of several sets one does not move": (
+        run(evaluation=of_sets((0.2, 0.6, (0.3, 0.5)), (0.4, 0.42, (-0.05, 0.09)))),
+        ["VRD001"],
+    ),
     "of an older worker": (run(evaluation={"before": {"reward": 0.2}, "after": {"reward": 0.6}}), []),
 }
 
@@ -114,6 +138,11 @@ def test_a_run_means(name: str) -> None:
     found = verdicts(record)
     assert [one.id for one in found] == ids
     assert all(one.fix for one in found if one.level == "warning")
+
+
+def test_a_verdict_says_which_of_several_sets_it_is_of() -> None:
+    record, _ = CASES["of several sets one better, one worse"]
+    assert [one.word for one in verdicts(record)] == ["better than before on easy", "worse than before on hard"]
 
 
 def test_every_meaning_has_a_case() -> None:

@@ -45,6 +45,11 @@ BECOMES = {
     "preflight.turns": "a turn of `scripted_turns` in the plan",
     "evaluation": "grpo-run's evaluation, beside the training; TRL's is switched off",
     "evaluation.reasoning_gym": "the rows of that evaluation",
+    "evaluation.sets": "the rows of that evaluation, by name",
+    "evaluation.sets.prompt": "the prompts of these rows",
+    "evaluation.sets.columns": "columns of these rows",
+    "evaluation.sets.rewards": "those of GRPOTrainer's `reward_funcs` that are called on these rows",
+    "evaluation.decided_by": "the set that `keep_best` and `stop_after` go by, and that is first in `run.json`",
     "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",
     "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",
     "evaluation.keep_best": "the checkpoint that stays in `checkpoints/` and whose model is `final/`",
@@ -134,8 +139,9 @@ def _section_lines(section: str) -> list[str]:
         if section_model(field.annotation) is None:
             lines += _key(inner, properties[name])
         else:
-            is_list = isinstance(field.get_default(call_default_factory=True), list)
-            kind, default = ("a list of sections", "`[]`") if is_list else ("a section, or `null`", "`null`")
+            default = field.get_default(call_default_factory=True)
+            kinds = {list: ("a list of sections", "`[]`"), dict: ("a map of sections by name", "`{}`")}
+            kind, default = kinds.get(type(default), ("a section, or `null`", "`null`"))
             lines += [f"### `{inner}`", "", *_facts_of(inner, kind, default), ""]
             lines += [field_docs(model)[name], ""]
             lines += _section_lines(inner)
@@ -172,7 +178,7 @@ def _becomes(key: str) -> str:
         body = ast.parse(guard.read_text(encoding="utf-8")).body
         ids = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ID"]
         return f"what is done by the guard {_link(ast.literal_eval(ids[0]))}"
-    return BECOMES[key] if key in BECOMES else BECOMES[section]
+    return BECOMES.get(key) or BECOMES.get(section) or _becomes(section)
 
 
 def _link(rule_id: str) -> str:

@@ -9,6 +9,7 @@ STRICTER = {
     "EVL004": "the key is grpo-run's own; each of several rewards could decide, and would say another share",
     "EVL005": "the keys are grpo-run's own; what has no checkpoint cannot be handed over",
     "EVL007": "the key is grpo-run's own; without a vLLM nobody could answer",
+    "EVL008": "the keys are grpo-run's own; of two sets neither decides by itself, and a name is part of a file",
     "FCT003": "a field with a typed home could be written twice and disagree with itself",
     "FCT004": "a stack without the field trains a different experiment, since it has no such choice",
     "FCT006": "the classes declare types and check few of them; a wrong one is noticed late or never",

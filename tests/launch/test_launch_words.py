@@ -428,6 +428,38 @@ def test_the_summary_names_the_step_that_is_handed_over() -> None:
     assert "best" not in summary(last), "what is after the training is the best"
 
 
+def test_the_summary_has_each_of_several_sets_that_which_decides_first() -> None:
+    figures = {"step": 0, "set": "easy", "count": 9, "reward": 0.4}
+    hard = {"before": {**figures, "set": "hard", "reward": 0.1}, "counts": RIGHT_OF_NINE, "examples": [EXAMPLE]}
+    evaluation = {"before": figures, "counts": RIGHT_OF_NINE, "others": {"hard": hard}}
+    assert summary(RunRecord(status="interrupted", evaluation=evaluation)).splitlines()[1:7] == [
+        "  held out    easy  before: reward 0.4  (9 rows)",
+        "  right       easy  3 of 9 (33.3 %) -> 6 of 9 (66.7 %)",
+        "  held out    hard  before: reward 0.1  (9 rows)",
+        "  right       hard  3 of 9 (33.3 %) -> 6 of 9 (66.7 %)",
+        "  wrong before, right now (hard):",
+        "    1+2=  4 -> 3",
+    ]
+
+
+RIGHT_OF_NINE = {"rows": 9, "right_before": 3, "right_after": 6}
+EXAMPLE = {"prompt": "1+2=", "before": "4", "after": "3"}
+
+
+def test_the_screen_shows_the_set_that_decides() -> None:
+    echo = Terminal()
+    shown = progress(echo)
+    names = [("easy", 0, 0.25), ("hard", 0, 0.75), ("easy", 5, 0.5), ("hard", 5, 0.9)]
+    with shown:
+        for name, step, reward in names:
+            shown.show({"event": "evaluation", "step": step, "set": name, "reward": reward})
+            shown.show({"event": "step", "step": step + 1, "max_steps": 9, "reward": 0.5})
+        shown.show({"event": "step", "step": 9, "max_steps": 9, "reward": 0.5})
+    text = echo.getvalue().replace("\r", "")
+    assert "evaluation hard at step 5  reward 0.9\n" in text
+    assert "held out easy 0.500" in text and "held out hard" not in text
+
+
 def test_the_summary_says_how_long_a_step_took() -> None:
     told: dict[str, object] = {
         "steps": 40,

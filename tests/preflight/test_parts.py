@@ -14,7 +14,8 @@ import pytest
 from grpo_recipes.cli.commands.preflight import preflight_text
 from grpo_recipes.cli.main import main
 from grpo_recipes.contract.findings.finding import mistake
-from grpo_recipes.contract.plan import Batch, Reward
+from grpo_recipes.contract.plan import Reward
+from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen

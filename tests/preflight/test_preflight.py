@@ -226,6 +226,41 @@ def test_a_row_that_fills_no_template_and_a_tokenizer_that_pads_with_its_end_are
     }
 
 
+def test_a_set_that_a_reward_cannot_judge_is_named(preflight: Preflight, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def number(completions, solution, **kwargs):\n"
+        "    return [float(int(one) > 0) for one in solution]\n\n\n"
+        "def said(completions, **kwargs):\n"
+        "    return [1.0 for _ in completions]\n"
+    )
+    rows = {"train": ("1+1=", "2"), "trained": ("1+1=", "2"), "sums": ("1+2=", "3"), "words": ("2+2=", "four")}
+    for name, (question, answer) in rows.items():
+        row = json.dumps({"question": question, "answer": answer})
+        (tmp_path / f"{name}.jsonl").write_text(f"{row}\n" * 40)
+    recipe = {
+        "extends": str(QUICKSTART),
+        "dataset": {"path": "train.jsonl"},
+        "rewards": [{"python": "mine.py:number"}, {"python": "mine.py:said"}],
+        "evaluation": {
+            "path": None,
+            "sets": {
+                "sums": {"path": "sums.jsonl"},
+                "words": {"path": "words.jsonl"},
+                "judged": {"path": "words.jsonl", "rewards": ["said"]},
+                "trained": {"path": "trained.jsonl"},
+            },
+        },
+    }
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    shown = preflight("recipe.yaml", "--json")
+    said = shown.said()
+    assert said["PFL041", "evaluation.sets.words"] == [
+        "reward number cannot judge held-out set words: ValueError: invalid literal for int() with base 10: 'four'"
+    ]
+    assert [key for rule, key in said if rule == "PFL041"] == ["evaluation.sets.words"]
+    assert said["PFL007", "evaluation.sets.trained"] == ["40 of 40 prompts of trained are also trained on"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_leaves_no_process_and_no_file(number: signal.Signals, sums: Path, tmp_path: Path) -> None:
     marker = tmp_path / "hanging"

@@ -207,6 +207,23 @@ def test_a_held_out_reward_that_fell_within_its_noise_is_no_change(
     assert ("no held-out change" in page.first_screen) != is_told
 
 
+def test_each_of_several_sets_has_its_table_and_its_line(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    one = {"event": "evaluation", "count": 20}
+    events = [
+        {**one, "step": step, "set": name, "reward": reward}
+        for step, rewards in ((0, (0.25, 0.5)), (40, (0.375, 0.125)))
+        for name, reward in zip(("easy", "<b>hard</b>"), rewards, strict=True)
+    ]
+    counts = {"rows": 20, "became_right": 3, "became_wrong": 1}
+    hard = {"before": events[1], "after": events[3], "counts": counts}
+    evaluation = {"before": events[0], "after": events[2], "others": {"<b>hard</b>": hard}}
+    page = paged(made(tmp_path / "run", events=events, evaluation=evaluation, final_step=40))
+    assert "Held-out reward, easy 0.25 → 0.375" in page.first_screen
+    assert "easy: 0.25 → 0.375" in page.text and "<b>hard</b>: 0.5 → 0.125" in page.text
+    assert page.text.count("3 rows became right, 1 became wrong") == 1
+    assert "<h3>&lt;b&gt;hard&lt;/b&gt;</h3>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("kind", ["text", "link", "run"])
 def test_a_report_replaces_a_report_alone(kind: str, tmp_path: Path, grpo_run: Callable) -> None:
     run, mine = made(tmp_path / "run"), tmp_path / "mine.txt"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.plan import Batch, Plan, to_json
+from grpo_recipes.contract.plan import Plan, to_json
+from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.target import parse_target

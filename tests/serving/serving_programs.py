@@ -9,7 +9,8 @@ from pathlib import Path
 
 from support.plans import small_plan
 
-from grpo_recipes.contract.plan import Plan, World
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.plan_sections import Vllm, VllmServer
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.worker import train

@@ -13,7 +13,7 @@ from serving_programs import lines, served_run, server_pids
 from support.plans import MODEL
 from support.processes import marked, wait_until
 
-from grpo_recipes.contract.plan import World
+from grpo_recipes.contract.plan_machine import World
 
 ByHand = Callable[..., "subprocess.Popen[str]"]
 ASKS = "urllib.request.urlopen(url + '/health'); end('completed', 0)"

@@ -19,7 +19,7 @@ from serving_programs import (
 from support.networks import two_networks
 from support.processes import marked, wait_until
 
-from grpo_recipes.contract.plan import World
+from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.worker.serving import other_machine
 from grpo_recipes.worker.serving.health import ServerProblem, address_towards
 from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up

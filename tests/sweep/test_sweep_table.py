@@ -151,6 +151,19 @@ def test_rows_that_do_not_add_up_to_the_outcome_are_left_out(tmp_path: Path) -> 
     assert found(folder).rows == 0
 
 
+def test_the_outcome_of_several_held_out_sets_is_that_of_the_set_that_decides(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "swept", CLEAR, rows=True)
+    for place in Path(folder).glob("*-*/"):
+        (place / "evaluation" / "step-9.jsonl").rename(place / "evaluation" / "hard-step-9.jsonl")
+        after = json.loads((place / "run.json").read_text())["evaluation"]["after"]
+        others = {"easy": {"after": {"step": 9, "set": "easy", "reward": 1.0}}}
+        evaluation = {"after": {**after, "set": "hard"}, "others": others}
+        record(place, status="completed", step=9, max_steps=9, evaluation=evaluation)
+    comparison = found(folder)
+    assert comparison.measure == "held-out reward after the last step, of hard"
+    assert (comparison.rows, [one.is_best for one in comparison.settings]) == (ROWS, [False, True, False])
+
+
 def test_a_setting_that_lacks_an_outcome_is_compared_with_none_and_never_the_best(tmp_path: Path) -> None:
     folder = swept(tmp_path / "swept", {**CLEAR, "2e-2": [0.99, 0.0, 0.0]})
     record(Path(folder, "2e-2-1"), status="stopped", step=3, findings=[{"id": "GRD003"}])

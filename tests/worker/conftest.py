@@ -63,6 +63,9 @@ def held_out(sums: Path) -> Callable[..., Changes]:
             "keep_best": False,
             "stop_after": None,
             "generated_by": "transformers",
+            "name": "",
+            "rewards": [],
+            "others": [],
             **changes,
         }
 

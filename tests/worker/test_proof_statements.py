@@ -10,7 +10,8 @@ from worker_runs import plan_of
 
 from grpo_recipes.contract import read_plan
 from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.contract.plan import Plan, World
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.plan_sections import Expect, PlannedMemory
 from grpo_recipes.worker.proofs import (
     catalog,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.plan import World
+from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.schemas.running import GuardsSection
 

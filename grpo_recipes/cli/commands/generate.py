@@ -16,6 +16,7 @@ from grpo_recipes.report.trained_text import generate_text
 @click.argument("run", metavar="RUNDIR", shell_complete=files, callback=a_run)
 @click.argument("prompt", required=False)
 @click.option("--rows", type=click.IntRange(1, 100_000), help="Answer this many held-out rows, and score the answers.")
+@click.option("--held-out", metavar="SET", help="Of several held-out sets, take the rows of this one.")
 @click.option("--base", is_flag=True, help="Also show the untrained model's answers.")
 @click.option("--greedy", is_flag=True, help="Take the most likely token instead of sampling as in the recipe.")
 @allow_code_option
@@ -24,6 +25,7 @@ def generate(
     run: str,
     prompt: str | None,
     rows: int | None,
+    held_out: str | None,
     base: bool,
     greedy: bool,
     allowed: tuple[str, ...],
@@ -43,7 +45,16 @@ def generate(
             fix=f'grpo-run generate {shlex.quote(run)} "PROMPT", or --rows 20',
         )
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
+    sets = [] if plan.evaluation is None else [one.name for one in plan.evaluation.sets if one.name]
+    if held_out is not None and rows is None:
+        raise Refusal.of(f"--held-out {held_out} chooses the set of --rows", fix="--rows 20 instead of the prompt")
+    if held_out is not None and held_out not in sets:
+        has = f"it has {', '.join(sets)}" if sets else "it has no sets with names"
+        raise Refusal.of(
+            f"the run has no held-out set {held_out}", because=has, fix="--rows 20 --held-out with its name"
+        )
     request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
+    request["held_out"] = held_out
     from grpo_recipes.launch.part import part_answer  # only where something is run
 
     answer = part_answer(plan, "answering.start", "generate", request)

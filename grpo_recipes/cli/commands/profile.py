@@ -191,7 +191,7 @@ def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
     known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
     every: dict[str, Any] = {one.name: None for one in fields(plan.data) if one.name in OF_A_CHOICE}
     data = replace(plan.data, **every, max_rows=min(known, default=None))
-    return replace(plan, data=data, evaluation=replace(plan.evaluation, data=data))
+    return replace(plan, data=data, evaluation=replace(plan.evaluation, data=data, name="", rewards=(), others=()))
 
 
 def _refuse_server(plan: Plan) -> None:

@@ -25,7 +25,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
 from grpo_recipes.contract.host.processes import die_with_parent
-from grpo_recipes.contract.metrics import evaluation_text, mapping
+from grpo_recipes.contract.metrics import evaluation_text, mapping, of_set
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
@@ -192,7 +192,7 @@ def _ended(folder: Path, code: int) -> str:
     if record is None or record.status == "running":
         return f"not trained, exit {code}"
     after = mapping(record.evaluation, "after")
-    held_out = f", held out {evaluation_text(after)}" if after else ""
+    held_out = f", held out{of_set(after)} {evaluation_text(after)}" if after else ""
     message = "" if record.status == "completed" or not record.message else f": {record.message.splitlines()[0]}"
     return f"{status_line(record)}{held_out}{message}"
 

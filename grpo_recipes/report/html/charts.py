@@ -175,15 +175,16 @@ def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
 def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines: list[dict[str, object]] = []
     said = []
-    for place, run in enumerate(runs):
-        known = [(step, value) for step, one in run.evaluations.items() if (value := number(one, "reward")) is not None]
+    each = [(place, name, events) for place, run in enumerate(runs) for name, events in run.evaluations.items()]
+    for place, name, events in each:
+        known = [(step, value) for step, one in events.items() if (value := number(one, "reward")) is not None]
         if not known:
             continue
         steps, values = zip(*sorted(known), strict=True)
-        label = "reward" if len(runs) == 1 else names[place]
-        lines.append({"run": place, "label": label, "x": list(steps), "y": rounded(values)})
+        label = ", ".join(filter(None, (names[place] if len(runs) > 1 else "", shown_text(name, NO_FOLDER))))
+        lines.append({"run": place, "label": label or "reward", "x": list(steps), "y": rounded(values)})
         ends = " → ".join(map(figure, (values[0], values[-1])[: len(values)]))
-        said.append(ends if len(runs) == 1 else f"{names[place]}: {ends}")
+        said.append(f"{label}: {ends}" if label else ends)
     kind = ChartKind("held-out", "Held-out reward", (), "On rows that are not trained on.", group="rewards")
     return _chart(kind, lines, said, has_points=True)
 

@@ -56,7 +56,7 @@ def chosen(kept: Sequence[KeptCompletion]) -> list[tuple[str, KeptCompletion]]:
     return found
 
 
-MOST_EVALUATIONS = 200
+MOST_EVALUATIONS, MOST_SETS = 200, 20
 MOST_GUARD_WORDS = 40
 ENDED = ("completed", "failed", "stopped", "interrupted", "killed", "damaged record", "damaged plan")
 
@@ -65,7 +65,8 @@ class ReportedRun:
     """What a run folder says. Raises Refusal if the folder is not a run.
 
     listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} where it cannot be read; planned: the
-    same as a plan of this release. evaluations: events of held-out rows, by their steps. guards: the last event of
+    same as a plan of this release. evaluations: events of held-out rows, by the name of
+    their set, "" for one without, and by their steps. guards: the last event of
     each guard. place: the folder, absolute.
     """
 
@@ -85,7 +86,7 @@ class ReportedRun:
         if listed.status != "damaged plan":
             self._read_plan(path)
         self.series = StepSeries()
-        self.evaluations: dict[int, Event] = {}
+        self.evaluations: dict[str, dict[int, Event]] = {}
         self.guards: dict[str, Event] = {}
         self.evaluation_seconds = 0.0
         self.last_time: float | None = None
@@ -129,9 +130,13 @@ class ReportedRun:
             self.series.add(int(step), {**event, **own})
         elif kind == "evaluation":
             self.evaluation_seconds += number(event, "seconds") or 0.0
-            self.evaluations[int(step)] = event
-            if len(self.evaluations) > MOST_EVALUATIONS:  # the first one stays, to compare with
-                del self.evaluations[sorted(self.evaluations)[1]]
+            name = event.get("set")
+            of_set = self.evaluations.setdefault(name if isinstance(name, str) else "", {})
+            of_set[int(step)] = event
+            if len(self.evaluations) > MOST_SETS:
+                self.evaluations.popitem()
+            if len(of_set) > MOST_EVALUATIONS:  # the first one stays, to compare with
+                del of_set[sorted(of_set)[1]]
         elif kind == "guard" and len(self.guards) < MOST_GUARD_WORDS:
             self.guards[str(event.get("name"))] = event
 

@@ -9,7 +9,7 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
-from grpo_recipes.contract.run_record import RunRecord, launches_text
+from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.report.html.reported_run import KeptCompletion, ReportedRun, chosen
@@ -91,7 +91,8 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
         if listed.before is None or listed.after is None:
             note = "before" if listed.after is None else "after"
         ends = [figure(one, 3) for one in (listed.before, listed.after) if one is not None]
-        tiles.append(("Held-out reward", " → ".join(ends), note))
+        of_set = f", {run.plain(listed.held_out_set)}" if listed.held_out_set else ""
+        tiles.append((f"Held-out reward{of_set}", " → ".join(ends), note))
     for name, label in (
         (CLIPPED_RATIO, "Truncated"),
         (GROUPS_WITHOUT_VARIANCE, "Groups without variance"),
@@ -157,12 +158,18 @@ _MOST_EXAMPLES = 12
 _MOST_COLUMNS = 20
 
 
-def held_out(run: ReportedRun) -> dict[str, Any]:
-    """The evaluations as a table with their intervals, what changed since step 0, and rows that became right."""
-    events = [run.evaluations[step] for step in sorted(run.evaluations)]
+def held_out(run: ReportedRun) -> list[dict[str, Any]]:
+    """For each set the evaluations as a table with their intervals, what changed, and rows that became right."""
+    known = dict(of_each_set(run.record.evaluation))
+    return [_of_set(run, name, events, known.get(name, {})) for name, events in run.evaluations.items()]
+
+
+def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Mapping[str, object]) -> dict[str, Any]:
+    events = [by_step[step] for step in sorted(by_step)]
     cells = [_cells(one) for one in events]
     names = list(dict.fromkeys(name for one in cells for name in one))[:_MOST_COLUMNS]
     return {
+        "name": run.plain(name),
         "names": names,
         "rows": [
             (figure(number(event, "step")), figure(number(event, "count")), *(one.get(name, "") for name in names))
@@ -170,10 +177,10 @@ def held_out(run: ReportedRun) -> dict[str, Any]:
         ],
         "intervals": run.plain(_method(events[-1])) if events else "",
         "changed": run.plain(change_text(events[-1]) or "") if events else "",
-        "became": _became(run),
+        "became": _became(known),
         "examples": [
             [run.plain(content_text(one.get(key))) for key in ("prompt", "before", "after")]
-            for one in mappings(run.record.evaluation.get("examples"))[:_MOST_EXAMPLES]
+            for one in mappings(known.get("examples"))[:_MOST_EXAMPLES]
         ],
     }
 
@@ -193,8 +200,8 @@ def _method(event: Event) -> str:
     return "" if level is None or not isinstance(method, str) else f"{100 * level:.3g} % intervals by {method}"
 
 
-def _became(run: ReportedRun) -> str:
-    counts = mapping(run.record.evaluation, "counts")
+def _became(known: Mapping[str, object]) -> str:
+    counts = mapping(known, "counts")
     right, wrong = number(counts, "became_right"), number(counts, "became_wrong")
     return "" if right is None or wrong is None else f"{right:.0f} rows became right, {wrong:.0f} became wrong"
 

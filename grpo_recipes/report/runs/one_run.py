@@ -15,7 +15,7 @@ from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.used_run import changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail, reward_as_drawn
 from grpo_recipes.contract.plan import PLAN_FORMAT
-from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
+from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record, set_of
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES
 
@@ -37,7 +37,8 @@ class ListedRun(NamedTuple):
     reward: mean of the last steps, as many as reward_steps. before, after: mean held-out reward.
     seconds: of training, else from its start to its last word. at: when it started or was planned, seconds since 1970.
     values: of its plan, by the keys that a user writes: those of the experiment, then those of the machine.
-    verdict: what a completed run means, its first words before a colon.
+    verdict: what a completed run means, its first words before a colon. held_out_set: of several, that which before
+    and after are of; "" for one without a name.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ListedRun(NamedTuple):
     values: Mapping[str, object]
     changed: tuple[str, ...] = ()
     verdict: str = ""
+    held_out_set: str = ""
 
 
 def one_run(folder: Path) -> ListedRun | None:
@@ -88,6 +90,7 @@ def one_run(folder: Path) -> ListedRun | None:
         at=written if started is None else started,
         values=values,
         changed=(*map(str, changed_files(folder)), *unreadable),
+        held_out_set=set_of(known.evaluation),
         verdict=next((one.text for one in verdicts(known)), ""),
     )
 

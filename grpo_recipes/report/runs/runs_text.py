@@ -118,7 +118,10 @@ def _figure(value: float | None) -> str:
 
 
 def _held_out(run: ListedRun) -> str:
-    return "-" if run.before is None and run.after is None else f"{_figure(run.before)} -> {_figure(run.after)}"
+    if run.before is None and run.after is None:
+        return "-"
+    of_set = f"{run.held_out_set}: " if run.held_out_set else ""
+    return f"{of_set}{_figure(run.before)} -> {_figure(run.after)}"
 
 
 def _verdict(run: ListedRun) -> str:

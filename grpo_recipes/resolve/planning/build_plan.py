@@ -7,16 +7,8 @@ from dataclasses import replace
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
-from grpo_recipes.contract.plan import (
-    PLAN_FORMAT,
-    Batch,
-    Evaluation,
-    Model,
-    Passes,
-    Plan,
-    PlannedSetting,
-    World,
-)
+from grpo_recipes.contract.plan import PLAN_FORMAT, Evaluation, HeldOutSet, Model, Passes, Plan, PlannedSetting
+from grpo_recipes.contract.plan_machine import Batch, World
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
@@ -34,7 +26,9 @@ from grpo_recipes.resolve.planning.planned_tools import (
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
 from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import held_out_sets, judged_by
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
+from grpo_recipes.rules.what_passes_is_said import what_passes
 from grpo_recipes.stack.stack import to_json_value
 from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 
@@ -59,7 +53,9 @@ BOOKKEEPING = ("logging", "guards", "evaluation", "preflight", "name", "descript
 ENDS = ("evaluation.keep_best", "evaluation.stop_after")
 # What they go by; without them it measures the run and no more.
 _ROWS = ("path", "name", "split", "max_rows", "reasoning_gym.size", "reasoning_gym.seed")
-OF_THE_CHOICE = tuple(f"evaluation.{name}" for name in (*_ROWS, "every_steps", "greedy", "samples", "generated_by"))
+OF_THE_CHOICE = tuple(
+    f"evaluation.{name}" for name in (*_ROWS, "sets", "decided_by", "every_steps", "greedy", "samples", "generated_by")
+)
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -231,8 +227,9 @@ def _trainable_parameters(context: Context, model: Model) -> int | None:
 def _evaluation(context: Context) -> Evaluation | None:
     if not context.has_section("evaluation"):
         return None
+    first, *others = (_held_out_set(name, of_set) for name, of_set in held_out_sets(context))
     return Evaluation(
-        data=planned_data(context, "evaluation"),
+        data=first.data,
         at_start=bool(context.value("evaluation.at_start")),
         every_steps=context.whole("evaluation.every_steps"),
         greedy=bool(context.value("evaluation.greedy")),
@@ -241,16 +238,25 @@ def _evaluation(context: Context) -> Evaluation | None:
         max_prompt_length=context.value("GRPOConfig.max_prompt_length"),  # type: ignore[arg-type]
         samples=context.whole("evaluation.samples"),
         pass_at=tuple(context.value("evaluation.pass_at")),  # type: ignore[arg-type]
-        passes=_passes(context),
+        passes=first.passes,
         keep_best=context.value("evaluation.keep_best") is True,
         stop_after=context.value("evaluation.stop_after"),  # type: ignore[arg-type]
         generated_by="vllm" if context.value("evaluation.generated_by") == "vllm" else "transformers",
+        name=first.name,
+        rewards=first.rewards,
+        others=tuple(others),
     )
 
 
-def _passes(context: Context) -> Passes | None:
+def _held_out_set(name: str, context: Context) -> HeldOutSet:
+    return HeldOutSet(name, planned_data(context, "evaluation"), tuple(judged_by(context)), _passes(name, context))
+
+
+def _passes(name: str, context: Context) -> Passes | None:
     """When a completion passes, as it is written or decided."""
     said = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
+    if not said and name and context.value("evaluation.pass_at"):
+        said = what_passes(context) or {}
     return Passes(str(said["reward"]), float(str(said["at_least"]))) if said else None
 
 

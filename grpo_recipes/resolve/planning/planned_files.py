@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.rules._shared.context import Context
@@ -61,9 +60,9 @@ def planned_data(context: Context, section: str) -> Data:
     if makes_rows(context) and not own_path:
         return _made(context, section)
     made = None if own_path or not are_episodes(context) else _episodes(context, section)
-    path_key: Path = (section, "path") if own_path else ("dataset", "path")
-    value = "" if made is not None else context.text(".".join(map(str, path_key)))
-    path = None if made is not None else local_path(value, context.source.directory(path_key))
+    key = f"{section}.path" if own_path else "dataset.path"
+    value = "" if made is not None else context.text(key)
+    path = None if made is not None else local_path(value, context.source.directory(context.path(key)))
     kind = None if path is None else data_format(path)
     text = _text_or_none
     revision = None if section == "evaluation" and own_path else text(context.value("dataset.revision"))

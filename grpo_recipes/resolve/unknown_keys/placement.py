@@ -225,7 +225,10 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
 
 
 def _section_keys(path: Path, facts: Facts) -> list[str]:
-    top = ".".join(part for part in path[:-1] if isinstance(part, str))  # a reward of the list is one of "rewards"
+    above = [part for part in path[:-1] if isinstance(part, str)]  # a reward of the list is one of "rewards"
+    if tuple(above[:2]) == ("evaluation", "sets"):
+        del above[2:3]  # the name of a set
+    top = ".".join(above)
     keys = list(section_keys().get(top, ()))
     keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None
     return keys

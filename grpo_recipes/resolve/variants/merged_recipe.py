@@ -31,6 +31,12 @@ def merged_recipe(source: Source) -> dict[str, Any]:
         if isinstance(block, dict) and isinstance(block.get(key), str):
             directory = source.directory((section, key))
             block[key] = local_path(block[key], directory) or block[key]
+    evaluation = values.get("evaluation")
+    sets = evaluation.get("sets") if isinstance(evaluation, dict) else None
+    for name, one in sets.items() if isinstance(sets, dict) else ():
+        if isinstance(one, dict) and isinstance(one.get("path"), str):
+            directory = source.directory(("evaluation", "sets", name, "path"))
+            one["path"] = local_path(one["path"], directory) or one["path"]
     for section in ("rewards", "tools"):
         items = values.get(section)
         for index, item in enumerate(items if isinstance(items, list) else ()):

@@ -17,7 +17,7 @@ from grpo_recipes.contract.files.folder_lock import holder, this_launch
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
-from grpo_recipes.contract.run_record import KEYS, RECORD_FILE, RECORD_FORMAT
+from grpo_recipes.contract.run_record import KEYS, OTHERS, RECORD_FILE, RECORD_FORMAT
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 
@@ -140,9 +140,12 @@ class Record:
             if has_it:
                 self._lock.release()
 
-    def update_evaluation(self, **values: Any) -> None:
-        """Sets keys of the `evaluation` mapping."""
-        self.update(evaluation={**self.read().get("evaluation", {}), **values})
+    def update_evaluation(self, other: str = "", /, **values: Any) -> None:
+        """Sets keys of the `evaluation` mapping, or of what it has of an other set, by its name."""
+        known = self.evaluation()
+        others = known.get(OTHERS, {})
+        more = values if not other else {OTHERS: {**others, other: {**others.get(other, {}), **values}}}
+        self.update(evaluation={**known, **more})
 
     def evaluation(self) -> dict[str, Any]:
         """The `evaluation` mapping as it is now."""

@@ -20,27 +20,40 @@ from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 
 def answered_rows(
-    plan: Plan, folder: Path, scratch: Path, *, prompt: str | None, rows: int, greedy: bool, base: bool
+    plan: Plan,
+    folder: Path,
+    scratch: Path,
+    *,
+    prompt: str | None,
+    rows: int,
+    greedy: bool,
+    base: bool,
+    held_out: str | None = None,
 ) -> dict[str, Any]:
     """Each row with the completions of the models and their rewards, and the mean rewards, as JSON values.
 
     prompt: of a user, which has no columns that rewards could judge by; None takes so many rows of the held-out data,
-    or of the training data where nothing is held out. base: the untrained model answers too, with the same draws.
+    or of the training data where nothing is held out. held_out: the set of these rows, None for that which decides.
+    base: the untrained model answers too, with the same draws.
     Raises Refused where data or rewards are not those of the plan.
     """
     make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=prompt is None) as tools:
-        data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
+        sets = {} if plan.evaluation is None else {one.name: one for one in plan.evaluation.sets}
+        of_set = next(iter(sets.values()), None) if held_out is None else sets[held_out]
+        data, where = (plan.data, "dataset") if of_set is None else (of_set.data, of_set.section)
+        judging = () if of_set is None else of_set.rewards
         processing = processing_of(plan, str(folder / FINAL))
         if prompt is None:
             tokens = PromptTokens(plan, lambda: processing, lambda: tools.functions)
             all_rows = prepared_rows(data, where, scratch, 0, tokens=tokens)
             given = [all_rows[place] for place in range(min(rows, len(all_rows)))]
-            rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
+            judges = tuple(one for one in plan.rewards if not judging or one.name in judging)
+            rewards = load_rewards(judges, folder / "worker" / "user", refuse_no_numbers)
         else:
-            given, rewards = [{"prompt": _shaped(prompt, data, processing)}], []
-        weights = {reward.name: reward.weight for reward in plan.rewards} if prompt is None else {}
-        if tools.own_reward is not None:
+            given, judges, rewards = [{"prompt": _shaped(prompt, data, processing)}], (), []
+        weights = {reward.name: reward.weight for reward in judges}
+        if tools.own_reward is not None and (not judging or tools.own_reward in judging):
             weights[tools.own_reward] = 1.0
         model = load_trained(plan, folder, packed=True)
         policy = Policy(plan, model, processing, rewards)
@@ -97,7 +110,8 @@ def _spoken(
     tools.given_to(policy)
     ends = ends_of(policy, plan)
     with undisturbed(policy):
-        asked, completions, tokens, columns = answered_and_judged(policy, given, how, ends, lambda: None)
+        judging = range(len(weights))
+        asked, completions, tokens, columns = answered_and_judged(policy, given, how, ends, lambda: None, None, judging)
     found = []
     for place, (completion, ids) in enumerate(zip(completions, tokens, strict=True)):
         rewards = {name: values[place] for name, values in zip(weights, columns, strict=True)}

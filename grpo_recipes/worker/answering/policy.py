@@ -48,7 +48,7 @@ class Policy:
         self.model = self.model_wrapped = model
         self.own_generation_config = model.generation_config
         self.state = TrainerState()
-        self.reward_funcs = [_loaded(reward) for reward in rewards]
+        self.reward_funcs, self.planned_rewards = [_loaded(reward) for reward in rewards], len(rewards)
         self.reward_processing_classes = [
             _reward_tokenizer(reward, function) for reward, function in zip(rewards, self.reward_funcs, strict=True)
         ]
@@ -116,7 +116,7 @@ class CalledTools:
         """Lets a policy call them. Each has the same random numbers for its calls."""
         answer_held_out_rows_with(policy, self._environment)
         if self._reward is not None:
-            planned = len(self._plan.rewards)
+            planned = policy.planned_rewards
             policy.reward_funcs = [*policy.reward_funcs[:planned], self._reward]
             policy.reward_processing_classes = [*policy.reward_processing_classes[:planned], None]
         if not self.functions:

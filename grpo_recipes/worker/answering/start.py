@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
             quiet_libraries()
             from grpo_recipes.worker.answering.answered_rows import answered_rows
 
-        asked = {name: request[name] for name in ("prompt", "rows", "greedy", "base")}
+        asked = {name: request[name] for name in ("prompt", "rows", "greedy", "base", "held_out")}
         return answered_rows(plan, folder, here / "scratch", **asked)
 
     return answer_of(answers, here, user)

@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from grpo_recipes.contract.event_words import event_lines
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.run_record import OTHERS, evaluation_file
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
@@ -33,15 +34,16 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
 
     Each completion with its row goes to evaluation/step-<step>.jsonl of the run folder, the figures to metrics.jsonl
-    and run.json. known: what run.json said of evaluations at the checkpoint that is gone on from. seconds: how long all
-    evaluations took so far. on_batch: called before each batch.
+    and run.json; of several sets each has its own. rows: those of each set, in the order of the plan's sets. known:
+    what run.json said of evaluations at the checkpoint that is gone on from. seconds: how long all evaluations took so
+    far. on_batch: called before each batch.
     """
 
     def __init__(
         self,
         trainer: Any,
         plan: Plan,
-        rows: Any,
+        rows: Sequence[Any],
         folder: Path,
         record: Record,
         log: MetricsLog | None,
@@ -52,7 +54,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         assert plan.evaluation is not None
         self.seconds = 0.0
         self.on_batch: Callable[[], None] = lambda: None
-        self._trainer, self._plan, self._rows, self._how = trainer, plan, rows, plan.evaluation
+        self._trainer, self._how = trainer, plan.evaluation
+        each = zip(plan.evaluation.sets, rows, strict=True)
+        self._sets = [(replace(plan, evaluation=how), of_set) for how, of_set in each]
         self._run_folder, self._record, self._log, self._stop, self._peaks = folder, record, log, stop, peaks
         self._best = BestEvaluation(known)
         # The weights of the step before the first one have no checkpoint in this run folder.
@@ -69,10 +73,11 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         if self._how.at_start and state.global_step == 0:
             self._take("before", 0)
         elif self._extended is not None and self._log is not None:
-            judged = _read_rows(self._extended, 0)
-            if judged is not None and _read_rows(self._run_folder, 0) is None:
-                make_folder(self._run_folder, EVALUATION)
-                _write_rows(self._run_folder, 0, judged)
+            for file in (evaluation_file(how.name, 0) for how in self._how.sets):
+                judged = _read_rows(self._extended, file)
+                if judged is not None and _read_rows(self._run_folder, file) is None:
+                    make_folder(self._run_folder, EVALUATION)
+                    _write_rows(self._run_folder, file, judged)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measures after every so many steps; here, since the step before is logged and saved by now.
@@ -96,56 +101,66 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         if self._measured_at != state.global_step:
             self._take("after", state.global_step)
         elif self._log is not None:
-            latest = self._record.evaluation().get("latest")
-            self._record.update_evaluation(after=latest, **self._turned(state.global_step))
+            for place, (plan, _) in enumerate(self._sets):
+                name = self._how.sets[place].name if place else ""
+                known = self._record.evaluation().get(OTHERS, {}).get(name, {}) if name else self._record.evaluation()
+                self._record.update_evaluation(name, after=known.get("latest"), **self._turned(plan, state.global_step))
 
     def _take(self, moment: str, step: int) -> None:
+        self._measured_at = step
+        is_better = False
+        for place in range(len(self._sets)):
+            is_better = self._take_set(place, moment, step, is_better=is_better)
+
+    def _take_set(self, place: int, moment: str, step: int, *, is_better: bool) -> bool:
+        """Measures one set, and returns whether the step is the best one so far; the first set decides it."""
+        plan, rows = self._sets[place]
+        name = self._how.sets[place].name
         started = time.perf_counter()
         with self._peaks.during("evaluation"):
-            judged = evaluate(self._trainer, self._plan, self._rows, self.on_batch)
-        self._measured_at = step
-        figures = {"step": step, **summary(judged, self._plan)}
+            judged = evaluate(self._trainer, plan, rows, self.on_batch)
+        figures = {"step": step, **summary(judged, plan)}
         is_of_training = step > self._begun_at
-        is_better = is_of_training and self._best.is_better(figures)
+        if place == 0:
+            is_better = is_of_training and self._best.is_better(figures)
         seed = int(self._trainer.args.seed)
         if self._log is not None:
-            figures["intervals"] = with_intervals(judged, self._plan, seed)
-            before = _read_rows(self._run_folder, 0) if step > 0 else None
-            changed = None if before is None else change(before, judged, self._plan, seed)
+            figures["intervals"] = with_intervals(judged, plan, seed)
+            before = _read_rows(self._run_folder, evaluation_file(name, 0)) if step > 0 else None
+            changed = None if before is None else change(before, judged, plan, seed)
             if changed is not None:
                 figures["change"] = {"from_step": 0, **changed}
         figures["seconds"] = round(time.perf_counter() - started, 3)
         self.seconds += figures["seconds"]
         if self._log is None:
-            return
+            return is_better
         make_folder(self._run_folder, EVALUATION)
-        _write_rows(self._run_folder, step, judged)
+        _write_rows(self._run_folder, evaluation_file(name, step), judged)
         self._log.write("evaluation", **figures)
         print(*event_lines({"event": "evaluation", **figures}), sep="\n", flush=True)
         told: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
         if is_of_training and (self._how.keep_best or self._how.stop_after is not None):
-            told |= {SINCE: self._best.since, **({BEST: figures} if is_better else {})}
-        self._record.update_evaluation(**told, **(self._turned(step) if moment == "after" else {}))
+            told |= {**({SINCE: self._best.since} if place == 0 else {}), **({BEST: figures} if is_better else {})}
+        more = self._turned(plan, step) if moment == "after" else {}
+        self._record.update_evaluation(name if place else "", **told, **more)
+        return is_better
 
-    def _turned(self, step: int) -> dict[str, Any]:
-        """What became of the rows between the untrained policy and this step."""
-        before, after = _read_rows(self._run_folder, 0), _read_rows(self._run_folder, step)
-        return {} if before is None or after is None else turned(before, after, self._plan)
+    def _turned(self, plan: Plan, step: int) -> dict[str, Any]:
+        """What became of the rows of a set between the untrained policy and this step."""
+        assert plan.evaluation is not None
+        before, after = (_read_rows(self._run_folder, evaluation_file(plan.evaluation.name, one)) for one in (0, step))
+        return {} if before is None or after is None else turned(before, after, plan)
 
 
-def _write_rows(folder: Path, step: int, judged: list[JudgedRow]) -> None:
+def _write_rows(folder: Path, file: str, judged: list[JudgedRow]) -> None:
     lines = ((json.dumps(redact_value(asdict(row)), ensure_ascii=False) + "\n").encode() for row in judged)
-    write_whole(folder, _file(step), lines)
+    write_whole(folder, file, lines)
 
 
-def _file(step: int) -> str:
-    return f"{EVALUATION}/step-{step}.jsonl"
-
-
-def _read_rows(folder: Path, step: int) -> list[JudgedRow] | None:
+def _read_rows(folder: Path, file: str) -> list[JudgedRow] | None:
     """The rows of an evaluation, None where there was none or somebody removed or damaged them."""
     try:
-        lines = read_bytes(folder, _file(step), _LARGEST).splitlines()
+        lines = read_bytes(folder, file, _LARGEST).splitlines()
         return [JudgedRow(**cast("dict[str, Any]", parsed(line))) for line in lines]
     except (OSError, ValueError, TypeError):
         return None

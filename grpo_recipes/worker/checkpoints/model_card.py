@@ -15,7 +15,7 @@ from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
 from grpo_recipes.contract.metrics import figure, figures_of
-from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set, read_record
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact_value
 
@@ -60,13 +60,7 @@ def write_files(model: Path, summary: Mapping[str, Any]) -> None:
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
     """Everything that the card says, as run.json beside the model holds it."""
     evaluation = record.get("evaluation") or {}
-    measured = {
-        moment: {key: value for key, value in evaluation[moment].items() if key != "seconds"}
-        for moment in ("before", "after", "best")
-        if isinstance(evaluation.get(moment), dict)
-    }
-    if measured.get("best", {}).get("step") != record.get("final_step"):
-        measured.pop("best", None)  # it is not what is handed over
+    others = {name: _moments(one, record) for name, one in evaluation.get(OTHERS, {}).items()}
     figures = {key: record["metrics"][key] for key in _FIGURES if (record.get("metrics") or {}).get(key) is not None}
     base = {key: plan["model"].get(key) for key in ("source", "path", "revision", "sha256")}
     return {
@@ -82,7 +76,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "adapter": None if plan["arguments"]["LoraConfig"] is None else "lora",
         "chat_template_sha256": plan["tokenizer"].get("chat_template_sha256"),
         "data": _data(plan["data"]),
-        "evaluation_data": None if plan["evaluation"] is None else _data(plan["evaluation"]["data"]),
+        "evaluation_data": _held_out_data(plan["evaluation"]),
         "rewards": [
             {key: reward.get(key) for key in ("kind", "name", "target", "weight", "kwargs", "sha256", "imports")}
             for reward in (*plan["rewards"], *_of_environment(plan, record))
@@ -91,10 +85,25 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "final_step": record.get("final_step"),
         "train_wall_s": record.get("train_wall_s"),
         "last_step": figures,
-        "evaluation": measured,
+        "evaluation": {**_moments(evaluation, record), **({OTHERS: others} if others else {})},
         "verified": record.get("verified") or {},
         "recipe": plan["recipe"],
     }
+
+
+def _moments(known: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a set before and after, and of the best step where that is what is handed over."""
+    found = {moment: known[moment] for moment in ("before", "after", "best") if isinstance(known.get(moment), dict)}
+    if found.get("best", {}).get("step") != record.get("final_step"):
+        found.pop("best", None)
+    return {moment: {key: one[key] for key in one if key != "seconds"} for moment, one in found.items()}
+
+
+def _held_out_data(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the held-out rows are; of several sets each by its name."""
+    sets = () if evaluation is None else (evaluation, *evaluation.get(OTHERS, ()))
+    named = {one.get("name", ""): _data(one["data"]) for one in sets}
+    return named.get("", named or None)
 
 
 def _of_environment(plan: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -250,8 +259,11 @@ def _is_best(summary: Mapping[str, Any]) -> bool:
 
 
 def _held_out(summary: Mapping[str, Any]) -> list[str]:
-    """The table of the held-out figures with their intervals, and how these were made."""
-    evaluation = summary["evaluation"]
+    """For each set the table of its figures with their intervals, and how these were made."""
+    return [part for name, known in of_each_set(summary["evaluation"]) for part in _table_of_set(summary, name, known)]
+
+
+def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str, Any]) -> list[str]:
     heads = {"before": "before training", "after": "after training", "best": f"step {summary.get('final_step')}"}
     moments = [moment for moment in heads if moment in evaluation and (moment != "best" or _is_best(summary))]
     if not moments:
@@ -264,7 +276,8 @@ def _held_out(summary: Mapping[str, Any]) -> list[str]:
     rows = [(name, *(texts.get(name, "none") for texts in columns.values())) for name in names]
     how = "most likely tokens" if first.get("greedy") else "sampled"
     many = f", {first['samples']} completions each" if first.get("samples") else ""
-    parts = [f"Mean rewards on {first.get('count')} held-out rows{many}, {how}:", table(("", *columns), rows)]
+    of_set = f" of {inline(one_line(name))}" if name else ""
+    parts = [f"Mean rewards on {first.get('count')} held-out rows{of_set}{many}, {how}:", table(("", *columns), rows)]
     made = last.get("intervals")
     if made is not None:
         parts.append(

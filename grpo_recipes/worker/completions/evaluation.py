@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ OWN_COLUMNS = ("prompt", "completion", "completion_ids")
 def evaluate(
     trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: range | None = None
 ) -> list[JudgedRow]:
-    """All held-out rows judged, in their order, on every rank. All ranks call it; each answers its share.
+    """All held-out rows of one set judged, in their order, on every rank. All ranks call it; each answers its share.
 
     Nothing that the training depends on changes: modes of modules and all random states are restored.
     on_batch: called before each batch of prompts, and before the rewards judge the answers. places: of the rows that
@@ -38,9 +38,9 @@ def evaluate(
     with undisturbed(trainer):
         by_row = draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None
         given, completions, _, columns = answered_and_judged(
-            trainer, given, plan.evaluation, ends_of(trainer, plan), on_batch, by_row
+            trainer, given, plan.evaluation, ends_of(trainer, plan), on_batch, by_row, judging(trainer, plan)
         )
-        names = judged_by(trainer, plan)
+        names = [name for name in judged_by(trainer, plan) if name in (plan.evaluation.rewards or (name,))]
     judged = [
         JudgedRow(
             place,
@@ -63,23 +63,25 @@ def answered_and_judged(
     ends: Ends,
     on_batch: Callable[[], None],
     draws: list[tuple[int, int]] | None = None,
+    judging: Sequence[int] | None = None,
 ) -> tuple[list[Row], list[Any], list[list[int]], list[list[float | None]]]:
     """Rows as they were asked, the completion of each and its tokens, and for each reward the values of all.
 
-    draws: as answers() takes them. Rows with an environment are answered and judged a batch after another, so that the
-    objects of one batch are all that there are; ranks with equally many rows have equally many batches.
+    draws: as answers() takes them. judging: places of the trainer's rewards that judge, None for all. Rows with an
+    environment are answered and judged a batch after another, so that the objects of one batch are all that there are;
+    ranks with equally many rows have equally many batches.
     """
     size = how.batch_size if has_environments(trainer) else len(rows)
     asked: list[Row] = []
     completions: list[Any] = []
     tokens: list[list[int]] = []
-    columns: list[list[float | None]] = [[] for _ in trainer.reward_funcs]
+    columns: list[list[float | None]] = [[] for _ in (trainer.reward_funcs if judging is None else judging)]
     for start in range(0, len(rows), size):
         given, environments = with_environments(trainer, rows[start : start + size])
         own = None if draws is None else draws[start : start + size]
         said, ids = answers(trainer, [row["prompt"] for row in given], how, ends, on_batch, own, environments)
         on_batch()
-        for column, values in zip(columns, judge(trainer, given, said, ids, environments), strict=True):
+        for column, values in zip(columns, judge(trainer, given, said, ids, environments, judging), strict=True):
             column += values
         asked += given
         completions += said
@@ -101,16 +103,24 @@ def judged_by(trainer: Any, plan: Plan) -> list[str]:
     return [*planned, *list(getattr(trainer, "reward_func_names", ()))[len(planned) :]]
 
 
+def judging(trainer: Any, plan: Plan) -> list[int] | None:
+    """The places of the trainer's rewards that judge the set of a plan's evaluation, None for all."""
+    named = () if plan.evaluation is None else plan.evaluation.rewards
+    return [place for place, name in enumerate(judged_by(trainer, plan)) if name in named] if named else None
+
+
 def judge(
     trainer: Any,
     rows: list[dict[str, Any]],
     completions: list[Any],
     tokens: list[list[int]],
     environments: list[Any] | None = None,
+    judging: Sequence[int] | None = None,
 ) -> list[list[float | None]]:
     """For each reward of the trainer the values of all completions, None where it gives none.
 
-    tokens: of each completion. environments: of each completion, None without any. What a function logs is dropped, so
+    tokens: of each completion. environments: of each completion, None without any. judging: places of the rewards that
+    are called, None for all. What a function logs is dropped, so
     that it does not end up among training metrics.
     Raises ValueError if a function does not return one value for each completion.
     """
@@ -120,8 +130,11 @@ def judge(
     if environments is not None:
         given["environments"] = environments
     found: list[list[float | None]] = []
-    for function, processing in zip(trainer.reward_funcs, trainer.reward_processing_classes, strict=True):
+    for place, function in enumerate(trainer.reward_funcs):
+        if judging is not None and place not in judging:
+            continue
         if isinstance(function, torch.nn.Module):
+            processing = trainer.reward_processing_classes[place]
             values: list[Any] = _model_rewards(trainer, function, processing, prompts, completions)
         else:
             values = _called(function, prompts=prompts, completions=completions, completion_ids=tokens, **given)

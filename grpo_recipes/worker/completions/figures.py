@@ -41,7 +41,8 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     assert plan.evaluation is not None
     how, columns = plan.evaluation, _columns(judged, plan)
     rows = len({row.row for row in judged})
-    more: dict[str, Any] = {} if how.samples == 1 else {"samples": how.samples}
+    more: dict[str, Any] = {"set": how.name} if how.name else {}
+    more |= {} if how.samples == 1 else {"samples": how.samples}
     if how.passes is not None:
         more["passes"] = {"reward": how.passes.reward, "at_least": how.passes.at_least}
     judges = [reward.name for reward in plan.rewards if reward.kind == "judge"]
@@ -145,8 +146,9 @@ def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | Non
 
 
 def _weights(judged: list[JudgedRow], plan: Plan) -> dict[str, float]:
-    """The weight of each reward; that of an environment has 1, as TRL gives it."""
-    planned = {reward.name: reward.weight for reward in plan.rewards}
+    """The weight of each reward that judges; that of an environment has 1, as TRL gives it."""
+    judging = () if plan.evaluation is None else plan.evaluation.rewards
+    planned = {one.name: one.weight for one in plan.rewards if not judging or one.name in judging}
     return planned | {name: 1.0 for one in judged[:1] for name in one.rewards if name not in planned}
 
 

@@ -32,7 +32,7 @@ TAKEN_COLUMNS = ("prompts", "completions")
 
 
 _PURPOSE = "rendered rows"
-_KEPT = re.compile(r"(dataset|evaluation)-\d+\.(arrow|json)")
+_KEPT = re.compile(r"(dataset|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
 
 
 def prepared_rows(
@@ -48,7 +48,7 @@ def prepared_rows(
 ) -> Any:
     """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
 
-    where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
+    where: the recipe section in messages, "dataset" or that of held-out rows. cache: a folder inside the run folder,
     so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). seen: what the whole data
     shows of itself is put there. is_resumed_later: the rows are taken as an earlier attempt of this user left them, or
     left for the next one, if the data is a file or has a commit of the hub. first: the rank that did so for this one

@@ -17,7 +17,7 @@ from grpo_recipes.contract.files.folder_files import is_file, names, open_to_rea
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.digests import sync
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import read_record
+from grpo_recipes.contract.run_record import evaluation_file, read_record
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.answering.policy import Policy, as_asked, as_trained
 from grpo_recipes.worker.answering.trained import FINAL
@@ -53,13 +53,16 @@ def texts_of(plan: Plan, folder: Path, policy: Policy, scratch: Path) -> Texts:
 
 
 def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
-    steps = [name.removeprefix("step-").removesuffix(".jsonl") for name in names(folder, _EVALUATION)]
+    head = "" if plan.evaluation is None else evaluation_file(plan.evaluation.name, 0).removesuffix("0.jsonl")
+    files = [f"{_EVALUATION}/{name}" for name in names(folder, _EVALUATION)]
+    steps = [file.removeprefix(head).removesuffix(".jsonl") for file in files if file.startswith(head)]
     record = read_record(str(folder))
     last = None if record is None else record.final_step
     newest = max((int(step) for step in steps if step.isdigit() and int(step) <= (last or int(step))), default=None)
     if newest is None or plan.evaluation is None:
         return None
-    lines = read_bytes(folder, f"{_EVALUATION}/step-{newest}.jsonl", _LARGEST).splitlines()[:MOST_ROWS]
+    file = evaluation_file(plan.evaluation.name, newest)
+    lines = read_bytes(folder, file, _LARGEST).splitlines()[:MOST_ROWS]
     rows = [json.loads(line) for line in lines]
     data = plan.evaluation.data
     # A recorded prompt has the shape that a template of the recipe gave it, else it is text.
@@ -75,7 +78,8 @@ def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
 
 
 def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
-    data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
+    how = plan.evaluation
+    data, where = (plan.data, "dataset") if how is None else (how.data, how.section)
     rows = prepared_rows(data, where, scratch, 0, tokens=PromptTokens(plan, lambda: policy.processing_class, tuple))
     prompts = [row["prompt"] for row in rows.select(range(min(len(rows), MOST_ROWS // 2)))]
     how = as_trained(plan, data, greedy=False)

@@ -2,20 +2,29 @@
 
 import random
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from grpo_recipes.contract.plan import Data, Plan, Reward
+from grpo_recipes.contract.plan import Data, Evaluation, Plan, Reward
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, prompts_of, rendered_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, WORDS, Call, JudgeSeen, RewardSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import (
+    EMPTY,
+    GOLD,
+    GOLD_IN_TAGS,
+    WORDS,
+    Call,
+    JudgeSeen,
+    RewardSeen,
+)
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, content_of, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import (
     KEPT_COLUMNS,
@@ -45,14 +54,18 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
     tokens = PromptTokens(plan, lambda: seen.tokenizer, lambda: _schemas(seen, folder))
     if seen.tokenizer is not None or not counts_tokens(plan.data):
         seen.data = _rows(seen, plan.data, "dataset", folder, tokens)
-    if plan.evaluation is not None:
-        seen.held_out = _rows(seen, plan.evaluation.data, "evaluation", folder, tokens)
+    sets = () if plan.evaluation is None else plan.evaluation.sets
+    each = (_rows(seen, one.data, one.section, folder, tokens) for one in sets)
+    seen.held_out = [rows for rows in each if rows is not None]
     if seen.data is not None:
         seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
         if has_tools(seen) and seen.tools is None:
             seen.tools = played(seen, seen.data, folder)
         _look_at_prompts(seen, seen.data)
         _look_at_rewards(seen, seen.data, folder)
+    for one in sets:
+        if one.name:
+            _look_at_set(seen, one, folder)
     return seen
 
 
@@ -139,20 +152,7 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
             seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
             seen.judges.append(_asked(reward, index, rows, made))
             continue
-        request = Request(
-            reward=reward,
-            user=str(folder / "worker" / "user"),
-            rows=rows,
-            texts=made.texts,
-            ids=ids,
-            conversational=any(is_conversational(row["prompt"]) for row in rows),
-            group=seen.options.batch.num_generations,
-            passed=passed_names(),
-            kept=KEPT_COLUMNS,
-            time_limit=seen.options.time_limit,
-            state={"max_steps": seen.options.max_steps or 0},
-            played=messages,
-        )
+        request = replace(_request(seen, reward, folder, rows, made.texts, ids), played=messages)
         seen.rewards.append(_tried(request, index, folder, seen.options.memory_limit))
 
 
@@ -170,6 +170,48 @@ def _asked(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials)
         problem = judge.refusal(judged.why).findings[0]
         return JudgeSeen(index, reward.name, judge.at, question, problem=problem)
     return JudgeSeen(index, reward.name, judge.at, *judged)
+
+
+def _look_at_set(seen: Seen, of_set: Evaluation, folder: Path) -> None:
+    """Calls each reward that judges a set on an empty completion of its first row."""
+    found = next((rows.rows for rows in seen.held_out if rows.where == of_set.section), None)
+    if found is None or len(found) == 0:
+        return
+    row = found[0]
+    judges = [one for one in enumerate(seen.plan.rewards) if not of_set.rewards or one[1].name in of_set.rewards]
+    seen.rewards_of_sets[of_set.section] = [
+        _tried(
+            _request(seen, reward, folder, [row], {EMPTY: [""]}, {EMPTY: [[]]}),
+            index,
+            folder,
+            seen.options.memory_limit,
+        )
+        for index, reward in judges
+        if reward.kind not in ("model", "judge")
+    ]
+
+
+def _request(
+    seen: Seen,
+    reward: Reward,
+    folder: Path,
+    rows: list[dict[str, Any]],
+    texts: dict[str, list[str]],
+    ids: dict[str, list[list[int]]],
+) -> Request:
+    return Request(
+        reward=reward,
+        user=str(folder / "worker" / "user"),
+        rows=rows,
+        texts=texts,
+        ids=ids,
+        conversational=any(is_conversational(row["prompt"]) for row in rows),
+        group=seen.options.batch.num_generations,
+        passed=passed_names(),
+        kept=KEPT_COLUMNS,
+        time_limit=seen.options.time_limit,
+        state={"max_steps": seen.options.max_steps or 0},
+    )
 
 
 def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:

@@ -53,8 +53,9 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
     per_epoch = options.steps_per_epoch(total)
     lines = [("rows", f"{total}, {len(seen.sample)} of them looked at closely")]
     lines += _left_out(seen)
-    if seen.held_out is not None:
-        lines.append(("evaluation", f"{seen.held_out.total} rows"))
+    for rows in seen.held_out:
+        name = rows.where.partition(".sets.")[2]
+        lines.append(("evaluation", f"{f'{name}: ' if name else ''}{rows.total} rows"))
     if per_epoch:
         steps = options.max_steps
         all_steps = f"{steps} steps are {_short(steps / per_epoch)} epochs" if steps else f"{options.epochs:g} epochs"

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.run_record import OTHERS
 from grpo_recipes.worker._shared.inputs import Refused, replaced
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
@@ -120,7 +121,12 @@ def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str
                 f"{best.name} had the best evaluation and is incomplete: only later evaluations count",
                 flush=True,
             )
-        evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE)}
+        others = {
+            name: {key: value for key, value in one.items() if key != BEST}
+            for name, one in evaluation.get(OTHERS, {}).items()
+        }
+        evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE, OTHERS)}
+        evaluation |= {OTHERS: others} if others else {}
     return {"guards": guards, "evaluation": evaluation}
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.plan import Batch, Plan
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.data.chosen_rows import LeftOut
 from grpo_recipes.worker.preflight._shared.reward_seen import JudgeSeen, RewardSeen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
@@ -48,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a section, "dataset" or "evaluation".
+    """The rows of a section, "dataset", "evaluation" or that of one of several held-out sets.
 
     total: how many a run has. rows: the datasets.Dataset of those that were rendered, all or a part spread evenly;
     prompts: theirs. places: of these rows in the data, counted from 0. left_out: as they were chosen, None for all.
@@ -87,13 +88,15 @@ class Seen:
     reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
     tools: what trying them showed, None without any; template: the text of the chat template that TRL takes with them
     in place of the tokenizer's, None for that. played_tokens: of the played completion, None where it is not known.
+    held_out: of each set, as far as they can be loaded. rewards_of_sets: by the section of each set with a name, the
+    rewards that judge it, called on its first row.
     """
 
     plan: Plan
     options: Options
     faults: list[Finding] = field(default_factory=list)
     data: Rows | None = None
-    held_out: Rows | None = None
+    held_out: list[Rows] = field(default_factory=list)
     sample: list[int] = field(default_factory=list)
     tokenizer: Any = None
     config: Any = None
@@ -112,6 +115,7 @@ class Seen:
     tools: ToolsSeen | None = None
     template: str | None = None
     played_tokens: int | None = None
+    rewards_of_sets: dict[str, list[RewardSeen]] = field(default_factory=dict)
 
 
 def chat_template_kwargs(seen: Seen) -> dict[str, Any]:

@@ -17,18 +17,20 @@ ID = "PFL007"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
-    if seen.data is None or seen.held_out is None:
+    if seen.data is None:
         return
-    trained = {prompt_as_text(prompt) for prompt in seen.data.prompts}
-    held_out = seen.held_out
-    both = [place for place, prompt in enumerate(held_out.prompts) if prompt_as_text(prompt) in trained]
-    if seen.plan.environment_class is not None:  # it says what a blank prompt is
-        both = [place for place in both if content_of(held_out.prompts[place][-1]).strip()]
-    if both:
-        yield fault(
-            "warning",
-            f"{len(both)} of {len(held_out.prompts)} prompts of the evaluation are also trained on",
-            ("evaluation",),
-            because=(f"of rows {listed([held_out.number(place) for place in both], 5)} of the evaluation",),
-            fix="a different split or file, without the training rows",
-        )
+    trained = {prompt_as_text(prompt) for prompt in (seen.data.prompts if seen.held_out else ())}
+    for held_out in seen.held_out:
+        both = [place for place, prompt in enumerate(held_out.prompts) if prompt_as_text(prompt) in trained]
+        if seen.plan.environment_class is not None:  # it says what a blank prompt is
+            both = [place for place in both if content_of(held_out.prompts[place][-1]).strip()]
+        if both:
+            name = held_out.where.rpartition(".")[2]
+            of = "the evaluation" if name == held_out.where else name
+            yield fault(
+                "warning",
+                f"{len(both)} of {len(held_out.prompts)} prompts of {of} are also trained on",
+                tuple(held_out.where.split(".")),
+                because=(f"of rows {listed([held_out.number(place) for place in both], 5)} of {of}",),
+                fix="a different split or file, without the training rows",
+            )

@@ -19,7 +19,7 @@ ID = "PFL005"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
-    for rows in (seen.data, seen.held_out):
+    for rows in (seen.data, *seen.held_out):
         if rows is not None:
             yield from _of(rows)
 

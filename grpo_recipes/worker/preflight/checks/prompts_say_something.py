@@ -23,7 +23,7 @@ ID = "PFL003"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
-    for rows in (seen.data, seen.held_out):
+    for rows in (seen.data, *seen.held_out):
         if rows is not None:
             yield from _unfit(rows)
             yield from _doubtful(rows, getattr(seen.tokenizer, "chat_template", None))

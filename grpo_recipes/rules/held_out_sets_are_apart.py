@@ -1,0 +1,87 @@
+"""Each set of held-out rows is one of its own, and the one that decides has a name.
+
+`evaluation.sets` has sets by name, and then the keys of a single set beside it would be a further one without a name.
+The names are parts of files and of metrics. Two equal sets are one, measured twice. `keep_best` and
+`stop_after` go by one number: with several sets `decided_by` names the set whose reward that is.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import nearest_words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import DECIDED_BY, SETS, held_out_sets, judged_by
+from grpo_recipes.rules.what_passes_is_said import reward_names_of
+
+ID = "EVL008"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+OF_ONE_SET = ("path", "reasoning_gym", "name", "split", "max_rows")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("evaluation"):
+        return
+    sets, decides = list(context.mapping(SETS)), context.value(DECIDED_BY)
+    if decides is not None and decides not in sets:
+        nearest = nearest_words(str(decides), sets, cutoff=0.5)
+        because = f"evaluation.sets has {', '.join(sets)}" if sets else "evaluation has one set, without a name"
+        better = nearest[0] if nearest else sets[0] if sets else None
+        yield context.wrong(f"no set of held-out rows is called {decides}", DECIDED_BY, because, better)
+    if not sets:
+        return
+    yield from _beside(context, sets)
+    yield from _names(context, sets)
+    yield from _twice(context)
+    yield from _rewards(context)
+    keys = [f"evaluation.{key}" for key in ("keep_best", "stop_after") if context.value(f"evaluation.{key}")]
+    if keys and decides is None and len(sets) > 1:
+        said = f"{' and '.join(keys)} cannot tell which set decides"
+        because = f"there are {len(sets)}: {', '.join(sets)}"
+        fix = f"decided_by: {sets[0]}, or another of them"
+        yield context.finding(said, keys[0], because, fix=fix)
+
+
+def _beside(context: Context, sets: list[str]) -> Iterator[Finding]:
+    for key in OF_ONE_SET:
+        whole = f"evaluation.{key}"
+        under = [one for one in context.settings if one == whole or one.startswith(f"{whole}.")]
+        if any(context.given(one) and context.value(one) is not None for one in under):
+            said = f"evaluation has both {key} and sets"
+            because = f"{key} belongs to a single set; here {', '.join(sets)} have their own"
+            fix = f"move {key} into one of the sets"
+            yield context.finding(said, under[0], because, fix=fix)
+
+
+def _names(context: Context, sets: list[str]) -> Iterator[Finding]:
+    for name in sets:
+        if NAME.fullmatch(name) is None:
+            said = f"a set cannot be called {name!r}"
+            because = "files and metrics have the name: letters, digits, _ and -, at most 64"
+            mark = context.source.mark(("evaluation", "sets", name))
+            yield context.finding(said, SETS, because, fix="a name such as gsm8k", mark=mark)
+
+
+def _twice(context: Context) -> Iterator[Finding]:
+    sets = context.mapping(SETS)
+    for place, (name, own) in enumerate(sets.items()):
+        other = next((one for one in list(sets)[:place] if sets[one] == own), None)
+        if other is not None:
+            said = f"{name} is the same as {other}"
+            mark = context.source.mark(("evaluation", "sets", name))
+            because = "path, split, prompt and rewards are the same"
+            yield context.finding(said, SETS, because, fix="a different path or split, or remove one", mark=mark)
+
+
+def _rewards(context: Context) -> Iterator[Finding]:
+    names = reward_names_of(context)
+    for name, one in held_out_sets(context):
+        for place, reward in enumerate(judged_by(one)):
+            if names and reward not in names:
+                near = nearest_words(reward, names, cutoff=0.5)
+                path = ("evaluation", "sets", name, "rewards", place)
+                because = f"the rewards are {', '.join(names)}"
+                better = near[0] if near else names[0]
+                patch = [Patch(path, better)]
+                said, mark = f"{name}: no reward is called {reward}", context.source.mark(path)
+                yield context.finding(said, SETS, because, fix=f"{better} in its place", patch=patch, mark=mark)

@@ -1,0 +1,41 @@
+"""Each held-out set has what its rewards read.
+
+What: preflight calls each reward that judges a set of `evaluation.sets` on its first row, with an empty completion.
+Why: a set from a different source may lack a column, or have it in a different form, and the first evaluation fails
+after the model is loaded.
+Fix: columns of the set with templates over its own, or its rewards without the one that cannot judge it.
+Example: reward accuracy cannot judge held-out set math: it asks for solution, which the set does not have
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight.checks.rewards_return import ENVIRONMENTS
+
+ID = "PFL041"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    faulty = {reward.name for reward in seen.rewards if reward.failed is not None}  # which is reported as such
+    columns = {rows.where: sorted(set(rows.rows.column_names) - {"prompt"}) for rows in seen.held_out}
+    for section, rewards in seen.rewards_of_sets.items():
+        name = section.rpartition(".")[2]
+        for reward in rewards:
+            failed = reward.failed
+            if failed is None or reward.name in faulty or ENVIRONMENTS in failed.missing:
+                continue
+            asks = f"it asks for {listed(failed.missing)}, which the set does not have"
+            how = asks if failed.missing else failed.error or failed.by
+            yield fault(
+                "error",
+                f"reward {reward.name} cannot judge held-out set {name}: {how}",
+                tuple(section.split(".")),
+                because=(
+                    f"it gets {', '.join(columns[section]) or 'no columns'}",
+                    *([failed.place] if failed.place else []),
+                ),
+                fix="columns of the set with templates over its own, or rewards of the set without this one",
+            )
