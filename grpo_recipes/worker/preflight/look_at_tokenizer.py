@@ -1,0 +1,69 @@
+"""Looks at the tokenizer of the model: its template, its ends, and how many tokens the model can take."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.planned import trust_remote_code
+from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen
+from grpo_recipes.worker.preflight._shared.tokens import token_id
+from grpo_recipes.worker.preflight.checks import tokenizer_loads
+
+# Tokenizers without a limit have a very large number in its place.
+NO_LIMIT = 1 << 40
+LENGTH_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+
+
+def look_at_tokenizer(seen: Seen) -> None:
+    """Sets tokenizer, config, ends and context of what was seen, or a fault."""
+    plan = seen.plan
+    origin = {"revision": plan.model.commit or plan.model.revision, "trust_remote_code": trust_remote_code(plan)}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            plan.model.path, truncation_side="left", padding_side="left", **origin
+        )
+        if plan.tokenizer.chat_template_path is not None:
+            tokenizer.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
+    except Exception as problem:
+        seen.faults.append(tokenizer_loads.of_problem(problem, plan.model.path))
+        return
+    seen.was_known = {text: token_id(tokenizer, text) for text in plan.tokenizer.add_tokens}
+    if plan.tokenizer.add_tokens:
+        tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
+    seen.tokenizer = tokenizer
+    seen.config = _config(plan, origin)
+    seen.ends = DeclaredEnds(
+        _end_tokens(plan, tokenizer, seen.config, origin), plan.expect.stop_token_ids, plan.expect.stop
+    )
+    seen.context = _context(seen.config, tokenizer)
+
+
+def _config(plan: Plan, origin: dict[str, Any]) -> Any:
+    try:
+        return AutoConfig.from_pretrained(plan.model.path, **origin)
+    except Exception:  # a config that this transformers does not know is no matter of the tokenizer
+        return None
+
+
+def _end_tokens(plan: Plan, tokenizer: Any, config: Any, origin: dict[str, Any]) -> tuple[int, ...]:
+    """As the trainer has them: the tokenizer's own and those of the model's generation_config."""
+    try:
+        declared = GenerationConfig.from_pretrained(plan.model.path, revision=origin["revision"]).eos_token_id
+    except Exception:  # there is no such file; a loaded model makes it of its config
+        declared = getattr(config, "eos_token_id", None)
+    ends = declared if isinstance(declared, list) else [] if declared is None else [declared]
+    own = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+    return tuple(dict.fromkeys([*own, *ends]))
+
+
+def _context(config: Any, tokenizer: Any) -> int | None:
+    """How many tokens the model can take, by its configuration, or else by its tokenizer."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for name in LENGTH_NAMES:
+        value = getattr(text, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    limit = tokenizer.model_max_length
+    return int(limit) if isinstance(limit, int) and limit < NO_LIMIT else None
