@@ -145,8 +145,8 @@ def _warn_of_other_profile(plan: Plan) -> None:
     from grpo_recipes.contract.profile import OTHER, other_profile
     from grpo_recipes.user_files.local_rows import first_row
 
-    different = other_profile(plan, first_row(plan.data.path)) if plan.data.source == "file" else []
-    if different:
+    files = [data.path for data in plan.trained_data.values() if data.source == "file"]
+    if different := [line for file in files for line in other_profile(plan, first_row(file))]:
         click.echo(redact(f"warning: {OTHER}: {'; '.join(different)}"), err=True)
 
 

@@ -19,7 +19,13 @@ def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
     """The values of both plans by their keys, in which equal contents are equal values."""
     found: tuple[Values, Values] = ({}, {})
     _enter(found, "model", _alike(dataclasses.asdict(a.model), dataclasses.asdict(b.model)))
-    _enter(found, "dataset", _alike(dataclasses.asdict(a.data), dataclasses.asdict(b.data)))
+    data = [plan.trained_data for plan in (a, b)]
+    for where in dict.fromkeys([*data[0], *data[1]]):
+        if where in data[0] and where in data[1]:
+            _enter(found, where, _alike(*(dataclasses.asdict(one[where]) for one in data)))
+        else:
+            here = where in data[1]
+            found[here][where] = data[here][where].path or data[here][where].source
     _enter(found, "tokenizer", _templates(a, b))
     _enter(found, "ancestor", (_started_from(a, b), _started_from(b, a)))
     rewards = [{reward.name: reward for reward in plan.rewards} for plan in (a, b)]

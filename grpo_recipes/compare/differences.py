@@ -22,6 +22,7 @@ SPELLINGS: Mapping[str, Mapping[bool, str]] = {"grpo.scale_rewards": {True: "gro
 # places.
 BY_CONTENT = (
     "dataset.",
+    "datasets",
     "rewards",
     "tools",
     "environment.",

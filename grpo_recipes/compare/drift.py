@@ -63,7 +63,9 @@ def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
         yield _ancestor(old.ancestor, new.ancestor)
     template = (old.tokenizer.chat_template_sha256, new.tokenizer.chat_template_sha256)
     yield _line("chat template", *template, "experiment")
-    yield _data("dataset", old.data, new.data, "experiment")
+    for where, data in old.trained_data.items():
+        if where in new.trained_data:
+            yield _data(where, data, new.trained_data[where], "experiment")
     if old.evaluation is not None and new.evaluation is not None:
         sets = {one.name: one for one in new.evaluation.sets}
         for of_set in old.evaluation.sets:

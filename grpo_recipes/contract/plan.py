@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from grpo_recipes.contract.plan_machine import Batch, World
+from grpo_recipes.contract.plan_machine import Arguments, Batch, World
 from grpo_recipes.contract.plan_sections import (
     Ancestor,
     EnvironmentClass,
     Expect,
     Guards,
     Package,
+    Passes,
     PlannedMemory,
     Rollout,
     ScriptedTurn,
@@ -40,22 +41,6 @@ class PlannedSetting:
     why: str = ""
     recipe_key: str = ""
     kind: Literal["experiment", "machine", "bookkeeping"] = "bookkeeping"
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """Keyword arguments, by the object that takes them; None where the object is not built.
-
-    GRPOConfig lacks output_dir and model_init_kwargs, which the worker adds from the run folder and from here.
-    quantization_config_in: what takes the BitsAndBytesConfig: GRPOTrainer itself, or the model_init_kwargs of older
-    releases.
-    """
-
-    GRPOConfig: dict[str, object]
-    model_init_kwargs: dict[str, object]
-    LoraConfig: dict[str, object] | None = None
-    BitsAndBytesConfig: dict[str, object] | None = None
-    quantization_config_in: Literal["GRPOTrainer", "model_init_kwargs"] = "GRPOTrainer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +81,8 @@ class Data:
     columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template; rows with False go.
     max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first that stay, in the order of
     shuffle_seed or of the data. sha256, commit: as for a model. rows: of all data, None where nobody counted them.
+    sort_by: column, of which a minus before it takes the largest first. Of a source in a mixture: source_name; weight
+    in relation to the others, None for its rows; from_step, the first that draws; in_order: never shuffled.
     """
 
     source: Literal["hub", "file", "folder", "made"]
@@ -117,6 +104,11 @@ class Data:
     max_prompt_tokens: int | None = None
     over: Literal["drop", "error"] = "drop"
     shuffle_seed: int | None = None
+    sort_by: str | None = None
+    source_name: str | None = None
+    weight: float | None = None
+    from_step: int = 1
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +122,7 @@ class Reward:
     reward-model id; path and sha256 of a folder, as for the policy. kind "judge": target is the address of an endpoint,
     kwargs are the other keys of the recipe's `judge`.
     name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
+    sources: of a mixture, whose rows it judges; None for all.
     """
 
     kind: Literal["shipped", "python", "package", "model", "judge"]
@@ -141,14 +134,7 @@ class Reward:
     sha256: str | None = None
     imports: dict[str, str] = field(default_factory=dict)
     package: Package | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """A completion passes where the reward of this name is so high, before its weight."""
-
-    reward: str
-    at_least: float
+    sources: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +220,7 @@ class Plan:
     environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
     played by preflight alone. sandbox: what holds code that the model writes, or "none". fsdp: the recipe's
     settings for FSDP2, None without any. resample_groups: rounds in which groups without variance are redrawn.
+    sources: of a mixture, whose first one is `data`; () for data of one source.
     """
 
     plan: int
@@ -277,6 +264,12 @@ class Plan:
     sandbox: Literal["auto", "none"] = "auto"
     fsdp: dict[str, object] | None = None
     resample_groups: int = 0
+    sources: tuple[Data, ...] = ()
+
+    @property
+    def trained_data(self) -> dict[str, Data]:
+        """The data of the training by the section of the recipe: `dataset`, or `datasets.NAME` for each source."""
+        return {f"datasets.{one.source_name}": one for one in self.sources} or {"dataset": self.data}
 
     @property
     def trains_a_copy(self) -> bool:

@@ -39,3 +39,19 @@ class Batch:
     steps_per_generation: int
     num_generations: int
     prompts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Keyword arguments, by the object that takes them; None where the object is not built.
+
+    GRPOConfig lacks output_dir and model_init_kwargs, which the worker adds from the run folder and from here.
+    quantization_config_in: what takes the BitsAndBytesConfig: GRPOTrainer itself, or the model_init_kwargs of older
+    releases.
+    """
+
+    GRPOConfig: dict[str, object]
+    model_init_kwargs: dict[str, object]
+    LoraConfig: dict[str, object] | None = None
+    BitsAndBytesConfig: dict[str, object] | None = None
+    quantization_config_in: Literal["GRPOTrainer", "model_init_kwargs"] = "GRPOTrainer"

@@ -273,3 +273,11 @@ class Expect:
     adapter_dtype: str | None = None
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """A completion passes where the reward of this name is so high, before its weight."""
+
+    reward: str
+    at_least: float

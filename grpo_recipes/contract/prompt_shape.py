@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+SOURCE_NAME = "source_name"
+"""The column of a mixture's rows with the name of their source."""
 PICTURES = ("image", "images")
 """Columns that TRL reads pictures from, beside the prompt."""
 _USERS = ("human", "user")

@@ -87,7 +87,7 @@ def local_files(plan: Plan) -> list[str]:
         yield plan.extends.path if plan.extends is not None and plan.extends.source == "folder" else None
         yield plan.tokenizer.chat_template_path
         held_out = () if plan.evaluation is None else plan.evaluation.sets
-        for data in (plan.data, *(one.data for one in held_out)):
+        for data in (*plan.trained_data.values(), *(one.data for one in held_out)):
             yield data.path if data.source in ("file", "folder") else None
         for reward in plan.rewards:
             yield reward.path if reward.kind == "model" else None

@@ -61,13 +61,14 @@ def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = Fal
 
 
 def _whole(plan: Plan, is_pinned: bool) -> Plan:
-    evaluation = plan.evaluation
+    evaluation, sources = plan.evaluation, tuple(_data(data, is_pinned) for data in plan.sources)
     if plan.ancestor is None or os.path.dirname(plan.model.path) != plan.ancestor.run:
         _refuse_damaged_folder(plan.model.path)
     return replace(
         plan,
         model=_model(plan.model, is_pinned or brings_remote_code(plan)),
-        data=_data(plan.data, is_pinned),
+        data=sources[0] if sources else _data(plan.data, is_pinned),
+        sources=sources,
         evaluation=None if evaluation is None else evaluation.with_data(lambda one: _data(one.data, is_pinned)),
         rewards=tuple(_folder(reward, reward.kind == "model") for reward in plan.rewards),
         ancestor=None if plan.ancestor is None else _ancestor(plan.ancestor, plan.model),
@@ -79,7 +80,7 @@ def expected(plan: Plan) -> dict[str, object]:
     held_out = () if plan.evaluation is None else plan.evaluation.sets
     own_template = plan.tokenizer.chat_template_path is None
     known = {
-        "dataset.rows": plan.data.rows,
+        **{f"{where}.rows": data.rows for where, data in plan.trained_data.items()},
         **{f"{one.section}.rows": one.data.rows for one in held_out},
         # a copy of the model has no commit
         "model.commit": None if plan.trains_a_copy else plan.model.commit,

@@ -181,11 +181,10 @@ def found_places(lock: Lock) -> Places:
         sha256 = plan.tokenizer.chat_template_sha256
         place = _place(places, lock, "chat template", template, sha256, text_content)
         _put(places.values, ("tokenizer", "chat_template_path"), place)
-    for section, data in _data_sections(plan):
+    for section, key, data in _data_sections(plan):
         if data.source in ("file", "folder"):
             read = file_content if data.source == "file" else data_reader(plan)
-            place = _place(places, lock, section, data.path, data.sha256, read)
-            _put(places.values, (*section.split("."), "path"), place)
+            _put(places.values, (*key, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):
         if reward.kind == "model" and reward.path is not None:
             place = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_content)
@@ -201,14 +200,15 @@ def data_reader(plan: Plan) -> Read:
     return data_folder_content if plan.made_by.get("digests") == WITH_CARDS else folder_content
 
 
-def _data_sections(plan: Plan) -> Iterator[tuple[str, Data]]:
-    yield "dataset", plan.data
+def _data_sections(plan: Plan) -> Iterator[tuple[str, tuple[str | int, ...], Data]]:
+    for index, (section, data) in enumerate(plan.trained_data.items()):
+        yield section, ("datasets", index) if plan.sources else ("dataset",), data
     for one in () if plan.evaluation is None else plan.evaluation.sets:
         own: Any = plan.recipe
         for key in one.section.split("."):
             own = own.get(key) if isinstance(own, dict) else None
         if isinstance(own, dict) and own.get("path") is not None:
-            yield one.section, one.data
+            yield one.section, tuple(one.section.split(".")), one.data
 
 
 def _place(

@@ -147,11 +147,14 @@ def _pinned(plan: Plan, lock: Lock) -> Plan:
     if model.source == "hub" and (model.path, model.revision) == (old.model.path, old.model.revision):
         model = replace(model, commit=_commit(old.model.commit) or _commit(loaded))
     if evaluation is not None and old.evaluation is not None:
-        known = {one.name: one.data for one in old.evaluation.sets}
+        held_out = {one.name: one.data for one in old.evaluation.sets}
         evaluation = evaluation.with_data(
-            lambda one: _pinned_data(one.data, known[one.name]) if one.name in known else one.data
+            lambda one: _pinned_data(one.data, held_out[one.name]) if one.name in held_out else one.data
         )
-    return replace(plan, model=model, data=_pinned_data(plan.data, old.data), evaluation=evaluation)
+    known = {data.source_name: data for data in old.sources}
+    sources = tuple(_pinned_data(data, known.get(data.source_name, data)) for data in plan.sources)
+    data = sources[0] if sources else _pinned_data(plan.data, old.data)
+    return replace(plan, model=model, data=data, sources=sources, evaluation=evaluation)
 
 
 def _pinned_data(data: Data, old: Data) -> Data:
@@ -167,7 +170,8 @@ def _commit(value: object) -> str | None:
 def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) -> tuple[PlannedSetting, ...]:
     """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
     known = {row.key: row for row in old}
-    places = {"model.from_run", "model.model_name_or_path", "dataset.path", "evaluation.path", "evaluation.sets"}
+    places = {"model.from_run", "model.model_name_or_path", "dataset.path", "datasets", "evaluation.path"}
+    places |= {"evaluation.sets"}
     places |= {"tokenizer.chat_template_path", "rewards", "tools", "environment.python", "rollout.python"}
     return tuple(
         known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row

@@ -109,25 +109,27 @@ def _looked_at(values: dict[str, object]) -> SectionValues | Sequence[Mapping[st
 
 def recipe_settings(recipe: SectionValues, source: Source, refused: frozenset[Path]) -> Settings:
     """One setting for each key of the format, written or by default; open sections give their extra keys too."""
-    return Settings(_settings((), recipe, source, refused)) if refused else _whole_settings(source)
+    return Settings(settings_of((), recipe, source, refused)) if refused else _whole_settings(source)
 
 
 @once_for_a_source
 def _whole_settings(source: Source) -> Settings:
     recipe = _read(source)
     assert isinstance(recipe, SectionValues)
-    return Settings(_settings((), recipe, source, frozenset()))
+    return Settings(settings_of((), recipe, source, frozenset()))
 
 
-def _settings(path: Path, section: SectionValues, source: Source, refused: frozenset[Path]) -> Iterator[Setting]:
+def settings_of(path: Path, section: SectionValues, source: Source, refused: frozenset[Path]) -> Iterator[Setting]:
+    """One setting for each key of a section at a path of the recipe, and of the sections in it."""
     for key, value in section.items():
         if isinstance(value, SectionValues):
-            yield from _settings((*path, key), value, source, refused)
+            yield from settings_of((*path, key), value, source, refused)
         else:
-            yield _setting((*path, key), value, source, refused)
+            yield setting_of((*path, key), value, source, refused)
 
 
-def _setting(path: Path, value: object, source: Source, refused: frozenset[Path]) -> Setting:
+def setting_of(path: Path, value: object, source: Source, refused: frozenset[Path]) -> Setting:
+    """The setting of one key at a path of the recipe."""
     given = path in source.marks and value_at(source.values, path) is not None
     return Setting(
         key=".".join(str(part) for part in path),
@@ -203,8 +205,8 @@ def way_to_a_recipe(program: str, file: str) -> str:
 
 
 def _is_meant_as_a_recipe(values: Mapping[str, object]) -> bool:
-    """Whether a file says that it is one, or has a section that is the format's own: `trl` is axolotl's, too."""
-    own = section_keys().keys() - {"trl"}
+    """Whether a file says that it is one, or has a section that is the format's own; others have two of them, too."""
+    own = section_keys().keys() - {"trl", "datasets"}
     return "recipe" in values or any(name in own and isinstance(value, dict | list) for name, value in values.items())
 
 

@@ -2,8 +2,7 @@
 
 Without `dataset.path` the rows are episodes: each has its number in the column `episode`, which `reset` can take, and
 an empty prompt, to which TRL adds what `reset` returns. There is one episode for each prompt that `max_steps` draws, at
-most 100,000, after which they repeat; `dataset.max_rows` sets a different number. They come in order, so a longer run
-begins with those of a shorter one; `shuffle_dataset: true` draws them by the seed. `evaluation.max_rows` is the number
+most 100,000, after which they repeat; `dataset.max_rows` sets a different number. `evaluation.max_rows` is the number
 of held-out episodes, numbered from 1,000,000,000 on. If nothing says how many there are, TRL raises ValueError.
 """
 
@@ -25,8 +24,8 @@ from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
 
 ID = "DAT007"
 PROMPT, ROWS, HELD_OUT = "dataset.prompt", "dataset.max_rows", "evaluation.max_rows"
-SHUFFLE, STEPS = "GRPOConfig.shuffle_dataset", "GRPOConfig.max_steps"
-OWNS = (PROMPT, ROWS, SHUFFLE)
+STEPS = "GRPOConfig.max_steps"
+OWNS = (PROMPT, ROWS)
 READS = (ACCUMULATION, FEEDS, MICRO_BATCH, "world.num_processes")
 MOST = 100_000
 SOME = 100
@@ -37,8 +36,6 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     if context.value(PROMPT) is None:
         yield decided(PROMPT, "", "reset returns the prompt")
-    if not context.given(SHUFFLE):
-        yield decided(SHUFFLE, False, "episodes come in their order")
     steps = context.value(STEPS)
     if context.value(ROWS) is None and isinstance(steps, int) and steps > 0:
         fed, taken = micro_batches_fed(context) * context.whole(ITERATIONS), steps * context.whole(ACCUMULATION)

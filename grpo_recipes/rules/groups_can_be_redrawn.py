@@ -5,7 +5,8 @@ prompts, and calls the method again with the completions that it keeps. Those of
 cannot be given again: their turns were played where the next prompt starts over.
 
 Further prompts are read from the end of the shuffled data. Data that keeps its own order is refused: in a curriculum
-they would be the hardest ones. Data of one generation has no further prompts.
+they would be the hardest ones. Data of one generation has no further prompts. Those of a mixture are drawn from the
+same sources by the same weights.
 """
 
 from collections.abc import Iterator
@@ -28,11 +29,22 @@ def check(context: Context) -> Iterator[Finding]:
     if played is not None:
         because = "the turns of a completion cannot be played again for the groups that are kept"
         yield context.wrong(f"resample_groups draws no completions of `{played}`", RESAMPLE, because, 0)
+    elif context.items("datasets"):
+        if context.value("dataset.sort_by") is not None or context.given(SHUFFLES):
+            said, because = (
+                "resample_groups draws from shuffled sources alone",
+                "in their own order the next ones differ",
+            )
+            yield context.wrong(said, RESAMPLE, because, 0)
     elif context.value(SHUFFLES) is False:
         said = "resample_groups draws from shuffled data alone"
         because = "further prompts are read from the end of the data; in its own order they are not like the others"
         yield context.wrong(said, SHUFFLES, because, True, fix="shuffle_dataset: true, or resample_groups: 0")
-    elif (rows := _rows(context)) is not None and rows <= (prompts := prompts_of_a_generation(context)):
+    elif (
+        not context.items("datasets")
+        and (rows := _rows(context)) is not None
+        and rows <= (prompts := prompts_of_a_generation(context))
+    ):
         said = "resample_groups has no further prompts to draw"
         yield context.wrong(said, RESAMPLE, f"the {rows} rows are those of one generation of {prompts} prompts", 0)
 

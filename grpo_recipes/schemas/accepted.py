@@ -170,7 +170,7 @@ _OF_TYPE: Mapping[str, Callable[[object, Form], object]] = {
 # The keys of the format by name: for messages, `explain` and the resolver.
 
 
-OF_ITEMS = ("rewards.", "tools.", "preflight.turns.", "evaluation.sets.")
+OF_ITEMS = ("datasets.", "rewards.", "tools.", "preflight.turns.", "evaluation.sets.")
 """Prefixes of the keys of items of a list or a map."""
 
 

@@ -19,15 +19,17 @@ from grpo_recipes.facts.source.field import plain_types
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.schemas.section import Section
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def field_docs(model: type[BaseModel]) -> dict[str, str]:
     """The string under each field of a model, on one line."""
+    parent = model.__mro__[1]
+    docs = field_docs(parent) if issubclass(parent, Section) and parent.model_fields else {}
     tree = ast.parse(inspect.getsource(model))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    docs: dict[str, str] = {}
     for field, text in itertools.pairwise(body):
         if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
             continue

@@ -15,7 +15,14 @@ from grpo_recipes.schemas.running import (
     VllmServerSection,
 )
 from grpo_recipes.schemas.section import NonNegativeInt, OpenSection, PositiveInt, Section, Word
-from grpo_recipes.schemas.task import DatasetSection, EnvironmentSection, RewardSection, RolloutSection, ToolSection
+from grpo_recipes.schemas.task import (
+    DatasetSection,
+    EnvironmentSection,
+    RewardSection,
+    RolloutSection,
+    SourceSection,
+    ToolSection,
+)
 from grpo_recipes.schemas.training import EvaluationSection, GenerationSection, GrpoSection, TrainingSection
 
 
@@ -176,6 +183,10 @@ class Recipe(Section):
     quantization: QuantizationSection | None = None
     lora: LoraSection | None = None
     dataset: DatasetSection = DatasetSection.model_construct()
+    datasets: Annotated[list[SourceSection], Field(max_length=64)] = []
+    """A mixture of several sources, in the place of `dataset`; training.max_steps says how many prompts are drawn. The
+    held-out rows of `evaluation` become prompts, and are judged, as those of the first source.
+    """
     rewards: list[RewardSection] = []
     """The rewards of a completion: their weighted sum, plus `get_reward` of an environment that has one, with the
     weight 1. Without such an environment at least one is required.

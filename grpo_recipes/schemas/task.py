@@ -9,6 +9,7 @@ from grpo_recipes.schemas.section import NonNegativeFloat, NonNegativeInt, Posit
 # `dataset`: the rows, and how a row becomes a prompt.
 
 
+SOURCE = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 Seed = Annotated[int, Field(ge=0, lt=2**30)]
 
 
@@ -84,6 +85,30 @@ class DatasetSection(Section):
     """Use only the first rows of the split, of those that filter and max_prompt_tokens keep. null: all. Without a path:
     the number of episodes; null: one for each prompt that max_steps draws, at most 100,000.
     """
+    sort_by: Word | None = None
+    """Train the rows in the order of this column, e.g. pass_rate; with a minus before it, -pass_rate, from its largest
+    value on. It holds a number or a text in each row, texts in the order of their characters. max_rows takes rows
+    before they are sorted. training.shuffle_dataset is then false. null: not sorted.
+    """
+
+
+class SourceSection(DatasetSection):
+    """One source of a mixture: the keys of `dataset`, and how much of the training it is.
+
+    Without a shuffle_dataset of the recipe each source is shuffled by itself, and begins anew, in another order, when
+    all its rows were drawn.
+    """
+
+    source: Annotated[str, Field(pattern=SOURCE)] | None = None
+    """Name of the source, which its rows have in the column source_name, and its figures in metrics.jsonl. Required."""
+    weight: PositiveFloat | None = None
+    """Its part of the prompts in relation to the other weights: 3 and 1 are three of four prompts, and one. null, for
+    all sources: each by the number of its rows.
+    """
+    rewards: list[Word] | None = None
+    """Names of the rewards that judge its rows, e.g. [accuracy]; the others give None for them. null: all rewards."""
+    from_step: PositiveInt = 1
+    """The first optimizer step that draws from it; before, the other sources share the prompts. 1: all steps do."""
 
 
 FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"

@@ -31,8 +31,8 @@ from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
-from grpo_recipes.worker.data.chosen_rows import refuse_too_few
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.ends.ends import EndedShares
@@ -141,24 +141,24 @@ class Training:
         )
         with arguments.main_process_first():  # of each machine; the others take its rows
             how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
-            self.rows = rows = prepared_rows(plan.data, "dataset", cache, rank, seen, tokens=tokens, **how)
+            self.rows, told = training_rows(plan, cache, rank, seen, tokens=tokens, **how)
             for one in () if plan.evaluation is None else plan.evaluation.sets:
                 self.held_out.append(prepared_rows(one.data, one.section, cache, rank, seen, **how))
-        refuse_too_few(plan, len(rows))
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
-        self.trainer = trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)
+        self.trainer = trainer = build_trainer(plan, arguments, self.rows, rewards, folder, turns.arguments)
         # Last what stands before the trainer's own methods, and needs the loaded model.
         redact_completions(trainer)
         refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
-        refuse_endless_template(trainer, rows)
-        if "dataset.kept.rows" in seen:
-            self._say(f"{seen['dataset.kept.rows']} of {seen['dataset.rows']} rows are trained on")
+        refuse_endless_template(trainer, self.rows)
+        if told:
+            self._say(told)
         if ignored := set_aside(trainer):
             self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
-        resample_groups(trainer, plan.resample_groups)
+        resample_groups(trainer, plan.resample_groups, prompts_of_run(plan) if plan.sources else None)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
-        count_equal_groups(trainer, [place for place, one in enumerate(plan.rewards) if one.kind == "judge"])
+        judges = [place for place, one in enumerate(plan.rewards) if one.kind == "judge"]
+        count_equal_groups(trainer, judges, tuple(str(data.source_name) for data in plan.sources))
         watch_tools(trainer, turns.tally)
         answer_held_out_rows_with(trainer, turns.environment)
 

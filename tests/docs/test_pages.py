@@ -41,7 +41,13 @@ def test_the_made_pages_of_docs_are_what_the_recipe_and_the_rules_give() -> None
     assert set(rule_pages.FOLDER.iterdir()) <= set(texts), "a page of a family that is no more"
 
 
-BELOW = ("dataset.reasoning_gym", "dataset.max_prompt_tokens", "evaluation.reasoning_gym")
+BELOW = (
+    "dataset.reasoning_gym",
+    "dataset.max_prompt_tokens",
+    "datasets.reasoning_gym",
+    "datasets.max_prompt_tokens",
+    "evaluation.reasoning_gym",
+)
 
 
 def test_the_reference_has_every_key_with_what_it_is() -> None:

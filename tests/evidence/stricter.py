@@ -36,6 +36,7 @@ STRICTER = {
     "RWD009": "the key is grpo-run's own; tests/worker/test_judge.py has what a judge does with its prompt and pattern",
     "RWD012": "the option is grpo-run's own reward's, which raises at the first completions",
     "DAT009": "the keys are grpo-run's own; of two places one would not be read, and of none there are no rows",
+    "DAT012": "the keys are grpo-run's own; what is written twice, or not at all, has no one meaning",
     "DAT005": "TRL would train on the pictures; what grpo-run measures would be without them, and nobody would know",
     "MDL004": "trl 0.19.1 grpo_trainer.py calls AutoModelForCausalLM alone, and 0.20.0 the class of config.json",
     "SRV002": "nothing would read the section; what it describes is not what would run",
@@ -56,6 +57,7 @@ STRICTER = {
 }
 # Evidence files that are not named by a rule file.
 PROVEN_IN = {
+    "DAT013": "tests/worker/test_mixtures.py",
     "DAT011": "tests/stacks/test_max_prompt_length.py",
     "TOL012": "tests/evidence/test_rollout_is_called_with_its_prompts.py",
     "EVL006": "tests/with_vllm/test_held_out_rows.py",

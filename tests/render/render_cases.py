@@ -4,8 +4,8 @@ import dataclasses
 
 from support.plans import small_plan
 
-from grpo_recipes.contract.plan import Arguments, Plan
-from grpo_recipes.contract.plan_machine import World
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_machine import Arguments, World
 from grpo_recipes.contract.plan_sections import Vllm, VllmServer
 from grpo_recipes.engines.slurm_job import SlurmJob
 

@@ -24,6 +24,7 @@ SMALL: dict[str, Any] = {
     "name": "small",
     "model": {"model_name_or_path": "owner/model"},
     "dataset": {"path": "owner/data"},
+    "datasets": [{"source": "math"}],
     "rewards": [{"judge": {"base_url": "http://127.0.0.1:8000/v1", "model": "small", "prompt": "{{ completion }}"}}],
     "tools": [{"python": "tools.py:add"}],
     "environment": {"python": "game.py:Game"},

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from grpo_recipes.contract.plan import Arguments, Data, Model, Plan, Reward, Tokenizer
-from grpo_recipes.contract.plan_machine import Batch, World
+from grpo_recipes.contract.plan import Data, Model, Plan, Reward, Tokenizer
+from grpo_recipes.contract.plan_machine import Arguments, Batch, World
 from grpo_recipes.contract.plan_sections import Expect, Guards
 from grpo_recipes.schemas.running import GuardsSection
 

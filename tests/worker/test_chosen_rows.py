@@ -283,3 +283,62 @@ def test_a_long_prompt_is_counted_without_a_warning(tiny_model: Path) -> None:
     assert tokens.counts(["1+1=2+3+4"])[0] > 2
     logging.getLogger("transformers").removeHandler(keeps)
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [
+        pytest.param({"sort_by": "level"}, [0, 6, 1, 3, 7, 2, 5, 4], id="texts, and equal ones as they were"),
+        pytest.param({"sort_by": "-level"}, [4, 2, 5, 1, 3, 7, 0, 6], id="the largest first"),
+        pytest.param({"sort_by": "rank", "columns": {"rank": "{{ 9 - (answer | int) }}"}}, [7, 6, 5, 4, 3, 2, 1, 0]),
+        pytest.param({"sort_by": "level", "max_rows": 3}, [0, 1, 2], id="the rows that max_rows takes"),
+        pytest.param({"sort_by": "level", "filter": "{{ level != '1' }}"}, [1, 3, 7, 2, 5, 4], id="a filter before it"),
+        pytest.param({"sort_by": "level", "max_prompt_tokens": 6}, [0, 1], id="a limit before it"),
+    ],
+)
+def test_rows_are_sorted_by_a_column(changes: dict[str, Any], places: list[int], tmp_path: Path) -> None:
+    changes["columns"] = {"solution": "{{ answer }}", **changes.get("columns", {})}
+    assert kept(data_of(tmp_path, **changes)) == places
+
+
+def test_sorted_rows_are_as_sorted_after_a_resume(tmp_path: Path) -> None:
+    from grpo_recipes.worker.data.dataset import prepared_rows
+
+    data, cache = data_of(tmp_path, sort_by="-level"), tmp_path / "cache"
+    first, again = (list(prepared_rows(data, "dataset", cache, 0, is_resumed_later=True)) for _ in range(2))
+    assert first == again
+    assert [row["level"] for row in again] == sorted(LEVELS, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sort_by", "message", "because"),
+    [
+        pytest.param(
+            [*ROWS[:2], {**ROWS[2], "level": None}, *ROWS[3:]],
+            "level",
+            "1 of 8 rows of FILE have no level",
+            "row 3 is the first, and has no place in the order",
+            id="a row without a value",
+        ),
+        pytest.param(
+            ROWS, "rate", "FILE has no column rate", "the rows have the columns answer, level", id="no column"
+        ),
+        pytest.param(
+            [{**row, "level": [1]} for row in ROWS],
+            "-level",
+            "column level of FILE has no order",
+            "a value of it is list",
+            id="lists",
+        ),
+    ],
+)
+def test_a_column_that_sorts_has_a_value_in_each_row(
+    rows: list[Any], sort_by: str, message: str, because: str, tmp_path: Path
+) -> None:
+    data = data_of(tmp_path, rows, sort_by=sort_by)
+    with pytest.raises(Refused) as raised:
+        prepared(data)
+    (finding,) = raised.value.findings
+    assert finding.message == f"dataset.sort_by: {message.replace('FILE', data.path)}"
+    assert because in finding.because[0]
+    assert finding.path == ("dataset", "sort_by")

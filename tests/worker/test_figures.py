@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.plan import Evaluation, Passes, Plan, Reward
+from grpo_recipes.contract.plan import Evaluation, Plan, Reward
+from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
 
 REWARDS = (Reward("shipped", "right", "exact_match", 1.0), Reward("shipped", "short", "valid_json", 0.5))

@@ -11,7 +11,7 @@ from support.plans import small_plan
 from test_phase_peaks import estimates
 from worker_runs import Changes, Trained
 
-from grpo_recipes.contract.plan import Arguments
+from grpo_recipes.contract.plan_machine import Arguments
 from grpo_recipes.contract.plan_sections import Vllm
 from grpo_recipes.worker.memory.out_of_memory import is_of_memory, out_of_memory
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, ResidentMemory

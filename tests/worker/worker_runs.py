@@ -67,6 +67,11 @@ def planned_data(path: Path, **changes: Any) -> Changes:
         "max_prompt_tokens": None,
         "over": "drop",
         "shuffle_seed": None,
+        "sort_by": None,
+        "source_name": None,
+        "weight": None,
+        "from_step": 1,
+        "in_order": False,
         **changes,
     }
 
@@ -95,6 +100,7 @@ def planned_reward(target: str, **changes: Any) -> Changes:
         "sha256": None,
         "imports": {},
         "package": None,
+        "sources": None,
         **changes,
     }
 
@@ -196,6 +202,7 @@ def plan_of(
         "sandbox": "auto",
         "fsdp": None,
         "resample_groups": 0,
+        "sources": [],
         "rollout": None,
         **sections,
     }

@@ -94,7 +94,8 @@ def _of_the_caches(plan: Plan) -> list[Finding]:
     """
     is_here = plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda"
     for_vllm = OF_VLLM if is_here else ()
-    for_the_hub = OF_THE_HUB if "hub" in (plan.model.source, plan.data.source) else ()
+    sources = [plan.model.source, *(data.source for data in plan.trained_data.values())]
+    for_the_hub = OF_THE_HUB if "hub" in sources else ()
     locked = locked_caches(os.environ, for_vllm, "error"), locked_caches(os.environ, for_the_hub, "warning")
     return [finding for finding in locked if finding is not None]
 
@@ -159,6 +160,8 @@ WIDTH = 12
 
 def preflight_text(shown: Mapping[str, Any]) -> str:
     """The answer below the findings, "" when nothing was seen. shown: as the worker writes it."""
+    if "sources" in shown:  # of a mixture
+        return "\n\n".join(f"source {one_line(one['source'])}\n{preflight_text(one)}" for one in shown["sources"])
     blocks = [
         _lines(shown["lines"]),
         *map(_tool, shown["tools"]),

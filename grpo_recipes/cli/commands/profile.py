@@ -26,7 +26,7 @@ from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
 """Rules about an evaluation of trained rows, which is meant here, the memory of an update and the rows of a step."""
-OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens")
+OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens", "sort_by")
 """What leaves rows out of a training, or puts them into another order; the file has all, in the order of the data."""
 UNSAID = "EVL004"
 """The rule that a recipe says what passes; its words are about a key that the command sets."""
@@ -182,6 +182,12 @@ def _refuse_turns(plan: Plan) -> None:
 def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
     assert plan.evaluation is not None
+    if plan.sources:
+        raise Refusal.of(
+            "the rows of a mixture cannot be profiled together",
+            because="a profile is one file of rows with the same columns",
+            fix="a recipe for each source, which has it as its dataset",
+        )
     if plan.data.source == "made":
         raise Refusal.of(
             "the rows of this recipe cannot be profiled",

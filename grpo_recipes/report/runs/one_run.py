@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,13 +142,23 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
                 values[key] = row.get("value")
     digests = {
         f"{section}.{name}": part[name]
-        for section, key in (("model", "model"), ("dataset", "data"))
-        if isinstance(part := plan.get(key), dict)
+        for section, part in _contents(plan)
+        if isinstance(part, dict)
         for name in _CONTENTS
         if isinstance(part.get(name), str)
     }
     smoke = {"smoke": True} if plan.get("smoke") is True else {}
     return {**by_kind["experiment"], **digests, **by_kind["machine"], **smoke}, None
+
+
+def _contents(plan: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The parts of a plan that have a digest or a commit, by the sections of the recipe."""
+    yield "model", plan.get("model")
+    sources = plan.get("sources")
+    mixed = [one for one in sources if isinstance(one, dict)] if isinstance(sources, list) else []
+    yield from ((f"datasets.{one.get('source_name')}", one) for one in mixed)
+    if not mixed:
+        yield "dataset", plan.get("data")
 
 
 def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, ...]]:

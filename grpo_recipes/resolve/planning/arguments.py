@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from grpo_recipes.contract.plan import Arguments
+from grpo_recipes.contract.plan_machine import Arguments
 from grpo_recipes.contract.plan_sections import Expect, PlannedMemory, Vllm, VllmServer
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, loading_keyword
@@ -23,6 +23,8 @@ COMPARED = (
     "gradient_checkpointing",
     "use_cpu",
 )
+# Names that GRPOConfig and transformers' GenerationConfig share.
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 # Values that the library keeps in another form than they are passed.
 NOT_COMPARED = frozenset({"optim", "lr_scheduler_type", "trust_remote_code"})
 
@@ -186,3 +188,12 @@ def planned_memory(context: Context) -> PlannedMemory:
         return PlannedMemory("unknown", unknown=needs)
     found = needs.estimate()
     return PlannedMemory(found.verdict(), found.by_phase(), found.gpu_bytes, needs.assumed, found.unknown)
+
+
+def sampling(context: Context) -> dict[str, object]:
+    """How transformers draws completions beside the training; what only vLLM knows is left out, GEN010 says so."""
+    drawn = {name: context.value(f"GRPOConfig.{name}") for name in SAMPLING}
+    if context.value("generation.min_tokens") is not None:
+        drawn["min_new_tokens"] = context.value("generation.min_tokens")
+    own = {} if context.value("GRPOConfig.use_vllm") is True else context.mapping("generation.generation_kwargs")
+    return drawn | dict(own)

@@ -1,20 +1,26 @@
 """Phase 6, second half: the complete, checked settings become a Plan."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
-from grpo_recipes.contract.plan import PLAN_FORMAT, Evaluation, HeldOutSet, Model, Passes, Plan, PlannedSetting
+from grpo_recipes.contract.plan import PLAN_FORMAT, Evaluation, HeldOutSet, Model, Plan, PlannedSetting
 from grpo_recipes.contract.plan_machine import Batch, World
-from grpo_recipes.contract.plan_sections import Guards
+from grpo_recipes.contract.plan_sections import Guards, Passes
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
-from grpo_recipes.resolve.planning.arguments import arguments, expect, planned_memory, vllm
+from grpo_recipes.resolve.planning.arguments import arguments, expect, planned_memory, sampling, vllm
 from grpo_recipes.resolve.planning.made_by import made_by
-from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
+from grpo_recipes.resolve.planning.planned_files import (
+    planned_data,
+    planned_model,
+    planned_rewards,
+    planned_sources,
+    planned_tokenizer,
+)
 from grpo_recipes.resolve.planning.planned_tools import (
     merges_other_modules,
     planned_ancestor,
@@ -43,6 +49,7 @@ OF_THE_MACHINE = (
 # world.gpus says it in its reason.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 CONTINUE = "lora.continue"
+MIXTURE = "datasets"
 KEPT_COMPLETIONS = "logging.kept_completions"
 RESAMPLE = "grpo.resample_groups"
 _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
@@ -57,14 +64,16 @@ OF_THE_CHOICE = tuple(
     f"evaluation.{name}" for name in (*_ROWS, "sets", "decided_by", "every_steps", "greedy", "samples", "generated_by")
 )
 
-# Names that GRPOConfig and transformers' GenerationConfig share.
-SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-
 
 def build_plan(
-    context: Context, expressed: Mapping[str, Expression], keys: Mapping[str, Passed], notes: tuple[str, ...]
+    context: Context,
+    expressed: Mapping[str, Expression],
+    keys: Mapping[str, Passed],
+    notes: tuple[str, ...],
+    sources: Sequence[Context],
 ) -> Plan:
-    """The plan of checked settings. Local files are read for their sha256.
+    """The plan of checked settings. Local files are read for their sha256. sources: each of a mixture as the `dataset`,
+    or the context alone.
 
     expressed: how the target says the GRPOConfig values, by the field. keys: what is passed for them, by the target's
     key. notes: findings that did not forbid it.
@@ -83,14 +92,14 @@ def build_plan(
         arguments=passed,
         model=model,
         tokenizer=planned_tokenizer(context, model),
-        data=planned_data(context, "dataset"),
+        data=planned_data(sources[0], "dataset"),
         rewards=planned_rewards(context),
         tools=planned_tools(context),
         environment_class=planned_environment(context),
         rollout=planned_rollout(context),
         scripted_turns=scripted_turns(context),
         sandbox=context.text("launch.sandbox"),  # type: ignore[arg-type]
-        evaluation=_evaluation(context),
+        evaluation=_evaluation(sources[0]),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),
         expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
@@ -106,6 +115,7 @@ def build_plan(
         ancestor=planned_ancestor(context),
         kept_completions=context.whole(KEPT_COMPLETIONS),
         resample_groups=context.whole(RESAMPLE),
+        sources=planned_sources(sources),
     )
 
 
@@ -134,6 +144,10 @@ def planned_settings(
             continue
         if (owner == "guards" or key == KEPT_COMPLETIONS) and not setting.given:
             continue  # plan.json has a separate section for them
+        if key == MIXTURE:
+            setting = setting._replace(value=context.source.values.get(MIXTURE) or [])
+        if owner == "dataset" and context.items(MIXTURE):
+            continue  # a mixture has no such section
         if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
             continue
         if (owner in SECTIONS and SECTIONS[owner] != _engine(context)) or (key in _ADDRESS and not setting.given):
@@ -234,7 +248,7 @@ def _evaluation(context: Context) -> Evaluation | None:
         every_steps=context.whole("evaluation.every_steps"),
         greedy=bool(context.value("evaluation.greedy")),
         batch_size=context.whole("GRPOConfig.per_device_train_batch_size"),
-        sampling=_sampling(context),
+        sampling=sampling(context),
         max_prompt_length=context.value("GRPOConfig.max_prompt_length"),  # type: ignore[arg-type]
         samples=context.whole("evaluation.samples"),
         pass_at=tuple(context.value("evaluation.pass_at")),  # type: ignore[arg-type]
@@ -258,15 +272,6 @@ def _passes(name: str, context: Context) -> Passes | None:
     if not said and name and context.value("evaluation.pass_at"):
         said = what_passes(context) or {}
     return Passes(str(said["reward"]), float(str(said["at_least"]))) if said else None
-
-
-def _sampling(context: Context) -> dict[str, object]:
-    """How transformers draws completions beside the training; what only vLLM knows is left out, GEN010 says so."""
-    sampling = {name: context.value(f"GRPOConfig.{name}") for name in SAMPLING}
-    if context.value("generation.min_tokens") is not None:
-        sampling["min_new_tokens"] = context.value("generation.min_tokens")
-    own = {} if context.value("GRPOConfig.use_vllm") is True else context.mapping("generation.generation_kwargs")
-    return sampling | dict(own)
 
 
 def _deepspeed(context: Context) -> dict[str, object] | None:

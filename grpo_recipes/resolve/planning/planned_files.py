@@ -2,13 +2,15 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import are_episodes, makes_rows, tasks
+from grpo_recipes.rules.groups_can_be_redrawn import SHUFFLES
 from grpo_recipes.user_files.digests import (
     READ_FOR_A_PLAN_BYTES,
     FolderContent,
@@ -52,6 +54,11 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
         own = chat_template_of(model.path, model.commit or model.revision)
         sha256 = None if own is None else hashlib.sha256(own.encode()).hexdigest()
     return Tokenizer(path, tuple(tokens) if isinstance(tokens, list) else (), sha256)
+
+
+def planned_sources(views: Sequence[Context]) -> tuple[Data, ...]:
+    """The sources of a mixture, each seen as the `dataset`; () without one."""
+    return tuple(planned_data(view, "dataset") for view in views) if "datasets.source" in views[0].settings else ()
 
 
 def planned_data(context: Context, section: str) -> Data:
@@ -137,7 +144,15 @@ def _choice(context: Context, section: str) -> dict[str, Any]:
     said = {
         "filter": _text_or_none(context.value("dataset.filter")),
         "shuffle_seed": context.value("dataset.shuffle_seed"),
+        "sort_by": _text_or_none(context.value("dataset.sort_by")),
     }
+    if "datasets.source" in context.settings:
+        said |= {
+            "source_name": context.text("datasets.source"),
+            "weight": context.value("datasets.weight"),
+            "from_step": context.whole("datasets.from_step"),
+            "in_order": said["sort_by"] is not None or context.given(SHUFFLES),
+        }
     limit, over = (f"dataset.max_prompt_tokens.{name}" for name in ("limit", "over"))
     if limit not in context.settings or context.value(over) == "cut":
         return said
@@ -145,10 +160,18 @@ def _choice(context: Context, section: str) -> dict[str, Any]:
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:
-    """The rewards, each with a unique name."""
-    rewards = context.items("rewards")
+    """The rewards, each with a unique name, and with the sources of a mixture that it judges unless it judges all."""
+    rewards, sources = context.items("rewards"), context.items("datasets")
     named = zip(reward_names(rewards), rewards, strict=True)
-    return tuple(_reward(context, index, name, reward) for index, (name, reward) in enumerate(named))
+    found = [_reward(context, index, name, reward) for index, (name, reward) in enumerate(named)]
+    judged = [
+        tuple(str(one["source"]) for one in sources if one["rewards"] is None or reward.name in one["rewards"])
+        for reward in found
+    ]
+    return tuple(
+        reward if len(own) == len(sources) else replace(reward, sources=own)
+        for reward, own in zip(found, judged, strict=True)
+    )
 
 
 def _small_folder(path: str, *, of_data: bool = False) -> FolderContent | None:

@@ -37,6 +37,11 @@ def merged_recipe(source: Source) -> dict[str, Any]:
         if isinstance(one, dict) and isinstance(one.get("path"), str):
             directory = source.directory(("evaluation", "sets", name, "path"))
             one["path"] = local_path(one["path"], directory) or one["path"]
+    sources = values.get("datasets")
+    for index, item in enumerate(sources if isinstance(sources, list) else ()):
+        if isinstance(item, dict) and isinstance(item.get("path"), str):
+            directory = source.directory(("datasets", index, "path"))
+            item["path"] = local_path(item["path"], directory) or item["path"]
     for section in ("rewards", "tools"):
         items = values.get(section)
         for index, item in enumerate(items if isinstance(items, list) else ()):
@@ -101,7 +106,7 @@ STEPS = 2
 def smoke_plan(plan: Plan) -> Plan:
     """The plan as a trial. What differs has the origin --smoke; everything else is the recipe's."""
     rows = prompts_needed(plan)
-    if plan.data.max_rows is not None:
+    if plan.data.max_rows is not None and not plan.sources:
         rows = min(rows, plan.data.max_rows)
     changed = {"max_steps": STEPS, "save_strategy": "no"}
     compared = {name: changed.get(name, value) for name, value in plan.expect.arguments.items()}
@@ -110,6 +115,7 @@ def smoke_plan(plan: Plan) -> Plan:
         arguments=replace(plan.arguments, GRPOConfig=plan.arguments.GRPOConfig | changed),
         expect=replace(plan.expect, arguments=compared),
         data=replace(plan.data, max_rows=rows),
+        sources=tuple(replace(data, max_rows=min(rows, data.max_rows or rows)) for data in plan.sources),
         evaluation=None,
         settings=_settings(plan.settings, rows),
         smoke=True,

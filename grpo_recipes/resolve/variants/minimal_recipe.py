@@ -4,7 +4,7 @@ Whether a value that the format has anyway may go is tried: a rule can tell what
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import written_fields, written_value
-from grpo_recipes.schemas.task import RewardSection, ToolSection
+from grpo_recipes.schemas.section import Section, written_fields, written_value
 from grpo_recipes.yaml.compose import Source, compose, parent_of
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -152,13 +151,13 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
                 for key, one in value.items()
                 if key in fields and fields[key].has_value and _same(one, fields[key].value)
             )
-        elif name in ("rewards", "tools") and value is not None:
+        elif name in ("datasets", "rewards", "tools") and value is not None:
             yield from _of_items(name, value, section)
         elif _same(section, default):
             yield (name,)
 
 
-def _of_items(name: str, value: Any, sections: list[RewardSection] | list[ToolSection]) -> Iterable[Path]:
+def _of_items(name: str, value: Any, sections: Sequence[Section]) -> Iterable[Path]:
     """The paths of written rewards or tools at which stands what the format has. The written ones are the last."""
     prefix: Path = (name, EXTEND) if isinstance(value, dict) else (name,)
     items = value[EXTEND] if isinstance(value, dict) else value

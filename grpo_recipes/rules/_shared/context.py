@@ -21,8 +21,8 @@ class Context(NamedTuple):
     """The settings so far, their stack, what it accepts, and where each value was written.
 
     refused: paths that already have a finding, also below a setting's own path, such as one key of a map.
-    written: the settings before any rule decided. names: every key that can be set, with owners of unlisted fields as
-    "LoraConfig."; None if any key is allowed.
+    written: the settings before any rule decided, and of one source those of its mixture. names: every key that can be
+    set, with owners of unlisted fields as "LoraConfig."; None if any key is allowed.
     """
 
     settings: Settings

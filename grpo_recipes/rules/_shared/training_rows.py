@@ -17,7 +17,7 @@ EPISODE = "episode"
 def are_episodes(context: Context) -> bool:
     """Whether an environment owns the data, so that the rows are numbered episodes."""
     owns = context.value("dataset.path") is None and context.has_section("environment")
-    return owns and not makes_rows(context)
+    return owns and not makes_rows(context) and not context.items("datasets")
 
 
 def makes_rows(context: Context, section: str = "dataset") -> bool:

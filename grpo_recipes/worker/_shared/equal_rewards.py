@@ -13,7 +13,13 @@ from typing import Any
 import torch
 from trl.trainer import grpo_trainer
 
-from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, JUDGE_FAILED
+from grpo_recipes.contract.metric_names import (
+    GROUPS_WITHOUT_VARIANCE,
+    JUDGE_FAILED,
+    SOURCE_REWARD,
+    SOURCE_WITHOUT_VARIANCE,
+)
+from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import replaced
 
 # float32 rounds a weight, and a reward that varies between numbers of its own size, by 2**-24: what two of them leave
@@ -77,11 +83,16 @@ def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
 
 
 class _GroupWatch:
-    """Stands before the method that generates, and keeps the rewards that TRL gathers there from all processes."""
+    """Stands before the method that generates, and keeps the rewards that TRL gathers there from all processes.
+
+    drawn: these, and the rows of this process that they are of.
+    """
 
     def __init__(self, trainer: Any) -> None:
         self.listeners: list[Listener] = []
-        self.rewards: Any = None  # of all processes, in the last generation of the training
+        # Of all processes, in the last generation of the training; and its own rows.
+        self.rewards: Any = None
+        self.rows: Any = ()
         self._trainer = trainer
         name = _GENERATES if hasattr(trainer, _GENERATES) else _PREPARES
         self._generate = getattr(trainer, name)
@@ -103,28 +114,48 @@ class _GroupWatch:
             self.rewards = kept[-1]
             equal, count = equal_groups_of(self._trainer, self.rewards), len(found["advantages"])
             start = self._trainer.accelerator.process_index * count
+            self.rows = given[0]
             own = equal.repeat_interleave(self._trainer.num_generations)[start : start + count]
             for listener in tuple(self.listeners):
                 listener(equal, own, found)
         return found
 
 
-def count_equal_groups(trainer: Any, judges: Sequence[int] = ()) -> None:
+def count_equal_groups(trainer: Any, judges: Sequence[int] = (), sources: Sequence[str] = ()) -> None:
     """Lets the trainer log the share of groups without variance of each generation of the training.
 
-    judges: places of rewards that are judges, whose missing scores are counted too.
+    judges: places of rewards that are judges, whose missing scores are counted too. sources: of a mixture, by their
+    names; for each of them it logs that share too, and the mean reward.
     """
 
-    def note(equal: Any, rewards: Any) -> None:
+    def log(name: str, values: Any) -> None:
         kept = trainer._metrics
         # Older releases keep one list for training and evaluation.
-        logged = kept.get("train", kept)
-        logged[GROUPS_WITHOUT_VARIANCE].append(equal.double().mean().item())
+        kept.get("train", kept)[name].append(values.double().mean().item())
+
+    def note(equal: Any, rewards: Any) -> None:
+        log(GROUPS_WITHOUT_VARIANCE, equal)
         if judges:
-            logged[JUDGE_FAILED].append(rewards[:, list(judges)].isnan().any(dim=1).double().mean().item())
+            log(JUDGE_FAILED, rewards[:, list(judges)].isnan().any(dim=1))
+
+    def note_sources(equal: Any, *_: Any) -> None:
+        watched = getattr(trainer, _WATCHED)
+        rewards, rows = watched.rewards, watched.rows
+        own = [sources.index(row[SOURCE_NAME]) for row in rows]
+        of_rows = grpo_trainer.gather(torch.tensor(own, device=rewards.device)).cpu()
+        worth = (rewards * _weights(trainer, rewards).to(rewards)).nansum(dim=1).cpu()
+        is_scored = ~rewards.isnan().all(dim=1).cpu()
+        for index, name in enumerate(sources):
+            is_own = of_rows == index
+            if is_own.any():
+                log(SOURCE_WITHOUT_VARIANCE.format(name), equal[is_own[:: trainer.num_generations]])
+            if (is_own & is_scored).any():
+                log(SOURCE_REWARD.format(name), worth[is_own & is_scored])
 
     if hands_advantages_on():
         watch_groups(trainer, lambda equal, *_: note(equal, getattr(trainer, _WATCHED).rewards))
+        if sources:
+            watch_groups(trainer, note_sources)
         return
     accelerator, gather = trainer.accelerator, trainer.accelerator.gather_for_metrics
 
@@ -137,14 +168,18 @@ def count_equal_groups(trainer: Any, judges: Sequence[int] = ()) -> None:
     accelerator.gather_for_metrics = gathered
 
 
+def _weights(trainer: Any, rewards: Any) -> Any:
+    weights = getattr(trainer, "reward_weights", None)
+    return torch.ones(rewards.shape[1]) if weights is None else weights
+
+
 def equal_groups_of(trainer: Any, rewards: Any) -> Any:
     """What equal_groups says of the rewards of a trainer, by its weights and its aggregation."""
-    weights = getattr(trainer, "reward_weights", None)
     # Newer releases leave out a completion that no function scored, and have a variable for that.
     score = inspect.unwrap(getattr(grpo_trainer.GRPOTrainer, _GENERATES, grpo_trainer.GRPOTrainer.compute_loss))
     return equal_groups(
         rewards,
-        torch.ones(rewards.shape[1]) if weights is None else weights,
+        _weights(trainer, rewards),
         trainer.num_generations,
         normalized=getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum",
         drops_unscored="unscorable_mask" in score.__code__.co_varnames,

@@ -75,7 +75,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "ancestors": _ancestors(plan.get("extends") or plan.get("ancestor")),
         "adapter": None if plan["arguments"]["LoraConfig"] is None else "lora",
         "chat_template_sha256": plan["tokenizer"].get("chat_template_sha256"),
-        "data": _data(plan["data"]),
+        "data": {"sources": list(map(_data, plan["sources"]))} if plan.get("sources") else _data(plan["data"]),
         "evaluation_data": _held_out_data(plan["evaluation"]),
         "rewards": [
             {key: reward.get(key) for key in ("kind", "name", "target", "weight", "kwargs", "sha256", "imports")}
@@ -128,7 +128,7 @@ def _installed(stack: dict[str, Any]) -> dict[str, str]:
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:
     keys = ("source", "path", "name", "split", "revision", "commit", "sha256", "rows", "max_rows", "made")
-    choice = ("filter", "max_prompt_tokens", "shuffle_seed")
+    choice = ("filter", "max_prompt_tokens", "shuffle_seed", "sort_by", "source_name", "weight")
     return {key: data[key] for key in (*keys, *choice) if data.get(key) is not None}
 
 
@@ -196,8 +196,8 @@ def _front_matter(summary: Mapping[str, Any]) -> dict[str, Any]:
     head["library_name"] = "peft" if is_adapter else "transformers"
     head["pipeline_tag"] = "text-generation"
     head["tags"] = ["grpo", "trl", "reinforcement-learning", *(["lora"] if is_adapter else []), "grpo-recipes"]
-    if data["source"] == "hub":
-        head["datasets"] = [data["path"]]
+    if hub := [one["path"] for one in data.get("sources", [data]) if one["source"] == "hub"]:
+        head["datasets"] = hub
     return head
 
 

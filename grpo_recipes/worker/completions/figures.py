@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy
 
-from grpo_recipes.contract.plan import Passes, Plan
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_sections import Passes
 
 SHOWN_EXAMPLES = 3
 # A figure by the mapping that it is in and its name there; the whole reward is in none.

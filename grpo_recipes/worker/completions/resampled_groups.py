@@ -6,8 +6,9 @@ that varies takes the place of one that does not; the others are dropped. Then T
 what is kept takes the place of generation and rewards. So log-probabilities, advantages, figures and tables are TRL's
 own, of what is trained, as if these prompts had been the batch.
 
-Further prompts are those of the epoch's own order, read from its end. Which ones depends on the seed, the step and the
-number of groups that are missing, and not on what was drawn before, on processes or on a checkpoint.
+Further prompts are those of the epoch's own order, read from its end; a mixture has them behind the prompts of the
+run. Which ones depends on the seed, the step and the number of groups that are missing, and not on what was drawn
+before, on processes or on a checkpoint.
 Source: grpo_trainer.py of trl 0.19.0 to 1.16.0.
 """
 
@@ -38,10 +39,13 @@ _GENERATES, _TURN = "_generate_and_score_completions", "_generate_single_turn"
 _REWARDS, _DRAWS = "_calculate_rewards", "_draws_groups"
 
 
-def resample_groups(trainer: Any, rounds: int) -> None:
-    """Lets the trainer redraw groups without variance up to `rounds` times. Below all that stands before TRL."""
+def resample_groups(trainer: Any, rounds: int, prompts_of_run: int | None = None) -> None:
+    """Lets the trainer redraw groups without variance up to `rounds` times. Below all that stands before TRL.
+
+    prompts_of_run: of a mixture, whose further prompts are the rows behind them.
+    """
     if rounds:
-        _Resampling(trainer, rounds)
+        _Resampling(trainer, rounds, prompts_of_run)
 
 
 def is_drawing(trainer: Any) -> bool:
@@ -79,8 +83,8 @@ class _Drawn:
 class _Resampling:
     """Stands before TRL's method that generates and scores, and before the one that generates where there is one."""
 
-    def __init__(self, trainer: Any, rounds: int) -> None:
-        self._trainer, self._rounds = trainer, rounds
+    def __init__(self, trainer: Any, rounds: int, prompts_of_run: int | None) -> None:
+        self._trainer, self._rounds, self._prompts_of_run = trainer, rounds, prompts_of_run
         self._generate: Any = getattr(trainer, _GENERATES)
         self._turn: Any = getattr(trainer, _TURN, None)
         self._drawn: _Drawn | None = None
@@ -219,6 +223,11 @@ class _Resampling:
         self._last = step, self._last[1] + 1 if self._last[0] == step else 0
         fed = micro_batches_per_generation(arguments) * getattr(arguments, "num_iterations", 1)
         of_step = arguments.gradient_accumulation_steps
+        if self._prompts_of_run is not None:
+            generation, each = math.ceil(step * of_step / fed) + self._last[1], prompts * self._rounds
+            first = self._prompts_of_run + generation * each
+            yield from range(first, first + each)
+            return
         step -= epoch * math.ceil(rows // prompts * fed / of_step)  # an epoch's last step may be a smaller one
         generation = math.ceil(step * of_step / fed) + self._last[1]
         if self._order[0] != epoch:

@@ -1,4 +1,4 @@
-"""Which rows of the data a training has, and in which order: `shuffle_seed`, `filter` and `max_prompt_tokens`."""
+"""Which rows of the data a training has, and in which order: shuffle_seed, filter, max_prompt_tokens and sort_by."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.findings.finding import dotted, mistake
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker._shared.inputs import Refused
@@ -47,7 +47,7 @@ class LeftOut:
 
 def chooses(data: Data) -> bool:
     """Whether the plan says more of its rows than how many of the first ones are taken."""
-    return any(each is not None for each in (data.filter, data.max_prompt_tokens, data.shuffle_seed))
+    return any(each is not None for each in (data.filter, data.max_prompt_tokens, data.shuffle_seed, data.sort_by))
 
 
 def counts_tokens(data: Data) -> bool:
@@ -181,6 +181,34 @@ class Choice:
                 path=(self._where, "max_prompt_tokens"),
             )
         )
+
+
+def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | None = None) -> list[int]:
+    """The places of the rows in the order of their column; equal values stay as they are. places: of them in the data.
+
+    Raises Refused where a row has no value, and where they have no order.
+    """
+    assert data.sort_by is not None
+    name, path = data.sort_by.removeprefix("-"), (where, "sort_by")
+
+    def refused(what: str, because: str, fix: str) -> Refused:
+        return Refused(mistake(f"{dotted(path)}: {what}", because=because, fix=fix, path=path))
+
+    if name not in rows.column_names:
+        has = f"the rows have the columns {', '.join(sorted(rows.column_names))}"
+        raise refused(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of them")
+    values: list[Any] = rows.select_columns(name).with_format("arrow")[:][name].to_pylist()
+    kinds = {int if isinstance(value, bool | int | float) else type(value) for value in values}
+    without = [place for place, value in enumerate(values) if value is None or value != value]
+    if without:
+        row = (without[0] if places is None else places[without[0]]) + 1
+        what = f"{len(without)} of {len(values)} rows of {data.path or 'the data'} have no {name}"
+        because = f"row {row} is the first, and has no place in the order"
+        raise refused(what, because, f'filter: "{{{{ {name} is not none }}}}" leaves them out')
+    if kinds not in ({int}, {str}):
+        what = f"column {name} of {data.path or 'the data'} has no order"
+        raise refused(what, f"a value of it is {next(iter(kinds)).__name__}", "a column of numbers, or of texts")
+    return sorted(range(len(values)), key=values.__getitem__, reverse=data.sort_by.startswith("-"))
 
 
 def shuffled(count: int, seed: int) -> list[int]:

@@ -15,12 +15,12 @@ from grpo_recipes.contract.files.folder_files import read_text, remove_tree, wri
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.integrity.seal import YOU, Damaged, opened, sealed
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
+from grpo_recipes.contract.prompt_shape import PICTURES, SOURCE_NAME, wrong_prompt
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
-from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses
+from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorted_places
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
@@ -32,7 +32,7 @@ TAKEN_COLUMNS = ("prompts", "completions")
 
 
 _PURPOSE = "rendered rows"
-_KEPT = re.compile(r"(dataset|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
+_KEPT = re.compile(r"(dataset|datasets\.[\w-]+|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
 
 
 def prepared_rows(
@@ -62,7 +62,7 @@ def prepared_rows(
     kept_by = file if first is None else cache / f"{where}-{first}.arrow"
     of = _identity(data, where, tokens)
     if is_kept and (kept := _kept_rows(data, where, kept_by, of, seen)) is not None:
-        return kept
+        return kept if data.sort_by is None else kept.select(sorted_places(kept, data, where))
     of_data: dict[str, object] = {}
     rows, _, _ = chosen_rows(data, where, cache, file, tokens, of_data)
     if is_kept and kept_by == file:
@@ -93,6 +93,9 @@ def chosen_rows(
         choice.refuse_none()
     if data.prompt is None:
         _check_prompts(rows, data, where, places)
+    if data.sort_by is not None:
+        order = sorted_places(rows, data, where, places)
+        rows, places = rows.select(order), [places[place] for place in order]
     if chooses(data):
         seen |= seen_in_rows(f"{where}.kept", rows)
     return rows, places, choice.left_out
@@ -200,6 +203,12 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
         if taken := [name for name in names if name in columns or name in data.columns]:
             what = f"{where}: the rows have a column `{taken[0]}`"
             raise Refused.of(what, because=because, fix=f"{fix} the column in {data.path}")
+    if data.source_name is not None and SOURCE_NAME in columns:
+        what, because = (
+            f"{where}: the rows have a column `{SOURCE_NAME}`",
+            "a mixture writes the name of the source there",
+        )
+        raise Refused.of(what, because=because, fix=f"rename the column in {data.path}")
 
 
 def prompts_of(rows: Any) -> Iterator[Any]:

@@ -50,7 +50,7 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
     look_at_tokenizer(seen)
     tokens = PromptTokens(plan, lambda: seen.tokenizer, lambda: _schemas(seen, folder))
     if seen.tokenizer is not None or not counts_tokens(plan.data):
-        seen.data = _rows(seen, plan.data, "dataset", folder, tokens)
+        seen.data = _rows(seen, plan.data, next(iter(plan.trained_data)), folder, tokens)
     sets = () if plan.evaluation is None else plan.evaluation.sets
     each = (_rows(seen, one.data, one.section, folder, tokens) for one in sets)
     seen.held_out = [rows for rows in each if rows is not None]

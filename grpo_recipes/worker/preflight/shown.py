@@ -56,7 +56,7 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
     for rows in seen.held_out:
         name = rows.where.partition(".sets.")[2]
         lines.append(("evaluation", f"{f'{name}: ' if name else ''}{rows.total} rows"))
-    if per_epoch:
+    if per_epoch and not seen.plan.sources:
         steps = options.max_steps
         all_steps = f"{steps} steps are {_short(steps / per_epoch)} epochs" if steps else f"{options.epochs:g} epochs"
         lines.append(

@@ -3,12 +3,16 @@
 FOLDER is a temporary one with the run folder of the plan; request.json in it says how closely to look.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from grpo_recipes.contract.files.part_files import read_request, write_answer
-from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.contract.findings.finding import Finding, as_record, dotted
+from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.preflight._shared.seen import Options
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
@@ -29,6 +33,69 @@ def main(arguments: Sequence[str]) -> int:
         from grpo_recipes.worker.preflight.look import look
         from grpo_recipes.worker.preflight.shown import shown
 
-    seen = look(plan, folder, options)
-    write_answer(here, {"faults": [as_record(fault) for fault in faults_of(seen)], "shown": shown(seen)})
+    looked = [look(one, folder, options) for one in _of_sources(plan)]
+    faults = [faults_of(seen) for seen in looked]
+    if plan.sources:
+        blocks = [{"source": seen.plan.data.source_name, **shown(seen)} for seen in looked]
+        found = [*_together(plan, looked, blocks), *_of_mixture(plan, faults)]
+        answer = {"faults": [as_record(fault) for fault in found], "shown": {"counted": None, "sources": blocks}}
+    else:
+        answer = {"faults": [as_record(fault) for fault in faults[0]], "shown": shown(looked[0])}
+    write_answer(here, answer)
     return 0
+
+
+def _of_sources(plan: Plan) -> list[Plan]:
+    """A plan for each source of a mixture, with the rewards that judge it; the held-out rows are of the first one."""
+    return [
+        replace(
+            plan,
+            data=data,
+            sources=(data,),
+            rewards=tuple(plan.rewards[place] for place in _judging(plan, data)),
+            evaluation=plan.evaluation if data is plan.sources[0] else None,
+        )
+        for data in plan.sources
+    ] or [plan]
+
+
+def _judging(plan: Plan, data: Data) -> list[int]:
+    return [place for place, one in enumerate(plan.rewards) if one.sources is None or data.source_name in one.sources]
+
+
+def _together(plan: Plan, looked: list[Any], blocks: list[dict[str, Any]]) -> Iterator[Finding]:
+    """What is wrong with the rows together; the prompts of each source go to its lines."""
+    from grpo_recipes.worker.data.mixture import counted, together
+    from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
+
+    rows = [seen.data for seen in looked if seen.data is not None]
+    if len(rows) < len(plan.sources):
+        return
+    try:
+        together(plan.sources, [one.rows for one in rows])
+    except Refused as stopped:
+        yield of_refused(stopped, "datasets")
+    counts = counted(plan, [one.total for one in rows])
+    for block, one, count in zip(blocks, rows, counts, strict=True):
+        often = f"each row about {count / one.total:.2g} times"
+        block["lines"].insert(1, ("drawn", f"{count} of {sum(counts)} prompts, {count / sum(counts):.1%}; {often}"))
+
+
+def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
+    """The faults of all sources at their keys of the recipe: once what all have, the others with the source's name."""
+    told: set[tuple[str, str]] = set()
+    for index, data in enumerate(plan.sources):
+        name, judging = f"datasets.{data.source_name}", _judging(plan, data)
+        for one in faults[index]:
+            is_shared = all(any((one.rule, one.message) == (x.rule, x.message) for x in others) for others in faults)
+            if is_shared and (one.rule, one.message) in told:
+                continue
+            told.add((one.rule, one.message))
+            path = one.path
+            if path[:1] in (("dataset",), (name,)):
+                path = ("datasets", index, *path[1:])
+            elif path[:1] == ("rewards",) and len(path) > 1 and isinstance(path[1], int):
+                path = ("rewards", judging[path[1]], *path[2:])
+            is_named = is_shared or name in one.message or path[:1] == ("evaluation",)
+            message = one.message if is_named else f"source {data.source_name}: {one.message}"
+            yield one._replace(message=message, path=path, key=dotted(path))

@@ -13,6 +13,7 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Package
+from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code.contained import contained
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
@@ -156,13 +157,41 @@ def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
     return found
 
 
+class _OfSources:
+    """What a reward is called with, of the rows of a mixture that it judges. has_none: whether there is no such row."""
+
+    def __init__(self, reward: Reward, given: Mapping[str, Any]) -> None:
+        self.given, self.has_none, self._places = given, False, None
+        names = given.get(SOURCE_NAME)
+        if reward.sources is None or not isinstance(names, list):
+            return
+        count = len(names)
+        places = [place for place, name in enumerate(names) if name in reward.sources]
+        if len(places) == count:
+            return
+        self._places, self._count, self.has_none = places, count, not places
+        self.given = {
+            name: [value[place] for place in places] if isinstance(value, list) and len(value) == count else value
+            for name, value in given.items()
+        }
+
+    def whole(self, found: Any) -> Any:
+        """The answer for all rows, None for those of other sources; unchanged where it is not one for each row."""
+        if self._places is None or not isinstance(found, list | tuple) or len(found) != len(self._places):
+            return found
+        rewards: list[Any] = [None] * self._count
+        for place, reward in zip(self._places, found, strict=True):
+            rewards[place] = reward
+        return rewards
+
+
 def _bound(
     reward: Reward,
     function: RewardFunction,
     answered: Answered,
     look: Look | None,
 ) -> RewardFunction:
-    """The function with the plan's keywords and name.
+    """The function with the plan's keywords and name, for the rows of the sources that it judges.
 
     Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would win
     over a bound keyword.
@@ -178,17 +207,23 @@ def _bound(
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
         async def asynchronous(**given: Any) -> Any:
+            own = _OfSources(reward, given)
+            if own.has_none:
+                return own.whole([])
             with contained(reward.name):
-                found = await function(**{**given, **reward.kwargs})
-            return looked_at(found, given)
+                found = await function(**{**own.given, **reward.kwargs})
+            return looked_at(own.whole(found), given)
 
         bound: RewardFunction = asynchronous
     else:
 
         def synchronous(**given: Any) -> Any:
+            own = _OfSources(reward, given)
+            if own.has_none:
+                return own.whole([])
             with contained(reward.name):
-                found = function(**{**given, **reward.kwargs})
-            return looked_at(found, given)
+                found = function(**{**own.given, **reward.kwargs})
+            return looked_at(own.whole(found), given)
 
         bound = synchronous
     bound.__name__ = reward.name

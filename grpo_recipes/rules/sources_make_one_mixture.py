@@ -1,0 +1,124 @@
+"""The sources of `datasets` make one mixture.
+
+A recipe has `dataset` or `datasets`. Each source has a unique name and rows; all sources have a weight, or none has,
+and at least one is drawn from the first step on. `rewards` of a source are names of the recipe's rewards. A reward
+model judges every source, since TRL runs it over all completions. A mixture ends with `training.max_steps`: its sources
+end at different times, so there are no epochs. Held-out rows are no share of a mixture: `evaluation` names them.
+Prompts of one source alone cannot be cut, because TRL cuts all.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.prompt_shape import SOURCE_NAME
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import makes_rows, own_columns
+from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.reward_imports import reward_names
+
+ID = "DAT012"
+MIXTURE, STEPS = "datasets", "GRPOConfig.max_steps"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    sources = context.items(MIXTURE)
+    if not sources:
+        return
+    if "datasets.source" not in context.settings:
+        because = "the rows come from one data set, or from several"
+        yield context.wrong("the recipe has both dataset and datasets", "dataset", because, fix="keep one of them")
+        return
+    yield from _names(context, sources)
+    yield from _shares(context, sources)
+    yield from _judges(context, sources)
+    steps = context.value(STEPS)
+    if not isinstance(steps, int) or steps < 1:
+        because = "the sources end at different times, so a mixture has no epochs"
+        yield context.finding("datasets needs max_steps", STEPS, because, fix="max_steps: 1000, under training")
+    evaluates = context.has_section("evaluation")
+    if evaluates and context.value("evaluation.path") is None and not makes_rows(context, "evaluation"):
+        said = "evaluation has no path, and datasets has several"
+        because = "held-out rows are in no source, or they would be trained on"
+        yield context.finding(said, "evaluation", because, fix="path: a file with held-out rows")
+    yield from _of_one(context)
+
+
+def _names(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]:
+    names = [source["source"] for source in sources]
+    for index, name in enumerate(names):
+        path = (MIXTURE, index, "source")
+        if name is None:
+            said = f"datasets[{index}] has no name"
+            patch = [Patch(path, f"source{index + 1}")]
+            because = "its rows and its figures are called by it"
+            yield context.finding(said, MIXTURE, because, patch=patch, mark=context.source.mark(path))
+        elif name in names[:index]:
+            said = f"two sources are called {name}"
+            because = "rows and figures of a source are called by its name"
+            yield context.finding(
+                said, MIXTURE, because, fix="source: a different name", mark=context.source.mark(path)
+            )
+
+
+def _shares(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]:
+    weights = [source["weight"] for source in sources]
+    if None in weights and weights.count(None) < len(weights):
+        index = weights.index(None)
+        said = f"source {sources[index]['source']} has no weight, and others have one"
+        because = "weights are in relation to each other; without any, each row counts the same"
+        mark = context.source.mark((MIXTURE, index))
+        yield context.finding(said, MIXTURE, because, fix="a weight for each source, or for none", mark=mark)
+    begins, steps = [source["from_step"] for source in sources], context.value(STEPS)
+    if min(begins) > 1:
+        said = f"no source is drawn before step {min(begins)}"
+        because = "training begins with step 1, and needs prompts"
+        mark = context.source.mark((MIXTURE, begins.index(min(begins)), "from_step"))
+        yield context.finding(said, MIXTURE, because, fix="from_step: 1 for one of them", mark=mark)
+    for index, first in enumerate(begins):
+        if isinstance(steps, int) and 0 < steps < first:
+            said = f"source {sources[index]['source']} is never drawn: it begins with step {first}"
+            mark = context.source.mark((MIXTURE, index, "from_step"))
+            yield context.finding(said, MIXTURE, f"max_steps is {steps}", fix=f"from_step: {steps}, or less", mark=mark)
+
+
+def _judges(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]:
+    rewards: Any = context.written["rewards"].value  # here those that judge the source alone
+    names = reward_names(rewards)
+    for index, source in enumerate(sources):
+        wanted, mark = source["rewards"], context.source.mark((MIXTURE, index, "rewards"))
+        if wanted is None:
+            continue
+        unknown = [name for name in wanted if name not in names]
+        if unknown or not wanted:
+            said = f"source {source['source']} is judged by {listed(unknown) or 'no reward'}"
+            said += ", which the recipe does not have" if unknown else ""
+            because = f"its rewards are {listed(names)}"
+            yield context.finding(said, MIXTURE, because, fix="rewards: names of these; or none, for all", mark=mark)
+        models = [name for name, reward in zip(names, rewards, strict=True) if reward.get("model") is not None]
+        left_out = [name for name in models if name not in wanted]
+        if left_out and not unknown:
+            said = f"the reward model {left_out[0]} judges source {source['source']} too"
+            because = "TRL runs a reward model over all completions of a step"
+            yield context.finding(said, MIXTURE, because, fix=f"add {left_out[0]} to rewards of the source", mark=mark)
+
+
+def _of_one(context: Context) -> Iterator[Finding]:
+    """What is wrong with one source, which the context has as its dataset."""
+    if context.has_section("environment") and context.value("dataset.path") is None and not makes_rows(context):
+        because = "only a recipe without datasets has the episodes of an environment"
+        yield context.finding("it has neither path nor reasoning_gym", "dataset.path", because, fix="path: ...")
+    if (
+        context.settings.get("dataset.max_prompt_tokens.over")
+        and context.value("dataset.max_prompt_tokens.over") == "cut"
+    ):
+        key, because = "dataset.max_prompt_tokens.over", "TRL cuts the prompts of all sources or of none"
+        yield context.wrong("prompts of one source cannot be cut", key, because, "drop")
+    written: Any = context.source.values["dataset"]
+    if SOURCE_NAME in (written.get("columns") or {}):
+        because = "datasets writes the name of each row's source there"
+        yield context.finding(f"column {SOURCE_NAME} is taken", "dataset.columns", because, fix="a different name")
+    elif SOURCE_NAME in (own_columns(context) or ()):
+        because = "datasets writes the name of each row's source there"
+        said = f"the data has a column {SOURCE_NAME}"
+        yield context.finding(said, "dataset.path", because, fix="rename the column in the data")

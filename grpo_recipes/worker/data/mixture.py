@@ -1,0 +1,154 @@
+"""The rows that a training draws: of one data set, or of a mixture in the order of the whole run.
+
+The order of a mixture is a function of the recipe's seed, the number of rows of each source, and what the recipe says
+of it: no process, release or checkpoint changes it, and a longer run begins with it. A source with the share s is drawn
+for the k-th time at (k + 1/2) / s, so each stretch of the order has the shares to within a prompt. The rows of a source
+are shuffled each time that all were drawn. Further prompts, for groups that are redrawn, are a second such order.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from datasets import Dataset, concatenate_datasets
+
+from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker.data.chosen_rows import refuse_too_few, shuffled
+from grpo_recipes.worker.data.dataset import prepared_rows
+
+MAIN, FURTHER = "", "further"
+
+
+class Generations(NamedTuple):
+    """The generations of a run. firsts: of each its first optimizer step, counted from 1. prompts: of each."""
+
+    firsts: Sequence[int]
+    prompts: int
+
+
+def training_rows(plan: Plan, cache: Path, rank: int, seen: dict[str, object], **how: Any) -> tuple[Any, str]:
+    """The rows of a training, as prepared_rows has them of each source, and a line about them, "" without any.
+
+    Those of a mixture are one for each prompt of the run, in its order, and then its further prompts.
+    """
+    found = [prepared_rows(data, where, cache, rank, seen, **how) for where, data in plan.trained_data.items()]
+    if plan.sources:
+        return mixed(plan, found)
+    refuse_too_few(plan, len(found[0]))
+    kept = seen.get("dataset.kept.rows")
+    return found[0], "" if kept is None else f"{kept} of {seen['dataset.rows']} rows are trained on"
+
+
+def mixed(plan: Plan, found: Sequence[Any]) -> tuple[Dataset, str]:
+    """The rows of a mixture, and how many prompts each source has of it. found: the rows of each source."""
+    rows, sizes = together(plan.sources, found), [len(one) for one in found]
+    order = drawn(plan, sizes, MAIN)
+    told = ", ".join(
+        f"{count} of the {size} rows of {data.source_name}"
+        for data, count, size in zip(plan.sources, counted(plan, sizes), sizes, strict=True)
+    )
+    places = np.concatenate([order, drawn(plan, sizes, FURTHER)]) if plan.resample_groups else order
+    return rows.select(places), f"{len(order)} prompts are drawn: {told}"
+
+
+def counted(plan: Plan, sizes: Sequence[int]) -> list[int]:
+    """How many prompts of the run are of each source."""
+    found = _sources(plan.sources, sizes, *generations_of(plan))
+    return [int((found == index).sum()) for index in range(len(sizes))]
+
+
+def prompts_of_run(plan: Plan) -> int:
+    """How many prompts a mixture has before its further prompts."""
+    generations = generations_of(plan)
+    return len(generations.firsts) * generations.prompts
+
+
+def generations_of(plan: Plan) -> Generations:
+    """The generations of a run with max_steps."""
+    steps, iterations = (plan.arguments.GRPOConfig.get(name, 1) for name in ("max_steps", "num_iterations"))
+    assert isinstance(steps, int) and isinstance(iterations, int)  # a rule has seen to it
+    fed, of_step = plan.batch.steps_per_generation * iterations, plan.batch.accumulation
+    count = math.ceil(steps * of_step / fed)
+    return Generations([one * fed // of_step + 1 for one in range(count)], plan.batch.prompts)
+
+
+def drawn(plan: Plan, sizes: Sequence[int], kind: str) -> Any:
+    """The places of the rows in all sources, one behind the other, as they are drawn. kind: MAIN or FURTHER."""
+    firsts, prompts = generations_of(plan)
+    prompts *= plan.resample_groups if kind == FURTHER else 1
+    sources = _sources(plan.sources, sizes, firsts, prompts)
+    seed, starts, order = plan.arguments.GRPOConfig.get("seed", 42), np.cumsum([0, *sizes]), np.empty_like(sources)
+    for index, (data, size) in enumerate(zip(plan.sources, sizes, strict=True)):
+        own = np.flatnonzero(sources == index)
+        order[own] = starts[index] + _rows(data, size, len(own), f"{seed} {data.source_name} {kind}")
+    return order
+
+
+def _sources(sources: Sequence[Data], sizes: Sequence[int], firsts: Sequence[int], prompts: int) -> Any:
+    """The source of each prompt: one stretch after the other in which the same sources are drawn."""
+    stretches: list[tuple[tuple[int, ...], int]] = []
+    for first in firsts:
+        active = tuple(index for index, data in enumerate(sources) if data.from_step <= first)
+        if stretches and stretches[-1][0] == active:
+            stretches[-1] = (active, stretches[-1][1] + prompts)
+        else:
+            stretches.append((active, prompts))
+    return np.concatenate([_stretch(sources, sizes, active, count) for active, count in stretches])
+
+
+def _stretch(sources: Sequence[Data], sizes: Sequence[int], active: Sequence[int], count: int) -> Any:
+    parts = [weight if (weight := sources[one].weight) is not None else float(sizes[one]) for one in active]
+    times, of = [], []
+    for index, part in zip(active, parts, strict=True):
+        share = part / math.fsum(parts)
+        most = math.ceil(count * share) + len(active) + 1
+        times.append((np.arange(most) + 0.5) / share)
+        of.append(np.full(most, index))
+    own = np.concatenate(of)
+    return own[np.lexsort((own, np.concatenate(times)))[:count]]
+
+
+def _rows(data: Data, size: int, count: int, seed: str) -> Any:
+    """The rows of one source for so many draws."""
+
+    def passes() -> Iterator[Sequence[int]]:
+        for number in range(math.ceil(count / size)):
+            digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
+            yield range(size) if data.in_order else shuffled(size, int.from_bytes(digest[:8]))
+
+    return np.array([place for one in passes() for place in one][:count], dtype=np.int64)
+
+
+def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
+    """All rows, one source behind the other. Raises Refused where a column has values of another kind in one."""
+    known: dict[str, tuple[Data, Any]] = {}
+    for data, rows in zip(sources, found, strict=True):
+        for name, feature in rows.features.items():
+            first, other = known.setdefault(name, (data, feature))
+            if feature != other and "null" not in (getattr(feature, "dtype", ""), getattr(other, "dtype", "")):
+                _refuse_kinds(name, (first, other), (data, feature))
+            known[name] = (data, feature) if getattr(other, "dtype", "") == "null" else known[name]
+    return concatenate_datasets(list(found))
+
+
+def _refuse_kinds(name: str, one: tuple[Data, Any], other: tuple[Data, Any]) -> None:
+    if name == "prompt":
+        raise Refused.of(
+            f"datasets: the prompts of {one[0].source_name} and {other[0].source_name} are of different kinds",
+            because=[f"{data.source_name}: {_kind(feature)}" for data, feature in (one, other)],
+            fix="a prompt template of the same prompt_format for both",
+        )
+    raise Refused.of(
+        f"datasets: column {name} is {_kind(one[1])} in {one[0].source_name}, {_kind(other[1])} in "
+        f"{other[0].source_name}",
+        because="a column has values of one kind in all rows",
+        fix=f'columns: {{{name}: "{{{{ {name} }}}}"}} in both makes it text',
+    )
+
+
+def _kind(feature: Any) -> str:
+    return str(getattr(feature, "dtype", None) or feature)
