@@ -151,7 +151,8 @@ def _what_a_recipe_cannot_have(situation: Situation) -> None:
     """Values outside the format's own ranges and words."""
     values = {"recipe": 1, "name": "checked", **tree_of(situation.draft)}
     try:
-        Recipe.model_validate({**values, "rewards": situation.draft.values["rewards"]})
+        lists = {name: situation.draft.values.get(name, []) for name in ("rewards", "datasets")}
+        Recipe.model_validate({**values, **lists})
     except ValidationError as problem:
         for error in problem.errors():
             where = ".".join(str(part) for part in error["loc"][:2])

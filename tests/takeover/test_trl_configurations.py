@@ -260,12 +260,69 @@ def test_rewards_of_trl_are_named_by_their_module(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mixture_of_two_is_refused(tmp_path: Path) -> None:
+def test_a_mixture_of_one_is_a_data_set(tmp_path: Path) -> None:
     text = "model_name_or_path: owner/model\nreward_funcs: [think_format_reward]\ndatasets: "
     one = taken(tmp_path, text + json.dumps([{"path": "a/b", "name": "main", "split": "part"}]))
     assert recipe_of(one)["dataset"] == {"path": "a/b", "name": "main", "split": "part"}
-    two = taken(tmp_path, text + json.dumps([{"path": "a/b"}, {"path": "a/c"}]))
-    assert not two.is_complete
+
+
+MIXTURE = [{"path": "a/math", "name": "main", "fraction": 0.75}, {"path": "b/math", "split": "x", "fraction": 0.25}]
+
+
+def test_a_mixture_of_two_becomes_sources(tmp_path: Path) -> None:
+    text = "model_name_or_path: owner/model\nreward_funcs: [think_format_reward]\nshuffle_dataset: true\nmax_steps: 9\n"
+    two = taken(tmp_path, f"{text}dataset_name: owner/other\ndatasets: {json.dumps(MIXTURE)}")
+    assert two.is_complete
+    assert recipe_of(two)["datasets"] == [
+        {"source": "math", "path": "a/math", "name": "main", "weight": 0.75},
+        {"source": "math-2", "path": "b/math", "split": "x", "weight": 0.25},
+    ]
+    assert "dataset" not in recipe_of(two)
+    assert "shuffle_dataset" not in recipe_of(two)["training"]
+    assert (
+        row(two, "datasets").because
+        == "a fraction is a share of the prompts: TRL leaves rows out to get it, a recipe repeats some"
+    )
+    alike = taken(tmp_path, f"{text}datasets: {json.dumps([{'path': one['path']} for one in MIXTURE])}")
+    assert [list(source) for source in recipe_of(alike)["datasets"]] == [["source", "path"]] * 2
+    assert "each row is as likely" in row(alike, "datasets").because
+
+
+@pytest.mark.parametrize(
+    ("more", "because"),
+    [
+        ({"max_steps": -1}, "the sources of a mixture end at different times: write training.max_steps"),
+        ({"streaming": True}, "a filter, a mixture and an exact resume need all rows and their number"),
+        (
+            {"datasets": [*MIXTURE, {"path": "c/d", "data_dir": "x", "fraction": 1}]},
+            "data_dir of a dataset has no place",
+        ),
+    ],
+)
+def test_what_a_mixture_cannot_say_is_refused(more: dict[str, Any], because: str, tmp_path: Path) -> None:
+    given = {"model_name_or_path": "owner/model", "reward_funcs": ["think_format_reward"], "max_steps": 9}
+    one = taken(tmp_path, json.dumps({**given, "datasets": MIXTURE, **more}))
+    assert not one.is_complete
+    assert [line for line in one.rows if line.fate == "refused" and because in line.because]
+
+
+def test_a_part_of_a_data_set_of_open_r1_is_refused(tmp_path: Path) -> None:
+    parts = [{"id": "a/math", "config": "main", "weight": 1.0, "columns": ["problem"]}, {"id": "b/code", "weight": 0.5}]
+    given = {
+        "model_name_or_path": "owner/model",
+        "reward_funcs": ["accuracy"],
+        "max_steps": 9,
+        "system_prompt": "Think.",
+    }
+    one = taken(
+        tmp_path, json.dumps({**given, "dataset_prompt_column": "problem", "dataset_mixture": {"datasets": parts}})
+    )
+    assert recipe_of(one)["datasets"] == [
+        {"source": "math", "path": "a/math", "name": "main", "prompt": "{{ problem }}", "system_prompt": "Think."},
+        {"source": "code", "path": "b/code", "prompt": "{{ problem }}", "system_prompt": "Think."},
+    ]
+    (refused,) = [line for line in one.rows if line.fate == "refused"]
+    assert refused.because == "weight 0.5 of code is a part of the rows, whose number is not known here: write max_rows"
 
 
 def test_the_newest_release_that_takes_the_keys_is_found_and_told(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def _parts(section: str, rest: str) -> list[str]:
 
 def _section(section: str, tree: Mapping[str, dict[str, object]], draft: Draft, refused: list[Row]) -> list[str]:
     notes = [row for row in refused if row.where and row.where[0].partition(".")[0] == section]
-    if section == "rewards":
-        return _rewards(draft, notes)
+    if section == "rewards" or (section == "datasets" and section in draft.values):
+        return _items(section, draft, notes)
     block = tree.get(section)
     if not block:
         return [f"# {section}: {_note(row)}" for row in notes]
@@ -85,13 +85,13 @@ def _comment(draft: Draft, where: str) -> str | None:
     return "; ".join(texts) or None
 
 
-def _rewards(draft: Draft, notes: list[Row]) -> list[str]:
-    comment = draft.comments.get("rewards")
-    lines = ["rewards:" + (f"  # {one_line(comment)}" if comment else "")]
+def _items(section: str, draft: Draft, notes: list[Row]) -> list[str]:
+    comment = draft.comments.get(section)
+    lines = [f"{section}:" + (f"  # {one_line(comment)}" if comment else "")]
     lines.extend(f"  # {_note(row)}" for row in notes)
-    rewards = draft.values["rewards"]
-    assert isinstance(rewards, list)
-    return [*lines, *(f"  - {scalar(reward)}" for reward in rewards)]
+    items = draft.values[section]
+    assert isinstance(items, list)
+    return [*lines, *(f"  - {scalar(item)}" for item in items)]
 
 
 def _note(row: Row) -> str:

@@ -1,12 +1,17 @@
-"""The rows: `dataset_name` and its neighbours, mixtures of one, open-r1's prompt column and system prompt."""
+"""The rows: `dataset_name` and its neighbours, mixtures, open-r1's prompt column and system prompt."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
 
 from grpo_recipes.takeover.basis.draft import Row
 from grpo_recipes.takeover.basis.read import WORDS, Unreadable, as_trl_reads, whole_steps
 from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 
-ONE = "a recipe has one dataset; put them together in one file or one hub dataset first"
+ENDS = "the sources of a mixture end at different times: write training.max_steps"
+PARTS = "a part of the rows, whose number is not known here: write max_rows"
+STREAMS = "a filter, a mixture and an exact resume need all rows and their number; a file is not held in memory"
 # How scripts of people's own call dataset_name and dataset_train_split.
 OTHER_NAMES = ("dataset_id_or_path",)
 NO_PROMPT = "a script without rewards to name makes the prompts too: write prompt, unless the rows have that column"
@@ -26,15 +31,16 @@ def take_dataset(situation: Situation) -> None:
             _mixture(situation, name)
     if "dataset_name" in given:
         _plain(situation)
-    elif "dataset.path" not in situation.draft.values:
+    elif not {"dataset.path", "datasets"} & situation.draft.values.keys():
         situation.draft.put("dataset.path", "owner/dataset", "no dataset was named: put yours here")
         given.refused("dataset_name", "the configuration names no dataset", "dataset.path")
     _prompt(situation)
+    _prompts_of_sources(situation)
 
 
 def _plain(situation: Situation) -> None:
     given, draft = situation.given, situation.draft
-    if "dataset.path" in draft.values:
+    if {"dataset.path", "datasets"} & draft.values.keys():
         given.emulated("dataset_name", None, None, "TRL ignores it beside a mixture")
     else:
         given.mapped(
@@ -43,7 +49,7 @@ def _plain(situation: Situation) -> None:
     for name, where in (("dataset_config", "dataset.name"), ("dataset_train_split", "dataset.split")):
         if name not in given:
             continue
-        if where in draft.values:
+        if where in draft.values or "datasets" in draft.values:
             given.emulated(name, None, None, "the mixture's own word counts")
         elif given.values[name] is None:
             given.mapped(name, None)
@@ -60,15 +66,73 @@ def _mixture(situation: Situation, name: str) -> None:
         given.refused(name, "it is a list of datasets", "dataset.path")
         return
     if len(parts) > 1:
-        given.refused(name, f"{len(parts)} datasets: {ONE}", "dataset.path")
-        situation.draft.put("dataset.path", "owner/dataset", ONE)
-        return
-    _one_dataset(situation, name, parts[0])
+        _sources(situation, name, parts)
+    else:
+        _one_dataset(situation, name, parts[0])
     for key, one in block.items():
         if key == "test_split_size" and one is not None:
             given.refused(name, "rows are not split off by chance: name a split or a file", "evaluation")
+        elif key == "streaming" and one is not False:
+            given.refused(name, STREAMS, "datasets")
         elif key == "seed":
             given.emulated(name, None, None, "mixture's seed: the order of the rows comes from the recipe's seed")
+
+
+def _sources(situation: Situation, name: str, parts: Sequence[Mapping[str, object]]) -> None:
+    """Several datasets as the sources of a mixture, each with what a source can say of itself."""
+    given = situation.given
+    items: list[dict[str, object]] = []
+    for part in parts:
+        item: dict[str, object] = {"source": _source_name(part, [str(one["source"]) for one in items])}
+        if not (part.get("path") or part.get("id")):
+            given.refused(name, "it names no dataset", "datasets")
+        for key, value in part.items():
+            where = MIXTURE_KEYS.get(key)
+            if value is None or (key == "weight" and value == 1):
+                continue
+            if where is not None:
+                text = str(value)
+                item[where.partition(".")[2]] = (
+                    beside_the_recipe(text, situation.folder) if where == "dataset.path" else text
+                )
+            elif key == "fraction" and isinstance(value, int | float) and value > 0:
+                item["weight"] = value
+            elif key == "weight":
+                given.refused(name, f"weight {value} of {item['source']} is {PARTS}", "datasets")
+            elif key != "columns":
+                given.refused(name, f"{key} of a dataset has no place in a recipe", "datasets")
+        items.append(item)
+    because = "each row is as likely as any other; TRL shuffles all rows together"
+    if any("weight" in item for item in items):
+        because = "a fraction is a share of the prompts: TRL leaves rows out to get it, a recipe repeats some"
+    given.emulated(name, "datasets", items, because)
+    steps = given.values.get("max_steps")
+    if not isinstance(steps, int) or steps < 1:
+        given.refused(name, ENDS, "training.max_steps")
+    if given.values.get("shuffle_dataset") is True:
+        given.mapped("shuffle_dataset", None, because="each source of a mixture is shuffled by itself")
+
+
+def _source_name(part: Mapping[str, object], others: Sequence[str]) -> str:
+    path = PurePosixPath(str(part.get("path") or part.get("id") or ""))
+    name = re.sub(r"[^A-Za-z0-9]+", "-", path.stem if path.suffix else path.name).strip("-")[:28] or "source"
+    numbered = (f"{name}-{number}" for number in range(2, len(others) + 3))
+    return next(one for one in (name, *numbered) if one not in others)
+
+
+def _prompts_of_sources(situation: Situation) -> None:
+    """What is said of the prompts of all rows, for each source."""
+    draft = situation.draft
+    items: Any = draft.values.get("datasets")
+    if not isinstance(items, list):
+        return
+    for key in ("prompt", "system_prompt"):
+        where = f"dataset.{key}"
+        value = draft.values.pop(where, None)
+        if (comment := draft.comments.pop(where, None)) is not None:
+            draft.comments["datasets"] = "; ".join(filter(None, (draft.comments.get("datasets"), comment)))
+        for item in items if value is not None else ():
+            item[key] = value
 
 
 def _one_dataset(situation: Situation, name: str, part: Mapping[str, object]) -> None:
