@@ -50,8 +50,11 @@ def made(stack: str, folder: Path, rows: Path, **changes: Any) -> Rendered:
         **changes.pop("training", {}),
     }
     rewards, accepted = changes.pop("rewards", None), changes.pop("accepted", ())
+    sources = changes.pop("datasets", None)
     sections = {"grpo": {"num_generations": 2, "beta": 0.0}, "generation": {"max_completion_length": 6}, **changes}
     wanted = recipe(rows, "grpo", "full", training=training, **sections)
+    if sources is not None:
+        wanted = {name: one for name, one in wanted.items() if name != "dataset"} | {"datasets": sources}
     found = rendered(wanted if rewards is None else wanted | {"rewards": rewards}, stack, folder, accepted)
     assert found.errors == ()
     return found
@@ -219,3 +222,44 @@ def test_a_trained_adapter_is_merged_and_exported(stack: str, laboratory: Labora
     run = made(stack, tmp_path / "it", inputs(tmp_path / "rows"), lora={"r": 4, "target_modules": "all-linear"})
     outcome = laboratory.run(stack, "worker_experiments.exported", run_folder=str(run.folder))
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(outcome.result or ()), outcome.output[-4000:]
+
+
+SHUFFLING = [stack for stack in STACKS if stack.startswith(("0.19.", "0.23.", "0.29.", "1."))]
+
+
+def mixture(laboratory: Laboratory, stack: str, folder: Path) -> tuple[list[list[int]], Path]:
+    """The prompts of a mixture in their order, and the run folder."""
+    rows, letters = inputs(folder / "rows"), WORDS[-ROWS:]
+    (rows / "others.jsonl").write_text("".join(json.dumps({"word": each * 4}) + "\n" for each in letters[:5]))
+    sources = [
+        {"source": "rows", "path": str(rows / "rows.jsonl"), "prompt": "{{ question }}", "weight": 2.0},
+        {"source": "others", "path": str(rows / "others.jsonl"), "prompt": "{{ word }}", "weight": 1.0, "from_step": 4},
+    ]
+    training = {"max_steps": 12, "save_steps": SAVED}
+    run = made(stack, folder / "it", rows, training=training, datasets=sources)
+    assert run.folder is not None
+    return trained(laboratory, stack, run).result["prompts"], run.folder
+
+
+@pytest.fixture(scope="session")
+def newest_mixture(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> list[list[int]]:
+    """The prompts of a mixture on the newest stack."""
+    return mixture(laboratory, NEWEST, tmp_path_factory.mktemp("mixture"))[0]
+
+
+@pytest.mark.parametrize("stack", SHUFFLING)
+def test_a_mixture_comes_in_the_same_order_and_goes_on_in_it(
+    stack: str, newest_mixture: list[list[int]], laboratory: Laboratory, tmp_path: Path
+) -> None:
+    found, run = mixture(laboratory, stack, tmp_path)
+    assert found == newest_mixture
+    is_other = [len([token for token in prompt if token in map(WORDS.index, WORDS[-ROWS:])]) == 4 for prompt in found]
+    assert not any(is_other[: 3 * PER_STEP]) and sum(is_other[3 * PER_STEP :]) == 9 * PER_STEP // 3
+
+    lines, tensors = trained_lines(run), weights(run)
+    forget_after(run)
+    resumed = laboratory.run(stack, "worker_experiments.rows_read", run_folder=str(run), resume=True)
+    assert resumed.result is not None and resumed.result["exit_code"] == 0, resumed.output[-4000:]
+    assert resumed.result["prompts"] == found[SAVED * PER_STEP :]
+    assert trained_lines(run) == lines
+    assert weights(run) == tensors != {}
