@@ -13,10 +13,13 @@ ours_filtered  the rows of a plan with the same condition as `dataset.filter`
 counted        `batched`, and then `datasets.filter` with `batched=True` that counts the tokens of prompts with the
                chat template of the quickstart's model, and keeps half
 ours_counted   the rows of a plan with the same limit as `dataset.max_prompt_tokens`
+mixed          `batched` and the same `datasets.filter` of two files with half of the rows each, and then
+               `interleave_datasets` by the probabilities 3 and 1 until all rows of both were drawn
+ours_mixed     the mixture of a plan of the two files, with the same filters and weights, and as many prompts
 What a plan's rows cost has what the script does not do: the data file is compared with its sha256 in the plan, a
 template that a row cannot fill, a null in it and a text that is too long are refused, all within limits of time and
 memory, and the written rows are read once more for the digest that a resumed run checks. Rows that are chosen are
-compared with `filtered` and `counted`.
+compared with `filtered` and `counted`, and a mixture with `mixed`, whose rows are drawn by chance and so are others.
 CPU seconds are those behind the imports, which are the same; memory is the peak of the whole process. Ratios are
 medians over the rounds, each within its own round. All give the same rows, or nothing is measured.
 `--write` puts the table into benchmarks/data_cost.md.
@@ -38,9 +41,16 @@ from validate_time import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "benchmarks" / "data_cost.md"
-MOST_TIMES = {"ours": 1.2, "ours_resumed": 1.0, "ours_jinja2": 5.0, "ours_filtered": 1.3, "ours_counted": 1.3}
+MOST_TIMES = {
+    "ours": 1.2,
+    "ours_resumed": 1.0,
+    "ours_jinja2": 5.0,
+    "ours_filtered": 1.3,
+    "ours_counted": 1.3,
+    "ours_mixed": 1.3,
+}
 """CPU seconds, in times of what each is compared with."""
-COMPARED = {"ours_filtered": "filtered", "ours_counted": "counted"}
+COMPARED = {"ours_filtered": "filtered", "ours_counted": "counted", "ours_mixed": "mixed"}
 """What is not compared with `batched`."""
 LIMIT = 285
 MODEL = ROOT / "recipes" / "quickstart" / "model"
@@ -114,6 +124,31 @@ def tokenizer():
 tokens = PromptTokens(plan, tokenizer, tuple)
 rows = prepared_rows(planned, "dataset", Path(cache), 0, {}, is_resumed_later=True, tokens=tokens)
 """
+MIX = """
+from datasets import interleave_datasets
+first = rows
+rows = load_dataset("json", data_files=data.replace(".jsonl", "-2.jsonl"), split="train", cache_dir=cache)
+rows = rows.map(prompts, batched=True)
+rows = rows.filter(lambda row: "april" in row["question"] and len(row["answer"]) % 3 == 0)
+parts = [first.shuffle(seed=0), rows.shuffle(seed=0)]
+rows = interleave_datasets(parts, [0.75, 0.25], seed=0, stopping_strategy="all_exhausted")
+"""
+OURS_MIX = f"""{OURS.rpartition("rows = ")[0]}
+from dataclasses import replace
+from grpo_recipes.contract.plan_sections import Batch
+from grpo_recipes.worker.data.mixture import training_rows
+other = data.replace(".jsonl", "-2.jsonl")
+sources = tuple(
+    replace(planned, path=path, sha256=file_sha256(path), source_name=name, weight=weight)
+    for path, name, weight in ((data, "a", 3.0), (other, "b", 1.0))
+)
+count = 2 * sum(1 for _ in open(data)) * 2 // 3  # as many as interleave_datasets draws, of a third of the rows
+plan.arguments.GRPOConfig.update(max_steps=-(-count // 16), seed=0)
+plan.sources, plan.resample_groups = sources, 0
+plan.batch = Batch(micro_batch=16, accumulation=8, steps_per_generation=8, num_generations=8, prompts=16)
+plan.trained_data = {{f"datasets.{{one.source_name}}": one for one in sources}}
+rows, _ = training_rows(plan, Path(cache), 0, {{}}, is_resumed_later=True, tokens=tokens)
+"""
 TOLD = """
 cpu_s = time.process_time() - started
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -144,6 +179,8 @@ class Round(NamedTuple):
     ours_filtered: Cost
     counted: Cost
     ours_counted: Cost
+    mixed: Cost
+    ours_mixed: Cost
 
 
 def write_rows(path: Path, count: int) -> None:
@@ -164,7 +201,8 @@ def run(program: str, *arguments: object) -> Cost:
 
 
 def measured(data: Path, rounds: int) -> Iterator[Round]:
-    """The rounds. Exits where the rows are not the same."""
+    """The rounds. Exits where the rows are not the same. Beside the file are two with half of its rows each."""
+    half = data.with_name("half.jsonl")
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             batched = f"{SCRIPT}{MAP_BATCHED}"
@@ -179,8 +217,10 @@ def measured(data: Path, rounds: int) -> Iterator[Round]:
                 ours_filtered=run(OURS, data, Path(folder, "of_filter"), *PLAIN, json.dumps(FILTERED)),
                 counted=run(f"{batched}{COUNT}", data, Path(folder, "counted")),
                 ours_counted=run(OURS, data, Path(folder, "of_count"), *PLAIN, json.dumps(COUNTED)),
+                mixed=run(f"{batched}{FILTER}{MIX}", half, Path(folder, "mixed")),
+                ours_mixed=run(OURS_MIX, half, Path(folder, "of_mixture"), *PLAIN, json.dumps(FILTERED)),
             )
-        same = [found[:6], found[6:8], found[8:]]
+        same = [found[:6], found[6:8], found[8:10]]
         if any(len({cost.digest for cost in costs}) > 1 for costs in same):
             sys.exit("the rows are not the same: nothing was measured")
         yield found
@@ -226,6 +266,8 @@ def main() -> int:
         for count in map(int, options.rows.split(",")):
             data = Path(folder, f"{count}.jsonl")
             write_rows(data, count)
+            for half in ("half.jsonl", "half-2.jsonl"):
+                write_rows(data.with_name(half), count // 2)
             rounds = list(measured(data, options.runs))
             table += lines(count, rounds)
             all_hold = all_hold and holds(rounds)
