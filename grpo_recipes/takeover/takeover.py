@@ -18,7 +18,8 @@ from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
 from grpo_recipes.takeover.formats.open_r1 import is_open_r1, take_own_keys
 from grpo_recipes.takeover.kept import disagreements, refuse, refuse_what_cannot_be_kept, write_defaults
 from grpo_recipes.takeover.sections.batch import take_batch
-from grpo_recipes.takeover.sections.dataset import take_dataset, take_evaluation, take_generation
+from grpo_recipes.takeover.sections.dataset import take_dataset
+from grpo_recipes.takeover.sections.evaluation import take_evaluation, take_generation
 from grpo_recipes.takeover.sections.fields import take_fields
 from grpo_recipes.takeover.sections.model import take_model
 from grpo_recipes.takeover.sections.rewards import take_rewards, write_stubs
