@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.regular_file import file_sha256
 from resumed_runs import killed_after, trained_lines, weights
 from worker_runs import Changes, Trained, events, planned_data, planned_reward
 
