@@ -135,7 +135,7 @@ rows = interleave_datasets(parts, [0.75, 0.25], seed=0, stopping_strategy="all_e
 """
 OURS_MIX = f"""{OURS.rpartition("rows = ")[0]}
 from dataclasses import replace
-from grpo_recipes.contract.plan_sections import Batch
+from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.data.mixture import training_rows
 other = data.replace(".jsonl", "-2.jsonl")
 sources = tuple(

@@ -122,7 +122,7 @@ class Reward:
     reward-model id; path and sha256 of a folder, as for the policy. kind "judge": target is the address of an endpoint,
     kwargs are the other keys of the recipe's `judge`.
     name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
-    sources: of a mixture, whose rows it judges; None for all.
+    not_of: sources of a mixture whose rows it does not judge.
     """
 
     kind: Literal["shipped", "python", "package", "model", "judge"]
@@ -134,7 +134,7 @@ class Reward:
     sha256: str | None = None
     imports: dict[str, str] = field(default_factory=dict)
     package: Package | None = None
-    sources: tuple[str, ...] | None = None
+    not_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

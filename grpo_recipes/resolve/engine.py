@@ -8,7 +8,7 @@ from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.resolve.recipe_phase import setting_of, settings_of
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.settings import Settings
+from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import Rule, deciding_rules, rules
 from grpo_recipes.schemas.accepted import SectionValues, section_keys
 from grpo_recipes.stack.stack import Stack
@@ -26,15 +26,18 @@ def applies(rule: Rule, stack: Stack) -> bool | None:
     return True
 
 
+_OF_VIEWS = ("dataset.", "datasets.", "rewards", "evaluation.rewards")
+
+
 def decide(context: Context) -> Settings:
     """The settings with every decide rule's values; a value that the user wrote is never overwritten.
 
     Rules see the first source of a mixture as its `dataset`, and decide nothing of that.
     """
-    first = of_sources(context)[0]
+    first = of_held_out(context)
     if first is context:
         return _decided(context)
-    own = [one for one in _decided(first).values() if not one.key.startswith("dataset.") and one.key != "rewards"]
+    own = [one for one in _decided(first).values() if not one.key.startswith(_OF_VIEWS)]
     return context.settings.having(own)
 
 
@@ -64,7 +67,12 @@ def check(context: Context) -> list[Finding]:
     """All findings of the check rules, and a note for each that could not be judged for lack of knowledge."""
     sources = of_sources(context)
     if sources[0] is not context:
-        return of_mixture([_checked(one) for one in sources], context)
+        found = of_mixture([_checked(one) for one in sources], context)
+        if context.has_section("evaluation"):
+            known = {(one.rule, one.message) for one in found}
+            others = (one for one in _checked(of_held_out(context)) if not one.key.startswith(("dataset", "rewards")))
+            found += [one for one in others if (one.rule, one.message) not in known]
+        return found
     return _checked(context)
 
 
@@ -112,13 +120,15 @@ def _not_checked(rule: Rule, context: Context, found: Finding) -> Finding:
 
 
 MIXTURE, ONE = "datasets", "dataset"
+HELD_OUT = "held out"
+"""The name of the source of held-out rows, which no source can have."""
 
 
 def of_sources(context: Context) -> list[Context]:
     """The context once for each source of a mixture, as if that were the `dataset`; unchanged for other recipes, and
     beside a `dataset`, which a rule refuses.
 
-    A source has the rewards that judge it, and its name as a column. The held-out rows are of the first one.
+    A source has the rewards that judge it, and its name as a column. It has no held-out rows; see of_held_out.
     """
     written = context.source.values
     items = context.items(MIXTURE) if written.get(MIXTURE) and not written.get(ONE) else []
@@ -141,11 +151,9 @@ def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Cont
     marks |= {place: mark for path, mark in source.marks.items() if (place := moved(path)) is not None}
     values = {**source.values, ONE: written, "rewards": [rewards[place] for place in judging]}
     refused = context.refused | {place for path in context.refused if (place := moved(path)) is not None}
-    left_out = (f"{ONE}.",) if index == 0 else (f"{ONE}.", "evaluation")
-    if index:
-        values.pop("evaluation", None)
+    values.pop("evaluation", None)
     source = source._replace(values=values, marks=marks)
-    settings = [one for one in context.settings.values() if not one.key.startswith(left_out)]
+    settings = [one for one in context.settings.values() if not one.key.startswith((f"{ONE}.", "evaluation"))]
     named = {**item["columns"], SOURCE_NAME: str(item["source"])}  # type: ignore[dict-item]
     of_one = {key: item[key] for key in section_keys()[ONE]} | {"columns": named}
     settings += settings_of((ONE,), SectionValues(of_one), source, refused)
@@ -153,6 +161,29 @@ def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Cont
     if "rewards" in context.settings:
         settings.append(context.settings["rewards"]._replace(value=values["rewards"]))
     return context._replace(settings=Settings(settings), source=source, refused=refused, written=context.settings)
+
+
+def of_held_out(context: Context) -> Context:
+    """The context in which the held-out rows of a mixture are judged; unchanged for other recipes.
+
+    They are made into prompts as those of its first source, and judged by its rewards where no set says by which.
+    """
+    first = of_sources(context)[0]
+    if first is context:
+        return context
+    names = reward_names(context.items("rewards"))
+    judging = [names[place] for place in _judging(names, context.items(MIXTURE)[0])]
+    columns = first.settings[f"{ONE}.columns"]
+    written = (one for one in context.settings.values() if one.key.startswith(("evaluation", "rewards")))
+    changed = [
+        *written,
+        Setting("evaluation.rewards", judging if len(judging) < len(names) else [], MIXTURE),
+        columns._replace(value={**first.mapping(columns.key), SOURCE_NAME: HELD_OUT}),
+    ]
+    values = {ONE: first.source.values[ONE], **context.source.values}
+    marks = {**first.source.marks, **context.source.marks}
+    source = context.source._replace(values=values, marks=marks)
+    return first._replace(settings=first.settings.having(changed), source=source)
 
 
 def _judging(names: Sequence[str], item: Mapping[str, object]) -> list[int]:
@@ -170,7 +201,7 @@ def of_mixture(found: Sequence[Sequence[Finding]], context: Context) -> list[Fin
         for one in findings:
             is_shared = all(any(_same(one, other) for other in others) for others in found)
             back = _back(one, index, judging)
-            if not is_shared and not one.key.startswith(("evaluation", MIXTURE)):
+            if not is_shared and not one.key.startswith(MIXTURE):
                 back = back._replace(message=f"source {item['source']}: {back.message}")
             told.setdefault((back.rule, back.message, back.key), back)
     return list(told.values())

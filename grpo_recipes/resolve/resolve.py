@@ -9,7 +9,7 @@ from grpo_recipes.contract.findings.finding import Finding, by_place, dotted, ha
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.facts.expression import Expression
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.resolve.engine import check, decide, of_sources
+from grpo_recipes.resolve.engine import check, decide, of_held_out, of_sources
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
 from grpo_recipes.resolve.not_expressed import expressions, not_expressed, passed_keys, pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, other_programs, recipe_settings
@@ -134,8 +134,9 @@ def plan_of(resolution: Resolution) -> "Plan":
     notes = tuple(f"{finding.severity}: {finding.message} [{finding.rule}]" for finding in resolution.findings)
     expressed = resolution.expressed
     keys = passed_keys(resolution.context.settings, expressed)
-    sources = of_sources(resolution.context)
-    return replace(build_plan(resolution.context, expressed, keys, notes, sources), accepted=resolution.accepted)
+    sources, held_out = of_sources(resolution.context), of_held_out(resolution.context)
+    plan = build_plan(resolution.context, expressed, keys, notes, sources, held_out)
+    return replace(plan, accepted=resolution.accepted)
 
 
 # Between recipe and rename: what a recipe that starts from a run has of that run, where it says nothing itself.

@@ -13,7 +13,7 @@ from typing import Any
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import makes_rows, own_columns
+from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows, own_columns
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import reward_names
 
@@ -36,11 +36,11 @@ def check(context: Context) -> Iterator[Finding]:
     if not isinstance(steps, int) or steps < 1:
         because = "the sources end at different times, so a mixture has no epochs"
         yield context.finding("datasets needs max_steps", STEPS, because, fix="max_steps: 1000, under training")
-    evaluates = context.has_section("evaluation")
-    if evaluates and context.value("evaluation.path") is None and not makes_rows(context, "evaluation"):
-        said = "evaluation has no path, and datasets has several"
-        because = "held-out rows are in no source, or they would be trained on"
-        yield context.finding(said, "evaluation", because, fix="path: a file with held-out rows")
+    for name, held_out in held_out_sets(context):
+        if held_out.value("evaluation.path") is None and not makes_rows(held_out, "evaluation"):
+            said = f"{f'held-out set {name}' if name else 'evaluation'} has no path, and datasets has several"
+            because = "held-out rows are in no source, or they would be trained on"
+            yield held_out.finding(said, "evaluation.path", because, fix="path: a file with held-out rows")
     yield from _of_one(context)
 
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from grpo_recipes.contract.files.regular_file import file_sha256
 from resumed_runs import killed_after, trained_lines, weights
 from worker_runs import Changes, Trained, events, planned_data, planned_reward
 
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data, Reward
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker._shared.inputs import Refused
@@ -181,7 +181,7 @@ def test_a_reward_sees_the_rows_of_its_sources_alone(kind: str, tmp_path: Path) 
     text = f"{kind} mine(completions, solution, others, **kwargs):\n"
     text += "    assert len(completions) == len(solution) < 3 and len(others) == 7\n"
     text += "    return [float(one == two) for one, two in zip(completions, solution)]\n"
-    mine = Reward(**planned_reward("mine.py:mine", kind="python", name="mine") | {"sources": ("math",)})
+    mine = Reward(**planned_reward("mine.py:mine", kind="python", name="mine") | {"not_of": ("code",)})
     given = {"completions": ["1", "x", "2"], "solution": ["1", None, "1"], "others": list(range(7))}
     found = judged(mine, text, tmp_path, source_name=["math", "code", "math"], **given)
     assert found == [1.0, None, 0.0]
@@ -204,7 +204,7 @@ def sources_of(sums: Path, folder: Path, **more: Any) -> list[Changes]:
 def mixture(make_plan: Callable[..., Changes], sources: list[Changes], mode: str = "full", **changes: Any) -> Changes:
     rewards = [
         planned_reward("regex_match", name="digits", kwargs={"pattern": r"\d\d", "full": False}),
-        planned_reward("exact_match", name="solved", sources=["math"]),
+        planned_reward("exact_match", name="solved", not_of=["code"]),
     ]
     steps = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "shuffle_dataset": False}
     arguments = {**steps, "reward_weights": [1.0, 1.0], **changes.pop("arguments", {})}

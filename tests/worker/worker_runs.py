@@ -100,7 +100,7 @@ def planned_reward(target: str, **changes: Any) -> Changes:
         "sha256": None,
         "imports": {},
         "package": None,
-        "sources": None,
+        "not_of": [],
         **changes,
     }
 

@@ -18,7 +18,6 @@ from grpo_recipes.resolve.planning.planned_files import (
     planned_data,
     planned_model,
     planned_rewards,
-    planned_sources,
     planned_tokenizer,
 )
 from grpo_recipes.resolve.planning.planned_tools import (
@@ -71,9 +70,10 @@ def build_plan(
     keys: Mapping[str, Passed],
     notes: tuple[str, ...],
     sources: Sequence[Context],
+    held_out: Context,
 ) -> Plan:
     """The plan of checked settings. Local files are read for their sha256. sources: each of a mixture as the `dataset`,
-    or the context alone.
+    and held_out: what its evaluation is judged in; or the context itself.
 
     expressed: how the target says the GRPOConfig values, by the field. keys: what is passed for them, by the target's
     key. notes: findings that did not forbid it.
@@ -99,7 +99,7 @@ def build_plan(
         rollout=planned_rollout(context),
         scripted_turns=scripted_turns(context),
         sandbox=context.text("launch.sandbox"),  # type: ignore[arg-type]
-        evaluation=_evaluation(sources[0]),
+        evaluation=_evaluation(held_out),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),
         expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
@@ -115,7 +115,7 @@ def build_plan(
         ancestor=planned_ancestor(context),
         kept_completions=context.whole(KEPT_COMPLETIONS),
         resample_groups=context.whole(RESAMPLE),
-        sources=planned_sources(sources),
+        sources=tuple(planned_data(one, "dataset") for one in sources if "datasets.source" in one.settings),
     )
 
 
@@ -144,8 +144,7 @@ def planned_settings(
             continue
         if (owner == "guards" or key == KEPT_COMPLETIONS) and not setting.given:
             continue  # plan.json has a separate section for them
-        if key == MIXTURE:
-            setting = setting._replace(value=context.source.values.get(MIXTURE) or [])
+        setting = setting._replace(value=context.source.values.get(key) or []) if key == MIXTURE else setting
         if owner == "dataset" and context.items(MIXTURE):
             continue  # a mixture has no such section
         if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):

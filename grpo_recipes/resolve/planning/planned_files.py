@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,11 +54,6 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
         own = chat_template_of(model.path, model.commit or model.revision)
         sha256 = None if own is None else hashlib.sha256(own.encode()).hexdigest()
     return Tokenizer(path, tuple(tokens) if isinstance(tokens, list) else (), sha256)
-
-
-def planned_sources(views: Sequence[Context]) -> tuple[Data, ...]:
-    """The sources of a mixture, each seen as the `dataset`; () without one."""
-    return tuple(planned_data(view, "dataset") for view in views) if "datasets.source" in views[0].settings else ()
 
 
 def planned_data(context: Context, section: str) -> Data:
@@ -160,17 +155,14 @@ def _choice(context: Context, section: str) -> dict[str, Any]:
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:
-    """The rewards, each with a unique name, and with the sources of a mixture that it judges unless it judges all."""
+    """The rewards, each with a unique name, and with the sources of a mixture that it does not judge."""
     rewards, sources = context.items("rewards"), context.items("datasets")
     named = zip(reward_names(rewards), rewards, strict=True)
     found = [_reward(context, index, name, reward) for index, (name, reward) in enumerate(named)]
-    judged = [
-        tuple(str(one["source"]) for one in sources if one["rewards"] is None or reward.name in one["rewards"])
-        for reward in found
-    ]
+    limited = {str(one["source"]): one["rewards"] for one in sources if one["rewards"] is not None}
     return tuple(
-        reward if len(own) == len(sources) else replace(reward, sources=own)
-        for reward, own in zip(found, judged, strict=True)
+        replace(reward, not_of=tuple(name for name, own in limited.items() if reward.name not in own))
+        for reward in found
     )
 
 

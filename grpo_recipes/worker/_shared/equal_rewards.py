@@ -90,9 +90,7 @@ class _GroupWatch:
 
     def __init__(self, trainer: Any) -> None:
         self.listeners: list[Listener] = []
-        # Of all processes, in the last generation of the training; and its own rows.
-        self.rewards: Any = None
-        self.rows: Any = ()
+        self.drawn: tuple[Any, Any] = (None, ())
         self._trainer = trainer
         name = _GENERATES if hasattr(trainer, _GENERATES) else _PREPARES
         self._generate = getattr(trainer, name)
@@ -111,10 +109,9 @@ class _GroupWatch:
         with replaced(grpo_trainer, "gather", gathered):
             found = self._generate(*given, **named)
         if kept and self._trainer.model.training:
-            self.rewards = kept[-1]
-            equal, count = equal_groups_of(self._trainer, self.rewards), len(found["advantages"])
+            equal, count = equal_groups_of(self._trainer, kept[-1]), len(found["advantages"])
             start = self._trainer.accelerator.process_index * count
-            self.rows = given[0]
+            self.drawn = kept[-1], given[0]
             own = equal.repeat_interleave(self._trainer.num_generations)[start : start + count]
             for listener in tuple(self.listeners):
                 listener(equal, own, found)
@@ -138,9 +135,7 @@ def count_equal_groups(trainer: Any, judges: Sequence[int] = (), sources: Sequen
         if judges:
             log(JUDGE_FAILED, rewards[:, list(judges)].isnan().any(dim=1))
 
-    def note_sources(equal: Any, *_: Any) -> None:
-        watched = getattr(trainer, _WATCHED)
-        rewards, rows = watched.rewards, watched.rows
+    def note_sources(equal: Any, rewards: Any, rows: Any) -> None:
         own = [sources.index(row[SOURCE_NAME]) for row in rows]
         of_rows = grpo_trainer.gather(torch.tensor(own, device=rewards.device)).cpu()
         worth = (rewards * _weights(trainer, rewards).to(rewards)).nansum(dim=1).cpu()
@@ -152,10 +147,14 @@ def count_equal_groups(trainer: Any, judges: Sequence[int] = (), sources: Sequen
             if (is_own & is_scored).any():
                 log(SOURCE_REWARD.format(name), worth[is_own & is_scored])
 
-    if hands_advantages_on():
-        watch_groups(trainer, lambda equal, *_: note(equal, getattr(trainer, _WATCHED).rewards))
+    def note_all(equal: Any, *_: Any) -> None:
+        rewards, rows = getattr(trainer, _WATCHED).drawn
+        note(equal, rewards)
         if sources:
-            watch_groups(trainer, note_sources)
+            note_sources(equal, rewards, rows)
+
+    if hands_advantages_on():
+        watch_groups(trainer, note_all)
         return
     accelerator, gather = trainer.accelerator, trainer.accelerator.gather_for_metrics
 

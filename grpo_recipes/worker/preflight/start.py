@@ -46,21 +46,20 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _of_sources(plan: Plan) -> list[Plan]:
-    """A plan for each source of a mixture, with the rewards that judge it; the held-out rows are of the first one."""
+    """A plan for each source of a mixture, with the rewards that judge it."""
     return [
         replace(
             plan,
             data=data,
             sources=(data,),
             rewards=tuple(plan.rewards[place] for place in _judging(plan, data)),
-            evaluation=plan.evaluation if data is plan.sources[0] else None,
         )
         for data in plan.sources
     ] or [plan]
 
 
 def _judging(plan: Plan, data: Data) -> list[int]:
-    return [place for place, one in enumerate(plan.rewards) if one.sources is None or data.source_name in one.sources]
+    return [place for place, one in enumerate(plan.rewards) if data.source_name not in one.not_of]
 
 
 def _together(plan: Plan, looked: list[Any], blocks: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -88,9 +87,6 @@ def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
         name, judging = f"datasets.{data.source_name}", _judging(plan, data)
         for one in faults[index]:
             is_shared = all(any((one.rule, one.message) == (x.rule, x.message) for x in others) for others in faults)
-            if is_shared and (one.rule, one.message) in told:
-                continue
-            told.add((one.rule, one.message))
             path = one.path
             if path[:1] in (("dataset",), (name,)):
                 path = ("datasets", index, *path[1:])
@@ -98,4 +94,7 @@ def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
                 path = ("rewards", judging[path[1]], *path[2:])
             is_named = is_shared or name in one.message or path[:1] == ("evaluation",)
             message = one.message if is_named else f"source {data.source_name}: {one.message}"
+            if (one.rule, message) in told:
+                continue
+            told.add((one.rule, message))
             yield one._replace(message=message, path=path, key=dotted(path))

@@ -163,10 +163,10 @@ class _OfSources:
     def __init__(self, reward: Reward, given: Mapping[str, Any]) -> None:
         self.given, self.has_none, self._places = given, False, None
         names = given.get(SOURCE_NAME)
-        if reward.sources is None or not isinstance(names, list):
+        if not reward.not_of or not isinstance(names, list):
             return
         count = len(names)
-        places = [place for place, name in enumerate(names) if name in reward.sources]
+        places = [place for place, name in enumerate(names) if name not in reward.not_of]
         if len(places) == count:
             return
         self._places, self._count, self.has_none = places, count, not places

@@ -57,9 +57,10 @@ def test_each_source_is_planned_with_what_judges_it(recipe: Path) -> None:
     assert (math.weight, math.from_step, math.in_order, math.rows) == (3.0, 1, False, 1)
     assert (code.weight, code.from_step, code.in_order, code.rows) == (1.0, 5, True, 3)
     assert [data.columns for data in plan.sources] == [{"source_name": "math"}, {"source_name": "code"}]
-    assert [reward.sources for reward in plan.rewards] == [("math",), ("code",), ()]
+    assert [reward.not_of for reward in plan.rewards] == [("code",), ("math",), ("math", "code")]
     assert plan.evaluation is not None
-    assert (plan.evaluation.data.prompt, plan.evaluation.data.columns) == ("{{ question }}", {"source_name": "math"})
+    assert (plan.evaluation.data.prompt, plan.evaluation.rewards) == ("{{ question }}", ("exact_match",))
+    assert plan.evaluation.data.columns == {"source_name": "held out"}
     assert plan.arguments.GRPOConfig["shuffle_dataset"] is False
     assert plan.arguments.GRPOConfig["reward_weights"] == [2.0, 1.0, 1.0]
     rows = {row.key: row for row in plan.settings}
