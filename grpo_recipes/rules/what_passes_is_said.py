@@ -38,11 +38,16 @@ def what_passes(context: Context) -> dict[str, object] | None:
 
 
 def check(context: Context) -> Iterator[Finding]:
+    of_all = context.settings.get(REWARD) if context.value(SETS) else None
+    if of_all is not None:
+        yield from check_set("", context)
     for name, of_set in held_out_sets(context):
-        yield from _of_set(name, of_set)
+        if of_all is None or of_set.settings.get(REWARD) is not of_all:
+            yield from check_set(name, of_set)
 
 
-def _of_set(name: str, context: Context) -> Iterator[Finding]:
+def check_set(name: str, context: Context) -> Iterator[Finding]:
+    """What is wrong with what passes in one set, or in a recipe where its name is ""."""
     names, _ = _names(context)
     if not names:
         return  # RWD007 reports it

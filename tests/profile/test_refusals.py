@@ -1,5 +1,6 @@
 """What a profile refuses before anything is started."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from profile_runs import QUICKSTART
 
 from grpo_recipes.cli.commands import profile as command
 from grpo_recipes.cli.options import RunOptions
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.stack.target import parse_target
 
@@ -75,3 +77,46 @@ def test_a_file_of_the_users_own_is_neither_overwritten_nor_called_a_profile(
     assert message in done.err
     assert code == 3 or "rm " not in done.err
     assert (tmp_path / "rows.partial.jsonl").read_text() == mine
+
+
+TWO = [{"name": "exact_match"}, {"name": "tag_format"}]
+ANSWERED = (*command.ONE_PROCESS, "evaluation.samples=2", "evaluation.greedy=false", "evaluation.pass_at=[1]")
+
+
+def _recipe(folder: Path, passes: object, **sets: object) -> str:
+    named = {name: {"path": "owner/data", **own} for name, own in sets.items()}  # type: ignore[dict-item]
+    evaluation = {"path": None, "split": None, "max_rows": None, "passes": passes, "sets": named}
+    recipe = {"extends": str(QUICKSTART), "rewards": TWO, "evaluation": evaluation}
+    (folder / "recipe.yaml").write_text(json.dumps(recipe))
+    return str(folder / "recipe.yaml")
+
+
+@pytest.mark.parametrize(
+    ("passes", "first", "profiled"),
+    [
+        ({"reward": "exact_match", "at_least": 0.5}, {"passes": {"reward": "tag_format"}}, ("exact_match", 0.5)),
+        (None, {"passes": {"reward": "tag_format", "at_least": 0.2}}, ("tag_format", 0.2)),
+        (None, {"rewards": ["tag_format"]}, ("tag_format", 1.0)),
+    ],
+)
+def test_what_passes_is_of_the_recipe_before_the_set_that_decides(
+    passes: object, first: dict[str, object], profiled: tuple[str, float], tmp_path: Path
+) -> None:
+    recipe = _recipe(tmp_path, passes, first=first, other={"path": "owner/other"})
+    resolution = command._on_one_gpu(recipe, RunOptions(overrides=ANSWERED))
+    assert resolution.findings == ()
+    assert resolution.context is not None
+    plan = command._of_training_rows(plan_of(resolution), command._passes(resolution.context), None)
+    assert plan.evaluation is not None and plan.evaluation.passes is not None
+    assert (plan.evaluation.passes.reward, plan.evaluation.passes.at_least) == profiled
+    assert len(plan.evaluation.sets) == 1
+
+
+def test_a_recipe_with_sets_that_does_not_say_what_passes(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as refused:
+        command._on_one_gpu(_recipe(tmp_path, None, first={}, other={"rewards": ["tag_format"]}), RunOptions(ANSWERED))
+    (one,) = refused.value.findings
+    assert (one.message, one.because) == (
+        "the recipe does not say which answers pass",
+        ("any of exact_match, tag_format could decide it",),
+    )

@@ -17,11 +17,15 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.contract.profile import ASKED, profile_of, recorded_profile
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import profile_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import held_out_sets
+from grpo_recipes.rules.what_passes_is_said import REWARD, check_set, what_passes
 from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
@@ -29,7 +33,7 @@ OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
 OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens", "sort_by")
 """What leaves rows out of a training, or puts them into another order; the file has all, in the order of the data."""
 UNSAID = "EVL004"
-"""The rule that a recipe says what passes; its words are about a key that the command sets."""
+"""The rule that a recipe says what passes; its words are about a key that the command sets, or a held-out set."""
 ONE_PROCESS = ("launch.engine=local", "launch.num_nodes=1", "launch.num_processes=1", "distributed.strategy=auto")
 SUFFIX = ".jsonl"
 
@@ -88,7 +92,7 @@ def profile(
     from grpo_recipes.launch.showing import busy
     from grpo_recipes.lock.completed import completed, with_pinned_code
 
-    plan = with_pinned_code(_of_training_rows(plan_of(resolution), max_rows))
+    plan = with_pinned_code(_of_training_rows(plan_of(resolution), _passes(resolution.context), max_rows))
     if server is None:
         _refuse_server(plan)
     else:
@@ -119,12 +123,25 @@ def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
         return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
-    for one in resolution.findings:
-        if one.rule == UNSAID and one.key == "evaluation.pass_at":
-            fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
-            raise Refusal.of("the recipe does not say which answers pass", because=one.because, fix=fix)
-    errors = (one for one in resolution.findings if one.severity == "error" and one.rule not in OF_A_TRAINING)
-    return resolution._replace(findings=tuple(errors))
+    unsaid = [one for one in resolution.findings if one.rule == UNSAID and not one.key.endswith("passes.reward")]
+    if unsaid and resolution.context is not None and _passes(resolution.context) is None:
+        because = next(check_set("", resolution.context)).because
+        fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
+        raise Refusal.of("the recipe does not say which answers pass", because=because, fix=fix)
+    found = (one for one in resolution.findings if one not in unsaid and one.rule not in OF_A_TRAINING)
+    return resolution._replace(findings=tuple(one for one in found if one.severity == "error"))
+
+
+def _passes(context: Context) -> Passes | None:
+    """When an answer passes: as the recipe says, else as in the set that decides, else as by its only reward."""
+    if not context.has_section("evaluation"):
+        return None
+    deciding = next((of_set for _, of_set in held_out_sets(context)), context)
+    said = (context,) if REWARD in context.settings else (deciding, context)
+    for one in said:
+        if (passes := what_passes(one)) is not None:
+            return Passes(str(passes["reward"]), float(str(passes["at_least"])))
+    return None
 
 
 def _output(out: str) -> str:
@@ -179,7 +196,7 @@ def _refuse_turns(plan: Plan) -> None:
         )
 
 
-def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
+def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
     assert plan.evaluation is not None
     if plan.sources:
@@ -197,7 +214,8 @@ def _of_training_rows(plan: Plan, max_rows: int | None) -> Plan:
     known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
     every: dict[str, Any] = {one.name: None for one in fields(plan.data) if one.name in OF_A_CHOICE}
     data = replace(plan.data, **every, max_rows=min(known, default=None))
-    return replace(plan, data=data, evaluation=replace(plan.evaluation, data=data, name="", rewards=(), others=()))
+    alone = replace(plan.evaluation, data=data, passes=passes, name="", rewards=(), others=())
+    return replace(plan, data=data, evaluation=alone)
 
 
 def _refuse_server(plan: Plan) -> None:
