@@ -2,7 +2,8 @@
 
 `evaluation.sets` has sets by name, and then the keys of a single set beside it would be a further one without a name.
 The names are parts of files and of metrics. Two equal sets are one, measured twice. `keep_best` and
-`stop_after` go by one number: with several sets `decided_by` names the set whose reward that is.
+`stop_after` go by one number: with several sets `decided_by` names the set whose reward that is. A set that is judged
+by rewards of weight 0 alone has the reward 0 at each step, so the first evaluation would be the best.
 """
 
 import re
@@ -60,6 +61,13 @@ def _names(context: Context, sets: list[str]) -> Iterator[Finding]:
             because = "files and metrics have the name: letters, digits, _ and -, at most 64"
             mark = context.source.mark(("evaluation", "sets", name))
             yield context.finding(said, SETS, because, fix="a name such as gsm8k", mark=mark)
+    for place, name in enumerate(sets):
+        other = next((one for one in sets[:place] if one.lower() == name.lower()), None)
+        if other is not None:
+            said = f"{name} and {other} differ only in upper and lower case"
+            mark = context.source.mark(("evaluation", "sets", name))
+            because = "files have the names, and some file systems take the two for one"
+            yield context.finding(said, SETS, because, fix=f"a name other than {other}", mark=mark)
 
 
 def _twice(context: Context) -> Iterator[Finding]:
@@ -75,11 +83,25 @@ def _twice(context: Context) -> Iterator[Finding]:
 
 def _rewards(context: Context) -> Iterator[Finding]:
     names = reward_names_of(context)
+    each = zip(names, context.items("rewards"), strict=False)
+    without_weight = {name for name, reward in each if reward.get("weight") == 0}
     for name, one in held_out_sets(context):
-        for place, reward in enumerate(judged_by(one)):
-            if names and reward not in names:
+        judging = judged_by(one)
+        if judging and without_weight.issuperset(judging):
+            said = f"{name}: the weight of {' and '.join(dict.fromkeys(judging))} is 0"
+            because = "the reward of the set is their weighted sum, so it is 0 whatever the model answers"
+            fix = "add a reward with a weight to those of the set"
+            mark = context.source.mark(("evaluation", "sets", name, "rewards"))
+            yield context.finding(said, SETS, because, fix=fix, mark=mark)
+        for place, reward in enumerate(judging):
+            path = ("evaluation", "sets", name, "rewards", place)
+            if reward in judging[:place]:
+                said, mark = f"{name}: rewards has {reward} twice", context.source.mark(path)
+                yield context.finding(
+                    said, SETS, "each reward judges a set once", fix=f"remove one {reward}", mark=mark
+                )
+            elif names and reward not in names:
                 near = nearest_words(reward, names, cutoff=0.5)
-                path = ("evaluation", "sets", name, "rewards", place)
                 because = f"the rewards are {', '.join(names)}"
                 better = near[0] if near else names[0]
                 patch = [Patch(path, better)]
