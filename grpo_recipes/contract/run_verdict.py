@@ -170,18 +170,19 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
         return
     rewards = {name: one for name, one in changes.items() if name != "reward" and not name.startswith("pass@")}
     rose, fell = ([one for one in rewards.values() if one.way == way] for way in (1, -1))
+    if not decides and main.way == 0:  # rewards that contradict each other are told below
+        moved = (one for one in changes.values() if one.way and (one.name == "reward" or not (rose and fell)))
+        main = next(moved, main)
     if main.way < 0:
         lines = [f"{one.name} rose by {one.by:.3g}" for one in rose]
         fix = "look at the completions in grpo-run report RUNDIR; use a smaller learning rate, or a larger grpo.beta"
         yield RunVerdict("VRD003", "warning", f"worse than before{on}: {main.text}", tuple(lines), fix)
     elif main.way > 0:
         yield RunVerdict("VRD001", "good", f"better than before{on}: {main.text}")
-    elif not decides:
-        return
-    elif is_at_best(before):
+    elif decides and is_at_best(before):
         told = f"already at its best before training{on}: {right_text(before)} were right"
         yield RunVerdict("VRD004", "warning", told, (), "train and evaluate on rows that the model cannot answer yet")
-    else:
+    elif decides:
         doubts = [f"fewer than {LEAST_ROWS} rows show no change"] if is_few else []
         doubts += [f"the step was chosen by these rows: {CHOSEN:g} times this interval has to leave 0 out"] * is_chosen
         yield _unchanged(record, on, main, doubts)

@@ -37,12 +37,18 @@ def held_out(before: float, after: float, ends: tuple[float, float], **rewards: 
     return {"before": {"step": 0, "count": 200, "reward": before, "rewards": {}}, "after": now}
 
 
-FELL = (0.6, 0.2, (-0.5, -0.3))
+FELL, ROSE, STAYED = (0.6, 0.2, (-0.5, -0.3)), (0.2, 0.6, (0.3, 0.5)), (0.4, 0.42, (-0.05, 0.09))
 
 
-def of_sets(first: tuple[float, float, tuple[float, float]], other: Any) -> dict[str, Any]:
-    """What run.json has of a set easy, which decides, and of a set hard."""
-    easy, hard = held_out(*first), held_out(*other)
+def of_sets(
+    first: Any, other: Any, passes: tuple[float, float] | None = None, **rewards: tuple[float, float]
+) -> dict[str, Any]:
+    """What run.json has of a set easy, which decides, and of a set hard. passes: the interval of hard's pass@1."""
+    easy, hard = held_out(*first), held_out(*other, **rewards)
+    if passes is not None:
+        change = hard["after"]["change"]
+        hard["after"]["pass_at"] = {"1": 0.5}
+        change["pass_at"], change["intervals"]["pass_at"] = {"1": sum(passes) / 2}, {"1": [*passes]}
     for name, known in (("easy", easy), ("hard", hard)):
         for figures in known.values():
             figures["set"] = name
@@ -128,6 +134,22 @@ CASES = {
         run(evaluation=of_sets((0.2, 0.6, (0.3, 0.5)), (0.4, 0.42, (-0.05, 0.09)))),
         ["VRD001"],
     ),
+    "of several sets one has a better reward and passes as often": (
+        run(evaluation=of_sets(ROSE, STAYED, passes=(-0.03, 0.05), exact=(-0.1, 0.1), form=(0.3, 0.5))),
+        ["VRD001", "VRD001"],
+    ),
+    "of several sets one has a worse reward and passes as often": (
+        run(evaluation=of_sets(ROSE, STAYED, passes=(-0.03, 0.05), exact=(-0.1, 0.1), form=(-0.5, -0.3))),
+        ["VRD001", "VRD003"],
+    ),
+    "of several sets one has a worse sum and passes as often": (
+        run(evaluation=of_sets(ROSE, FELL, passes=(-0.03, 0.05))),
+        ["VRD001", "VRD003"],
+    ),
+    "of several sets one has rewards that contradict each other": (
+        run(evaluation=of_sets(ROSE, STAYED, exact=(-0.5, -0.3), form=(0.3, 0.5))),
+        ["VRD001", "VRD008"],
+    ),
     "of an older worker": (run(evaluation={"before": {"reward": 0.2}, "after": {"reward": 0.6}}), []),
 }
 
@@ -143,6 +165,12 @@ def test_a_run_means(name: str) -> None:
 def test_a_verdict_says_which_of_several_sets_it_is_of() -> None:
     record, _ = CASES["of several sets one better, one worse"]
     assert [one.word for one in verdicts(record)] == ["better than before on easy", "worse than before on hard"]
+
+
+@pytest.mark.parametrize(("way", "word"), [("better", "better than before"), ("worse", "worse than before")])
+def test_a_verdict_of_another_set_names_the_reward_that_moved(way: str, word: str) -> None:
+    record, _ = CASES[f"of several sets one has a {way} reward and passes as often"]
+    assert [one.text for one in verdicts(record)][1].startswith(f"{word} on hard: form 0.")
 
 
 def test_every_meaning_has_a_case() -> None:
