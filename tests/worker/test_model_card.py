@@ -22,10 +22,13 @@ EVALUATION = {
 }
 
 
-def handed_over(tmp_path: Path, commit: str | None = None, evaluation: Any = None, **sections: Any) -> Path:
+def handed_over(
+    tmp_path: Path, commit: str | None = None, evaluation: Any = None, final_step: int | None = None, **sections: Any
+) -> Path:
     """The folder of a model after it was handed over, of a plan with changes to its sections."""
     plan = {**plan_of(Path("/data/someone/models/tiny"), Path("/data/someone/rows.jsonl"), "lora"), **sections}
     record = {"step": 6, "metrics": {"reward": 0.5, "loss": 0.1}, "evaluation": evaluation or {}, "train_wall_s": 1.0}
+    record |= {} if final_step is None else {"final_step": final_step}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "run.json").write_text(json.dumps(record))
     model = tmp_path / "final"
@@ -86,6 +89,18 @@ def test_the_card_has_the_measures_and_no_rows_of_the_data(tmp_path: Path) -> No
     assert "| digits | 0.2500 | 0.5000 |" in card
     assert summary["evaluation"]["after"]["reward"] == 0.5
     assert "private" not in card + json.dumps(summary)
+
+
+def test_the_card_says_of_the_set_that_decides_alone_that_it_chose_the_step(tmp_path: Path) -> None:
+    figures = {"reward": 0.5, "rewards": {}, "count": 11}
+    easy, hard = (
+        {when: {**figures, "step": step, "set": name} for when, step in (("before", 0), ("best", 4), ("after", 6))}
+        for name in ("easy", "hard")
+    )
+    model = handed_over(tmp_path, evaluation={**hard, "others": {"easy": easy}}, final_step=4)
+    of_hard, of_easy = (model / "README.md").read_text().split("held-out rows of easy")
+    assert "The step was chosen by these same rows" in of_hard
+    assert "chosen by" not in of_easy
 
 
 def test_the_card_has_the_packages_that_trained_the_model(tmp_path: Path) -> None:

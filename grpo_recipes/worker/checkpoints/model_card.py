@@ -289,7 +289,7 @@ def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str
         parts.append(
             f"A completion passes where {inline(one_line(passes['reward']))} is {passes['at_least']:g} or more."
         )
-    if "best" in moments:
+    if "best" in moments and evaluation is summary["evaluation"]:
         parts.append("The step was chosen by these same rows, so its figures are a little better than on others.")
     return parts
 
