@@ -80,8 +80,13 @@ def server_line(event: Event) -> str:
 
 
 def at_best_lines(event: Event) -> list[str]:
-    """The warning that there is nothing to gain, where an evaluation before the first step says so."""
-    if event.get("event") != "evaluation" or number(event, "step") != 0 or not is_at_best(event):
+    """The warning that there is nothing to gain, where an evaluation before the first step says so.
+
+    decides: false for a set of held-out rows beside that which decides; its best says nothing of the training.
+    """
+    if event.get("event") != "evaluation" or event.get("decides") is False:
+        return []
+    if number(event, "step") != 0 or not is_at_best(event):
         return []
     told = f"warning: already at its best before training{of_set(event, ', ')}: {right_text(event)} are right"
     return [f"{told}; training can show no gain on them. Ctrl-C, and harder rows, save it [VRD004]"]

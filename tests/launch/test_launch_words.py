@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.work import calls
 
-from grpo_recipes.contract.event_words import clock, guard_line, step_line
+from grpo_recipes.contract.event_words import clock, event_lines, guard_line, step_line
 from grpo_recipes.contract.metrics import read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.launch.progress import Estimate, View
@@ -444,6 +444,13 @@ def test_the_summary_has_each_of_several_sets_that_which_decides_first() -> None
 
 RIGHT_OF_NINE = {"rows": 9, "right_before": 3, "right_after": 6}
 EXAMPLE = {"prompt": "1+2=", "before": "4", "after": "3"}
+
+
+def test_that_nothing_can_be_gained_is_said_of_the_set_that_decides() -> None:
+    event = {"event": "evaluation", "step": 0, "set": "easy", "count": 9, "reward": 1.0, "pass_at": {"1": 1.0}}
+    _, warning = event_lines(event)
+    assert warning.startswith("warning: already at its best before training, easy: all 9 held-out rows are right")
+    assert len(event_lines({**event, "decides": False})) == 1
 
 
 def test_the_screen_shows_the_set_that_decides() -> None:

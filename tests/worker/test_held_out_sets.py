@@ -22,6 +22,7 @@ Make = Callable[..., Changes]
 Train = Callable[..., Trained]
 # Without the columns that exact_match reads: its own two rows are judged by a reward that reads none.
 PLAIN = [{"q": "1+2="}, {"q": "20+30="}]
+DECIDE = {("sums", None), ("plain", False)}
 # The held-out set that decides is best at step 2, the other one rises.
 PEAK = """
 def peak(completions, trainer_state, **kwargs):
@@ -66,6 +67,7 @@ def whole(several: Callable[..., Changes], trained: Train, tmp_path_factory: pyt
 def test_each_set_has_its_figures_and_one_decides(whole: Trained) -> None:
     measured = [(line["set"], line["step"], line["count"]) for line in events(whole.folder, "evaluation")]
     assert measured == [one for step in range(5) for one in (("sums", step, 11), ("plain", step, 2))]
+    assert {(line["set"], line.get("decides")) for line in events(whole.folder, "evaluation")} == DECIDE
     (first, sums), (second, plain) = of_each_set(whole.record["evaluation"])
     assert (first, second) == ("sums", "plain")
     assert (sums["best"]["step"], sums["after"]["reward"]) == (2, 8.0)

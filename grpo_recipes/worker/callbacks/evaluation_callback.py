@@ -136,8 +136,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
             return is_better
         make_folder(self._run_folder, EVALUATION)
         _write_rows(self._run_folder, evaluation_file(name, step), judged)
-        self._log.write("evaluation", **figures)
-        print(*event_lines({"event": "evaluation", **figures}), sep="\n", flush=True)
+        said = {**figures, **({"decides": False} if place else {})}
+        self._log.write("evaluation", **said)
+        print(*event_lines({"event": "evaluation", **said}), sep="\n", flush=True)
         told: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
         if is_of_training and (self._how.keep_best or self._how.stop_after is not None):
             told |= {**({SINCE: self._best.since} if place == 0 else {}), **({BEST: figures} if is_better else {})}
