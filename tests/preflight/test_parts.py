@@ -28,7 +28,7 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_are_given,
     rewards_teach,
 )
-from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
+from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_problem, of_refused
 from grpo_recipes.worker.preflight.look import spread
 from grpo_recipes.worker.preflight.play import made_calls
 from grpo_recipes.worker.preflight.shown import trials
@@ -159,6 +159,7 @@ def test_what_the_worker_says_of_rows_is_a_fault_at_its_key() -> None:
     assert (fault.rule, fault.path, fault.key) == ("PFL001", path, "dataset.columns.a.b")
     assert (fault.because, fault.fix) == (("template: {{ q }}", "no q"), "mend it")
     assert of_refused(Refused.of("evaluation: x.jsonl has no rows"), "evaluation").path == ("evaluation",)
+    assert of_problem(OSError("no"), "x", "evaluation.sets.easy").path == ("evaluation", "sets", "easy", "path")
 
 
 def test_what_is_shown_moves_no_cursor() -> None:

@@ -233,7 +233,13 @@ def test_a_set_that_a_reward_cannot_judge_is_named(preflight: Preflight, tmp_pat
         "def said(completions, **kwargs):\n"
         "    return [1.0 for _ in completions]\n"
     )
-    rows = {"train": ("1+1=", "2"), "trained": ("1+1=", "2"), "sums": ("1+2=", "3"), "words": ("2+2=", "four")}
+    rows = {
+        "train": ("1+1=", "2"),
+        "trained": ("1+1=", "2"),
+        "sums": ("1+2=", "3"),
+        "words": ("2+2=", "four"),
+        "blank": (" ", "1"),
+    }
     for name, (question, answer) in rows.items():
         row = json.dumps({"question": question, "answer": answer})
         (tmp_path / f"{name}.jsonl").write_text(f"{row}\n" * 40)
@@ -248,16 +254,21 @@ def test_a_set_that_a_reward_cannot_judge_is_named(preflight: Preflight, tmp_pat
                 "words": {"path": "words.jsonl"},
                 "judged": {"path": "words.jsonl", "rewards": ["said"]},
                 "trained": {"path": "trained.jsonl"},
+                "blank": {"path": "blank.jsonl"},
             },
         },
     }
-    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    text = json.dumps(recipe, indent=1)
+    (tmp_path / "recipe.yaml").write_text(text)
     shown = preflight("recipe.yaml", "--json")
     said = shown.said()
     assert said["PFL041", "evaluation.sets.words"] == [
         "reward number cannot judge held-out set words: ValueError: invalid literal for int() with base 10: 'four'"
     ]
     assert [key for rule, key in said if rule == "PFL041"] == ["evaluation.sets.words"]
+    assert ("PFL003", "evaluation.sets.blank.prompt") in said
+    line = next(number for number, text in enumerate(text.splitlines(), 1) if '"blank": {' in text)
+    assert [one["line"] for one in shown.findings if one["rule"] == "PFL003"] == [line]
     assert said["PFL007", "evaluation.sets.trained"] == ["40 of 40 prompts of trained are also trained on"]
 
 

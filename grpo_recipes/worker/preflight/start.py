@@ -88,8 +88,10 @@ def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
         for one in faults[index]:
             is_shared = all(any((one.rule, one.message) == (x.rule, x.message) for x in others) for others in faults)
             path = one.path
-            if path[:1] in (("dataset",), (name,)):
+            if path[:1] == ("dataset",):
                 path = ("datasets", index, *path[1:])
+            elif path[:2] == ("datasets", data.source_name):
+                path = ("datasets", index, *path[2:])
             elif path[:1] == ("rewards",) and len(path) > 1 and isinstance(path[1], int):
                 path = ("rewards", judging[path[1]], *path[2:])
             is_named = is_shared or name in one.message or path[:1] == ("evaluation",)

@@ -126,7 +126,11 @@ def fault(
     *,
     rule: str = "",
 ) -> Finding:
-    """The finding of a check. path: of its key in the recipe. rule: the check's id, which the catalog knows."""
+    """The finding of a check. path: of its key in the recipe. rule: the check's id, which the catalog knows.
+
+    A path may begin with a section as rows have it, such as "evaluation.sets.easy".
+    """
+    path = (*(part for first in path[:1] for part in str(first).split(".")), *path[1:])
     return Finding(rule, severity, message, dotted(path), because=because, fix=fix, patch=patch, path=path)
 
 

@@ -30,7 +30,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             yield fault(
                 "warning",
                 f"{len(both)} of {len(held_out.prompts)} prompts of {of} are also trained on",
-                tuple(held_out.where.split(".")),
+                (held_out.where,),
                 because=(f"of rows {listed([held_out.number(place) for place in both], 5)} of {of}",),
                 fix="a different split or file, without the training rows",
             )

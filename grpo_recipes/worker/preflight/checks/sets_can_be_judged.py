@@ -32,7 +32,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             yield fault(
                 "error",
                 f"reward {reward.name} cannot judge held-out set {name}: {how}",
-                tuple(section.split(".")),
+                (section,),
                 because=(
                     f"it gets {', '.join(columns[section]) or 'no columns'}",
                     *([failed.place] if failed.place else []),
