@@ -65,7 +65,7 @@ def _test(found: SweepComparison) -> list[str]:
 
 
 def _caveats(found: SweepComparison) -> list[str]:
-    keys = [key for key, _ in found.sweep.settings[0] if key.split(".")[0].split("[")[0] in _MEASURING]
+    keys = [key for key, _ in found.sweep.settings[0] if _is_measuring(key, found.measure or "")]
     lines = [f"{keys[0]} is part of the outcome itself, so the settings are not measured alike"] if keys else []
     # Without a spread there is nothing to hold a difference against.
     is_coarse = any(
@@ -74,6 +74,14 @@ def _caveats(found: SweepComparison) -> list[str]:
     )
     said = "a difference is the same in every seed: the outcome is too coarse to tell its noise"
     return [*lines, said] if is_coarse else lines
+
+
+def _is_measuring(key: str, measure: str) -> bool:
+    """Whether a key decides how the outcome is measured; of several held-out sets only those that the measure names."""
+    section, *parts = key.split(".")
+    of_a_set = section == "evaluation" and parts[:1] == ["sets"] and len(parts) > 1
+    is_of_outcome = not of_a_set or parts[1] in measure.rpartition(", of ")[2].split(" or ")
+    return section.split("[")[0] in _MEASURING and is_of_outcome
 
 
 def table_json(found: SweepComparison) -> str:

@@ -215,6 +215,17 @@ def test_settings_with_other_rewards_are_not_measured_alike(tmp_path: Path) -> N
     assert "rewards[0].weight is part of the outcome itself" in table_text(found(folder))
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("easy", False), ("hard", True)])
+def test_only_the_set_that_decides_is_part_of_the_outcome(name: str, is_told: bool, tmp_path: Path) -> None:
+    key = f"evaluation.sets.{name}.max_rows"
+    comparison = found(swept(tmp_path / "swept", CLEAR))
+    trials = tuple(((key, rate),) for ((_, rate),) in comparison.sweep.settings)
+    varied = comparison._replace(
+        sweep=comparison.sweep._replace(settings=trials), measure=f"{comparison.measure}, of hard"
+    )
+    assert (f"{key} is part of the outcome itself" in table_text(varied)) is is_told
+
+
 def test_a_run_that_was_removed_or_is_damaged_is_named(tmp_path: Path) -> None:
     folder = swept(tmp_path / "swept", CLEAR)
     (Path(folder) / "1e-3-0" / "run.json").write_text("{")
