@@ -224,6 +224,15 @@ def test_each_of_several_sets_has_its_table_and_its_line(tmp_path: Path, paged: 
     assert "<h3>&lt;b&gt;hard&lt;/b&gt;</h3>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_sets_that_are_too_many_to_show_are_counted(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    sets = [f"set{place}" for place in range(23)]
+    events = [{"event": "evaluation", "count": 20, "step": 0, "set": name, "reward": 0.5} for name in sets]
+    page = paged(made(tmp_path / "run", events=[*events, *events]))
+    assert "set19" in page.text and "set20" not in page.text
+    assert "3 more sets are left out here; metrics.jsonl has them." in page.text
+    assert "left out here" not in paged(made(tmp_path / "other", events=events[:20])).text
+
+
 @pytest.mark.parametrize("kind", ["text", "link", "run"])
 def test_a_report_replaces_a_report_alone(kind: str, tmp_path: Path, grpo_run: Callable) -> None:
     run, mine = made(tmp_path / "run"), tmp_path / "mine.txt"

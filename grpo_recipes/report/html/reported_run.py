@@ -66,7 +66,7 @@ class ReportedRun:
 
     listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} where it cannot be read; planned: the
     same as a plan of this release. evaluations: events of held-out rows, by the name of
-    their set, "" for one without, and by their steps. guards: the last event of
+    their set, "" for one without, and by their steps; sets_left_out: names of those above MOST_SETS. guards: the last event of
     each guard. place: the folder, absolute.
     """
 
@@ -87,6 +87,7 @@ class ReportedRun:
             self._read_plan(path)
         self.series = StepSeries()
         self.evaluations: dict[str, dict[int, Event]] = {}
+        self.sets_left_out: set[str] = set()
         self.guards: dict[str, Event] = {}
         self.evaluation_seconds = 0.0
         self.last_time: float | None = None
@@ -131,10 +132,12 @@ class ReportedRun:
         elif kind == "evaluation":
             self.evaluation_seconds += number(event, "seconds") or 0.0
             name = event.get("set")
-            of_set = self.evaluations.setdefault(name if isinstance(name, str) else "", {})
+            name = name if isinstance(name, str) else ""
+            if name not in self.evaluations and len(self.evaluations) == MOST_SETS:
+                self.sets_left_out.add(name)
+                return
+            of_set = self.evaluations.setdefault(name, {})
             of_set[int(step)] = event
-            if len(self.evaluations) > MOST_SETS:
-                self.evaluations.popitem()
             if len(of_set) > MOST_EVALUATIONS:  # the first one stays, to compare with
                 del of_set[sorted(of_set)[1]]
         elif kind == "guard" and len(self.guards) < MOST_GUARD_WORDS:
