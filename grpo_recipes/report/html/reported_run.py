@@ -66,8 +66,8 @@ class ReportedRun:
 
     listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} where it cannot be read; planned: the
     same as a plan of this release. evaluations: events of held-out rows, by the name of
-    their set, "" for one without, and by their steps; sets_left_out: names of those above MOST_SETS. guards: the last event of
-    each guard. place: the folder, absolute.
+    their set, "" for one without, and by their steps; sets_left_out: names of those above MOST_SETS. guards: the last
+    event of each guard. place: the folder, absolute.
     """
 
     def __init__(self, folder: str) -> None:
