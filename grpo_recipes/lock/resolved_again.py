@@ -171,7 +171,7 @@ def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) 
     """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
     known = {row.key: row for row in old}
     places = {"model.from_run", "model.model_name_or_path", "dataset.path", "datasets", "evaluation.path"}
-    places |= {"evaluation.sets"}
+    places |= {row.key for row in new if row.key.startswith("evaluation.sets.") and row.key.endswith(".path")}
     places |= {"tokenizer.chat_template_path", "rewards", "tools", "environment.python", "rollout.python"}
     return tuple(
         known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row

@@ -25,6 +25,15 @@ def test_a_run_folder_finds_its_files_where_the_whole_checkout_lies_now(tmp_path
     assert "alice" not in (again / "recipe.yaml").read_text()
 
 
+def test_the_files_of_held_out_sets_are_found_again(tmp_path: Path, grpo_run: Callable) -> None:
+    sets = {"few": {"path": "./held-out.jsonl", "max_rows": 2}, "new": {"path": "./held-out.jsonl"}}
+    how = {"sets": sets, "decided_by": "new", "every_steps": 1, "keep_best": True}
+    planned(make_project(tmp_path / "alice" / "project", {"evaluation": how}), grpo_run)
+    shutil.move(tmp_path / "alice", tmp_path / "bob")
+    code, lines = drift_of(tmp_path / "bob" / "project" / "runs" / "first", grpo_run)
+    assert (code, states(lines), states(lines, "cannot be verified")) == (0, {}, {})
+
+
 @pytest.mark.parametrize("place", ["beside the recipe", "elsewhere, from the recipe's folder"])
 def test_a_plan_alone_finds_its_files_beside_the_recipe(
     tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch, place: str

@@ -65,6 +65,33 @@ def test_what_is_measured_is_the_experiment_where_it_chooses_what_is_handed_over
         assert [row[:2] for row in said(differences(one, other))] == found
 
 
+SETS = """\
+rewards: [{{name: exact_match}}, {{name: tag_format}}]
+evaluation:
+  pass_at: [1]
+  passes: {{reward: exact_match}}
+  sets:
+    easy: {{path: owner/easy, max_rows: {rows}, passes: {{reward: tag_format, at_least: 0.5}}}}
+    hard: {{path: owner/hard, split: test}}
+"""
+
+
+def test_held_out_sets_differ_by_the_keys_of_each(tmp_path: Path) -> None:
+    one, other = (plan(tmp_path, SETS.format(rows=rows)) for rows in (20, 30))
+    assert [(row.key, row.a, row.b) for row in differences(one, other).bookkeeping] == [
+        ("evaluation.sets.easy.max_rows", 20, 30)
+    ]
+    rows = {row.key.removeprefix("evaluation.sets."): row.value for row in one.settings if ".sets." in row.key}
+    assert rows == {
+        "easy.path": "owner/easy",
+        "easy.max_rows": 20,
+        "easy.passes": {"reward": "tag_format", "at_least": 0.5},
+        "hard.path": "owner/hard",
+        "hard.split": "test",
+        "hard.passes": {"reward": "exact_match", "at_least": 1.0},
+    }
+
+
 @pytest.mark.parametrize(
     ("steps", "rows"),
     [

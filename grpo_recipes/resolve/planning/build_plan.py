@@ -7,9 +7,9 @@ from dataclasses import replace
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
-from grpo_recipes.contract.plan import PLAN_FORMAT, Evaluation, HeldOutSet, Model, Plan, PlannedSetting
+from grpo_recipes.contract.plan import PLAN_FORMAT, Evaluation, Model, Plan, PlannedSetting
 from grpo_recipes.contract.plan_machine import Batch, World
-from grpo_recipes.contract.plan_sections import Guards, Passes
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
 from grpo_recipes.resolve.planning.arguments import arguments, expect, planned_memory, sampling, vllm
@@ -18,7 +18,9 @@ from grpo_recipes.resolve.planning.planned_files import (
     planned_data,
     planned_model,
     planned_rewards,
+    planned_set,
     planned_tokenizer,
+    rows_of_sets,
 )
 from grpo_recipes.resolve.planning.planned_tools import (
     merges_other_modules,
@@ -31,9 +33,8 @@ from grpo_recipes.resolve.planning.planned_tools import (
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
 from grpo_recipes.rules._shared.settings import Setting
-from grpo_recipes.rules._shared.training_rows import held_out_sets, judged_by
+from grpo_recipes.rules._shared.training_rows import SETS, held_out_sets
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
-from grpo_recipes.rules.what_passes_is_said import what_passes
 from grpo_recipes.stack.stack import to_json_value
 from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 
@@ -155,10 +156,14 @@ def planned_settings(
             continue  # what a recipe without the key has
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
-        row = _row(key, setting, said.get(name) if owner == "GRPOConfig" else None)
+        of_key = [_row(key, setting, said.get(name) if owner == "GRPOConfig" else None)]
         if key == RESAMPLE:
-            row = replace(row, why=f"a step generates and rewards up to {1 + context.whole(key)} times as much")
-        rows.append(replace(row, kind="experiment") if chooses and key in OF_THE_CHOICE else row)
+            of_key = [
+                replace(of_key[0], why=f"a step generates and rewards up to {1 + context.whole(key)} times as much")
+            ]
+        if key == SETS:
+            of_key = list(rows_of_sets(context, of_key[0]))
+        rows += [replace(row, kind="experiment") for row in of_key] if chooses and key in OF_THE_CHOICE else of_key
     written = {row.key for row in rows} | {one.key for one in said.values() if isinstance(one, Passed)}
     for name, value in passed.items():
         if f"GRPOConfig.{name}" not in written:
@@ -240,7 +245,7 @@ def _trainable_parameters(context: Context, model: Model) -> int | None:
 def _evaluation(context: Context) -> Evaluation | None:
     if not context.has_section("evaluation"):
         return None
-    first, *others = (_held_out_set(name, of_set) for name, of_set in held_out_sets(context))
+    first, *others = (planned_set(name, of_set) for name, of_set in held_out_sets(context))
     return Evaluation(
         data=first.data,
         at_start=bool(context.value("evaluation.at_start")),
@@ -259,18 +264,6 @@ def _evaluation(context: Context) -> Evaluation | None:
         rewards=first.rewards,
         others=tuple(others),
     )
-
-
-def _held_out_set(name: str, context: Context) -> HeldOutSet:
-    return HeldOutSet(name, planned_data(context, "evaluation"), tuple(judged_by(context)), _passes(name, context))
-
-
-def _passes(name: str, context: Context) -> Passes | None:
-    """When a completion passes, as it is written or decided."""
-    said = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
-    if not said and name and context.value("evaluation.pass_at"):
-        said = what_passes(context) or {}
-    return Passes(str(said["reward"]), float(str(said["at_least"]))) if said else None
 
 
 def _deepspeed(context: Context) -> dict[str, object] | None:

@@ -1,16 +1,17 @@
-"""Model, tokenizer, data and rewards of a plan: where they are, and what is in them."""
+"""Model, tokenizer, data, held-out sets and rewards of a plan: where they are, and what is in them."""
 
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
-from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
-from grpo_recipes.contract.plan_sections import Package
+from grpo_recipes.contract.plan import Data, HeldOutSet, Model, PlannedSetting, Reward, Tokenizer
+from grpo_recipes.contract.plan_sections import Package, Passes
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import are_episodes, makes_rows, tasks
+from grpo_recipes.rules._shared.training_rows import SETS, are_episodes, held_out_sets, judged_by, makes_rows, tasks
 from grpo_recipes.rules.groups_can_be_redrawn import SHUFFLES
+from grpo_recipes.rules.what_passes_is_said import what_passes
 from grpo_recipes.user_files.digests import (
     READ_FOR_A_PLAN_BYTES,
     FolderContent,
@@ -219,3 +220,30 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
     if length is not None and kwargs.get(length) is None:
         kwargs[length] = context.value("GRPOConfig.max_completion_length")
     return Reward("shipped", name, str(reward["name"]), weight, kwargs)
+
+
+# Several sets of held-out rows.
+
+
+def planned_set(name: str, context: Context) -> HeldOutSet:
+    """A set of held-out rows, by its name and the context of a recipe that has it alone."""
+    return HeldOutSet(name, planned_data(context, "evaluation"), tuple(judged_by(context)), _passes(name, context))
+
+
+def _passes(name: str, context: Context) -> Passes | None:
+    """When a completion passes, as it is written or decided."""
+    said = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
+    if not said and name and context.value("evaluation.pass_at"):
+        said = what_passes(context) or {}
+    return Passes(str(said["reward"]), float(str(said["at_least"]))) if said else None
+
+
+def rows_of_sets(context: Context, whole: PlannedSetting) -> Iterator[PlannedSetting]:
+    """Each value of each held-out set, with what passes there where another key says it."""
+    for name, of_set in held_out_sets(context):
+        for key, value in context.mapping(SETS)[name].items():  # type: ignore[attr-defined]
+            row, why = f"{SETS}.{name}.{key}", ""
+            if key == "passes" and value is None and (passes := _passes(name, of_set)) is not None:
+                value, why = asdict(passes), "what evaluation.passes says, else its only reward"
+            if value is not None and value not in ([], {}):
+                yield replace(whole, key=row, recipe_key=row, value=value, why=why)
