@@ -18,7 +18,7 @@ from grpo_recipes.contract.metrics import (
     read_all,
     reward_as_drawn,
 )
-from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
+from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set, set_of
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact
 
@@ -200,7 +200,9 @@ def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> l
         event = mapping(known, when)
         if not event or (when == "best" and not _is_of_best(record)):
             continue
+        decides = set_of(record.evaluation)
         step = f", step {event.get('step')}" if when == "best" else ""
+        step += f", chosen by {decides}" if step and name != decides else ""
         rows.append(("held out", f"{head}{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
             rows.append(("", f"{head}change: {changed}"))

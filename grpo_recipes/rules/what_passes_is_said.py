@@ -42,6 +42,8 @@ def check(context: Context) -> Iterator[Finding]:
     if of_all is not None:
         yield from check_set("", context)
     for name, of_set in held_out_sets(context):
+        if not name and context.value(SETS):
+            continue  # EVL008 reports it
         if of_all is None or of_set.settings.get(REWARD) is not of_all:
             yield from check_set(name, of_set)
 

@@ -442,6 +442,19 @@ def test_the_summary_has_each_of_several_sets_that_which_decides_first() -> None
     ]
 
 
+def test_the_summary_says_which_set_chose_the_step() -> None:
+    easy, hard = (
+        {"before": {"step": 0, "set": name}, "best": {"step": 4, "set": name, "reward": 0.5}} for name in NAMES
+    )
+    record = RunRecord(status="completed", step=6, final_step=4, evaluation={**hard, "others": {"easy": easy}})
+    best = [line.split() for line in summary(record).splitlines() if "best: " in line]
+    assert [line[2:] for line in best] == [
+        ["hard", "best:", "reward", "0.5,", "step", "4"],
+        ["easy", "best:", "reward", "0.5,", "step", "4,", "chosen", "by", "hard"],
+    ]
+
+
+NAMES = ("easy", "hard")
 RIGHT_OF_NINE = {"rows": 9, "right_before": 3, "right_after": 6}
 EXAMPLE = {"prompt": "1+2=", "before": "4", "after": "3"}
 

@@ -47,12 +47,14 @@ def generate(
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
     sets = [] if plan.evaluation is None else [one.name for one in plan.evaluation.sets if one.name]
     if held_out is not None and rows is None:
-        raise Refusal.of(f"--held-out {held_out} chooses the set of --rows", fix="--rows 20 instead of the prompt")
-    if held_out is not None and held_out not in sets:
-        has = f"it has {', '.join(sets)}" if sets else "it has no sets with names"
         raise Refusal.of(
-            f"the run has no held-out set {held_out}", because=has, fix="--rows 20 --held-out with its name"
+            f"--held-out {held_out} chooses the set of --rows",
+            fix="--rows 20 instead of the prompt, or leave out --held-out",
         )
+    if held_out is not None and held_out not in sets:
+        has = f"it has {', '.join(sets)}" if sets else "its held-out rows have no names of sets"
+        fix = f"--held-out {sets[0]}, or another of them" if sets else "leave out --held-out"
+        raise Refusal.of(f"the run has no held-out set {held_out}", because=has, fix=fix)
     request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
     request["held_out"] = held_out
     from grpo_recipes.launch.part import part_answer  # only where something is run
