@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import SaidCode, read_environment
-from grpo_recipes.rules._shared.training_rows import own_columns
+from grpo_recipes.rules._shared.training_rows import columns_at, held_out_sets, own_columns
 from grpo_recipes.user_files.functions.classes import Method
 from grpo_recipes.user_files.local_files import listed
 
@@ -55,11 +55,25 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
             message = f"{where}: reset does not take {listed(untaken)}"
             why = "TRL calls it with every column of the row, which raises TypeError at the first completion"
             yield context.finding(message, KEY, why, fix="**others as its last parameter")
+    yield from _of_sets(context, where, [one.name for one in plain if one.is_needed])
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
         told = "the server answers all completions of a row with the prompt of the first"
         reason = f"{where}: the result of reset becomes part of the prompt"
         fix = "a reset that returns the same for the same row, or vllm_mode: colocate"
         yield context.finding(told, MODE, reason, fix=fix, severity="warning")
+
+
+def _of_sets(context: Context, where: str, needed: list[str]) -> Iterator[Finding]:
+    """The findings for held-out rows in local files that lack what `reset` reads."""
+    for name, one in held_out_sets(context) if context.value(REMOVES) is not True else ():
+        own = columns_at(one, "evaluation.path")
+        columns = None if own is None else own | frozenset(one.mapping("dataset.columns")) | {"prompt"}
+        missing = [] if columns is None else [column for column in needed if column not in columns]
+        if missing and columns is not None:
+            which = f"held-out set {name} does" if name else "the held-out rows do"
+            told = f"{where}: reset reads column {listed(missing)}, which {which} not have"
+            fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} {"in the set" if name else "under dataset"}'
+            yield one.finding(told, "evaluation.path", f"it is called with {listed(sorted(columns))}", fix=fix)
 
 
 def _columns(context: Context) -> frozenset[str] | None:
