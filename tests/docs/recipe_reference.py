@@ -54,6 +54,7 @@ BECOMES = {
     "evaluation.sets.prompt": "the prompts of these rows",
     "evaluation.sets.columns": "columns of these rows",
     "evaluation.sets.rewards": "those of GRPOTrainer's `reward_funcs` that are called on these rows",
+    "evaluation.sets.passes": "the completions of these rows that pass@k counts, and the rows that are called right",
     "evaluation.decided_by": "the set that `keep_best` and `stop_after` go by, and that is first in `run.json`",
     "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",
     "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",
