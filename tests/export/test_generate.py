@@ -48,6 +48,15 @@ def test_a_prompt_is_answered_without_rewards(run_of: Callable[[str], Path], gen
     assert "reward" not in done.out
 
 
+def test_a_set_that_a_run_does_not_have_is_named_with_the_way_out(
+    run_of: Callable[[str], Path], generate: Callable[..., Answer]
+) -> None:
+    done = generate(run_of("lora"), "--rows", 2, "--held-out", "hard")
+    assert (done.code, done.out) == (2, "")
+    assert "the run has no held-out set hard" in done.err
+    assert "its held-out rows have no names of sets" in done.err and "fix: leave out --held-out" in done.err
+
+
 def test_a_damaged_model_does_not_answer(
     run_of: Callable[[str], Path], generate: Callable[..., Answer], tmp_path: Path
 ) -> None:
