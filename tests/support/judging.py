@@ -45,7 +45,10 @@ def endpoint(answer: Answer) -> Iterator[Served]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # of 5 a busy machine loses some
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     served = Served(f"http://127.0.0.1:{server.server_port}/v1")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
