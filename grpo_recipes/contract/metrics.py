@@ -113,7 +113,8 @@ def evaluation_text(event: Mapping[str, object]) -> str:
         has_intervals = any(interval is not None for _, _, interval in found)
         level = number(mapping(event, "intervals"), "level") if has_intervals else None
         missing = number(event, "without_score")
-        each += "" if missing is None else f", {missing:.0f} completions without a judge's score"
+        if missing is not None:
+            each += f", {missing:.0f} completion{'s' * (missing != 1)} without a judge's score, so not compared"
         parts.append(f"({rows:.0f} rows{each}{'' if level is None else f', {level:.0%} intervals'})")
     return "  ".join(parts)
 

@@ -227,6 +227,8 @@ def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
     if any(number(mapping(record.trend, "reward"), key) is None for key in ("first", "last", "error")):
         return
     lacks = "no change of held-out rows is known" if record.evaluation else "nothing was held out"
+    if any("without_score" in mapping(record.evaluation, moment) for moment in ("before", "after", "best")):
+        lacks += ", since a judge gave no score to some completions"
     steps = number(mapping(record.trend, "reward"), "steps")
     means = "" if steps is None else f" (means of {steps:.0f} steps)"
     way, moved = _way(record, "reward"), f"reward {_moved(record, 'reward')}{means}, {lacks}"

@@ -321,6 +321,10 @@ def test_a_gain_at_the_cost_of_one_reward_is_no_warning() -> None:
         ({"before": {"reward": 0.5}}, "no change of held-out rows is known"),
         ({"after": {"reward": 0.5}}, "no change of held-out rows is known"),
         ({"before": {"reward": 0.2}, "after": {"reward": 0.6}}, "no change of held-out rows is known"),
+        (
+            {"before": {"reward": 0.2}, "after": {"reward": 0.6, "without_score": 1}},
+            "no change of held-out rows is known, since a judge gave no score to some completions",
+        ),
     ],
 )
 def test_what_was_held_out_is_not_denied(evaluation: dict[str, Any], lacks: str) -> None:

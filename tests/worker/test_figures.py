@@ -8,6 +8,7 @@ from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Evaluation, Plan, Reward
 from grpo_recipes.contract.plan_sections import Passes
+from grpo_recipes.worker.callbacks.evaluation_callback import BestEvaluation
 from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
 
 REWARDS = (Reward("shipped", "right", "exact_match", 1.0), Reward("shipped", "short", "valid_json", 0.5))
@@ -106,3 +107,33 @@ def test_rows_are_right_by_what_passes_and_else_by_the_first_reward() -> None:
     assert by_short["counts"]["became_wrong"] == 1
     assert [example["after"] for example in by_short["examples"]] == ["c1"]
     assert turned(before, after, plan_with(**SAMPLED)) == {}, "one completion of several turns no row"
+
+
+JUDGED = (Reward("shipped", "right", "exact_match", 1.0), Reward("judge", "short", "http://127.0.0.1:9/v1", 0.5))
+
+
+def with_judge(**changes: Any) -> Plan:
+    return dataclasses.replace(plan_with(**changes), rewards=JUDGED)
+
+
+def test_a_completion_without_a_judges_score_has_no_total() -> None:
+    rows = judged((1.0, 1.0), (0.0, None), (None, 0.5))
+    found = summary(rows, with_judge())
+    assert found["reward"] == (1.5 + 0.25) / 2, "and not 0 for the second"
+    assert (found["without_score"], found["rewards"]) == (1, {"right": 0.5, "short": 0.75})
+    assert "without_score" not in summary(rows, plan_with()), "of a reward that is no judge"
+    other_set = [dataclasses.replace(one, rewards={"right": 1.0}) for one in rows]
+    assert "without_score" not in summary(other_set, with_judge(rewards=("right",))), "which no judge was asked about"
+
+
+def test_what_lacks_a_judges_score_is_not_compared() -> None:
+    whole, lacking = judged((0.0, 1.0), (1.0, 0.0)), judged((1.0, None), (1.0, 1.0))
+    assert change(whole, whole, with_judge(), 7) is not None
+    assert change(whole, lacking, plan_with(), 7) is not None
+    for pair in ((whole, lacking), (lacking, whole)):
+        assert change(*pair, with_judge(), 7) is None
+        assert turned(*pair, with_judge(passes=Passes("short", 0.5))) == {}
+    best = BestEvaluation({})
+    assert best.is_better({"step": 1, **summary(whole, with_judge())})
+    assert not best.is_better({"step": 2, **summary(lacking, with_judge())})
+    assert (best.step, best.since) == (1, 0), "it is neither better nor one more without a gain"

@@ -423,7 +423,7 @@ def test_a_judge_that_is_down_stops_two_processes_at_the_first_step(
     assert "HTTP 503: busy" in output
     (before,) = events(folder, "evaluation")
     assert before["without_score"] == 11
-    assert "11 completions without a judge's score" in output
+    assert "11 completions without a judge's score, so not compared" in output
 
 
 def _with(more: dict[str, str]) -> Callable[..., dict[str, str]]:

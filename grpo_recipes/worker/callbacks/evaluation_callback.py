@@ -184,8 +184,13 @@ class BestEvaluation:
         self._reward: float | None = best.get("reward")
 
     def is_better(self, figures: Mapping[str, Any]) -> bool:
-        """Takes in an evaluation, and returns whether it is the best one now."""
+        """Takes in an evaluation, and returns whether it is the best one now.
+
+        One without the score of a judge is compared with no other, and ends nothing.
+        """
         reward = figures["reward"]
+        if "without_score" in figures:
+            return False
         if reward is None or (self._reward is not None and reward <= self._reward):
             self.since += 1
             return False

@@ -35,8 +35,8 @@ class JudgedRow:
 def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     """Means over the rows: each reward (None if it never gave one), their weighted total, pass@k, the count of rows.
 
-    without_score: completions to which a judge gave none, where there are any. A row's value is the mean of its
-    completions'. The total of a completion leaves out rewards that gave none, as TRL
+    without_score: completions to which a judge gave none, where there are any; these have no total. A row's value is
+    the mean of its completions'. The total of a completion leaves out other rewards that gave none, as TRL
     does; one without any reward is not counted in it.
     """
     assert plan.evaluation is not None
@@ -46,11 +46,16 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     more |= {} if how.samples == 1 else {"samples": how.samples}
     if how.passes is not None:
         more["passes"] = {"reward": how.passes.reward, "at_least": how.passes.at_least}
-    judges = [reward.name for reward in plan.rewards if reward.kind == "judge"]
-    if missing := sum(any(row.rewards.get(name) is None for name in judges) for row in judged):
+    if missing := without_score(judged, plan):
         more["without_score"] = missing
     means = {name: _mean(list(column)) for name, column in columns.items()}
     return {"count": rows, "greedy": how.greedy, **more, **_nested(means)}
+
+
+def without_score(judged: list[JudgedRow], plan: Plan) -> int:
+    """How many completions a judge gave no score to: nobody knows their reward, so it is not compared."""
+    judges = _judges(plan)
+    return sum(_lacks_score(row, judges) for row in judged)
 
 
 def with_intervals(judged: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any]:
@@ -62,10 +67,13 @@ def with_intervals(judged: list[JudgedRow], plan: Plan, seed: int) -> dict[str, 
 def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any] | None:
     """What each figure has changed by, over the rows of both, with its interval; None where these are other rows.
 
+    None, too, where a judge gave no score to a completion: what it would have said of it may be the whole change.
     The difference is taken row by row and rows are drawn with both of their values: how much the rows differ from
     each other does not make it uncertain, only how differently they changed.
     """
     if [(one.row, one.sample) for one in before] != [(one.row, one.sample) for one in after]:
+        return None
+    if without_score(before, plan) or without_score(after, plan):
         return None
     old, new = _columns(before, plan), _columns(after, plan)
     columns = {
@@ -77,12 +85,15 @@ def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: in
 
 
 def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[str, Any]:
-    """How many rows are right before and after, and some that became so; {} where rows have several completions.
+    """How many rows are right before and after, and some that became so; {} where rows have several completions, and
+    where a judge gave no score to one.
 
     A row is right where its completion passes; where nothing says what passes, by the first reward at 1.0.
     """
     assert plan.evaluation is not None
     if plan.evaluation.samples > 1 or not after or len(before) != len(after):
+        return {}
+    if without_score(before, plan) or without_score(after, plan):
         return {}
     passes = plan.evaluation.passes or Passes(next(iter(_weights(after, plan))), 1.0)
     pairs = [(old, new, _passed(old, passes), _passed(new, passes)) for old, new in zip(before, after, strict=True)]
@@ -107,10 +118,10 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
 
     None for what a row has no finite value of. The plan's evaluation asks for pass@1.
     """
-    columns, weights = _columns(judged, plan), _weights(judged, plan)
+    columns, weights, judges = _columns(judged, plan), _weights(judged, plan), _judges(plan)
     totals: dict[int, list[float]] = {one.row: [] for one in judged}
     for one in judged:
-        if (total := _total(one, weights)) is not None:
+        if (total := _total(one, weights, judges)) is not None:
             totals[one.row].append(total)
     return [
         {
@@ -127,12 +138,12 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
 def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | None]]:
     """The value of each row in each figure, in the order of the rows; None where a row has none."""
     assert plan.evaluation is not None
-    how, weights = plan.evaluation, _weights(judged, plan)
+    how, weights, judges = plan.evaluation, _weights(judged, plan), _judges(plan)
     rows: dict[int, list[JudgedRow]] = {}
     for one in judged:
         rows.setdefault(one.row, []).append(one)
     groups = [rows[row] for row in sorted(rows)]
-    columns = {REWARD: [_mean([_total(one, weights) for one in group]) for group in groups]}
+    columns = {REWARD: [_mean([_total(one, weights, judges) for one in group]) for group in groups]}
     for name in weights:
         columns["rewards", name] = [_mean([one.rewards[name] for one in group]) for group in groups]
     for k in how.pass_at:
@@ -153,7 +164,20 @@ def _weights(judged: list[JudgedRow], plan: Plan) -> dict[str, float]:
     return planned | {name: 1.0 for one in judged[:1] for name in one.rewards if name not in planned}
 
 
-def _total(row: JudgedRow, weights: Mapping[str, float]) -> float | None:
+def _judges(plan: Plan) -> list[str]:
+    """The names of the rewards that are judges."""
+    return [reward.name for reward in plan.rewards if reward.kind == "judge"]
+
+
+def _lacks_score(row: JudgedRow, judges: Sequence[str]) -> bool:
+    """Whether a judge was asked for a score of the completion and gave none."""
+    return any(name in row.rewards and row.rewards[name] is None for name in judges)
+
+
+def _total(row: JudgedRow, weights: Mapping[str, float], judges: Sequence[str]) -> float | None:
+    """The weighted sum of a completion's rewards; without the score of a judge it has none."""
+    if _lacks_score(row, judges):
+        return None
     known = {name: value for name, value in row.rewards.items() if value is not None}
     return sum(weights[name] * value for name, value in known.items()) if known else None
 
