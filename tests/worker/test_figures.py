@@ -9,7 +9,7 @@ from support.plans import small_plan
 from grpo_recipes.contract.plan import Evaluation, Plan, Reward
 from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.worker.callbacks.evaluation_callback import BestEvaluation
-from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
+from grpo_recipes.worker.completions.figures import JudgedRow, change, rates, summary, turned, with_intervals
 
 REWARDS = (Reward("shipped", "right", "exact_match", 1.0), Reward("shipped", "short", "valid_json", 0.5))
 
@@ -137,3 +137,11 @@ def test_what_lacks_a_judges_score_is_not_compared() -> None:
     assert best.is_better({"step": 1, **summary(whole, with_judge())})
     assert not best.is_better({"step": 2, **summary(lacking, with_judge())})
     assert (best.step, best.since) == (1, 0), "it is neither better nor one more without a gain"
+
+
+def test_a_missing_score_of_what_passes_is_no_failure() -> None:
+    plan = with_judge(**{**SAMPLED, "passes": Passes("short", 1.0)})
+    rows = judged((1.0, 1.0), (1.0, None), (0.0, 1.0), (0.0, 0.0), (0.0, None), (0.0, None), samples=2)
+    assert summary(rows, plan)["pass_at"] == {"1": 0.75, "2": 1.0}
+    assert [row["pass_rate"] for row in rates(rows, plan)] == [None, 0.5, None]
+    assert [row["pass_rate"] for row in rates(rows, plan_with(**SAMPLED))] == [1.0, 0.0, 0.0], "of another reward"

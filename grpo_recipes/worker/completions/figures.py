@@ -116,8 +116,12 @@ def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[
 def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
     """For each row pass@1, and mean and deviation of its completions' rewards as TRL computes it of a group.
 
-    None for what a row has no finite value of. The plan's evaluation asks for pass@1.
+    None for what a row has no finite value of, and for pass@1 where the judge that says what passes gave no score to
+    one of its completions. The plan's evaluation asks for pass@1.
     """
+    assert plan.evaluation is not None and plan.evaluation.passes is not None
+    by = [name for name in _judges(plan) if name == plan.evaluation.passes.reward]
+    unknown = {one.row for one in judged if _lacks_score(one, by)}
     columns, weights, judges = _columns(judged, plan), _weights(judged, plan), _judges(plan)
     totals: dict[int, list[float]] = {one.row: [] for one in judged}
     for one in judged:
@@ -125,11 +129,11 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
             totals[one.row].append(total)
     return [
         {
-            "pass_rate": passed,
+            "pass_rate": None if row in unknown else passed,
             "reward_mean": mean if mean is not None and math.isfinite(mean) else None,
             "reward_std": statistics.stdev(group) if len(group) > 1 and all(map(math.isfinite, group)) else None,
         }
-        for passed, mean, (_, group) in zip(
+        for passed, mean, (row, group) in zip(
             columns["pass_at", "1"], columns[REWARD], sorted(totals.items()), strict=True
         )
     ]
@@ -148,10 +152,12 @@ def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | Non
         columns["rewards", name] = [_mean([one.rewards[name] for one in group]) for group in groups]
     for k in how.pass_at:
         assert how.passes is not None
-        judged_rows = [any(one.rewards[how.passes.reward] is not None for one in group) for group in groups]
-        counts = [(len(group), sum(_passed(one, how.passes) for one in group)) for group in groups]
+        by = [name for name in judges if name == how.passes.reward]
+        known = [[one for one in group if not _lacks_score(one, by)] for group in groups]
+        judged_rows = [any(one.rewards[how.passes.reward] is not None for one in group) for group in known]
+        counts = [(len(group), sum(_passed(one, how.passes) for one in group)) for group in known]
         columns["pass_at", str(k)] = [
-            pass_at(samples, passed, k) if is_judged else None
+            pass_at(samples, passed, k) if is_judged and samples >= k else None
             for (samples, passed), is_judged in zip(counts, judged_rows, strict=True)
         ]
     return columns

@@ -208,8 +208,15 @@ def _sums(rows: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
     passed = [row["pass_rate"] for row in rows]
     if passed and all(rate is None for rate in passed):
         assert plan.evaluation is not None and plan.evaluation.passes is not None
+        name = plan.evaluation.passes.reward
+        if any(reward.kind == "judge" and reward.name == name for reward in plan.rewards):
+            raise Refused.of(
+                f"reward {name} left an answer to each row without a score, so no row has a pass rate",
+                because="a row has a pass rate where each of its answers has a score",
+                fix="grpo-run preflight shows what the judge says; raise judge.retries, or change judge.prompt",
+            )
         raise Refused.of(
-            f"reward {plan.evaluation.passes.reward} has given no number to any answer, so no row has a pass rate",
+            f"reward {name} has given no number to any answer, so no row has a pass rate",
             because="None and NaN are no answer",
             fix="a reward that returns numbers; grpo-run preflight shows what it returns",
         )
