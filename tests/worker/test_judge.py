@@ -170,6 +170,13 @@ FAILURES: dict[str, tuple[Say, str]] = {
     "a request that it cannot take": (failing(400, b'{"error": {"message": "too long"}}'), "HTTP 400: too long"),
     "a page": (failing(200, b"<html>"), "the answer is no JSON of a chat completion"),
     "other JSON": (failing(200, b'{"choices": []}'), "the answer is no JSON of a chat completion"),
+    "an error that is called a success": (
+        failing(200, b'{"error": {"message": "no credit", "code": 402}}'),
+        "the answer is an error: no credit",
+    ),
+    "an error in words": (failing(200, b'{"error": "overloaded"}'), "the answer is an error: overloaded"),
+    "a cut answer": (failing(200, completion("7", finish_reason="length")), "the answer is cut at max_tokens"),
+    "an empty answer": (failing(200, completion("")), "the answer is empty"),
     "a refusal": (failing(200, completion(None)), "the answer is empty"),
     "no number": (lambda body: "I like it", "no score in 'I like it'"),
     "a score outside": (lambda body: "70", "the score 70 is not within 0 and 10, in '70'"),
@@ -262,9 +269,65 @@ def test_a_judge_that_has_answered_may_fail_later(capsys: pytest.CaptureFixture[
     with endpoint(lambda body: answers[-1](body)) as served:
         judge = Judge(reward(served.url))
         assert judge(["q"], ["a"], level=["easy"]) == [0.7]
-        answers.append(failing(401))
+        answers.append(failing(404))
         assert judge(["q"], ["b"], level=["easy"]) == [None]
-    assert "HTTP 401" in capsys.readouterr().out
+        answers.append(failing(403))
+        with pytest.raises(Refused, match="cannot be asked"):
+            judge(["q"], ["c"], level=["easy"])
+    assert "no score for 1 of 1 completion, 1 so far: HTTP 404" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_revoked_stops_a_run_that_has_begun(status: int) -> None:
+    answers: list[Say] = [by_level]
+    with endpoint(lambda body: answers[-1](body)) as served:
+        judge = Judge(reward(served.url))
+        assert judge(["q"], ["a"], level=["easy"]) == [0.7]
+        answers.append(failing(status, b"revoked"))
+        with pytest.raises(Refused) as stopped:
+            judge(["q"], ["b"], level=["easy"])
+    assert f"cannot be asked\n  = because: HTTP {status}: revoked" in str(stopped.value)
+    assert f"check the endpoint's key in {VARIABLE}" in str(stopped.value)
+
+
+CUT = failing(200, completion("7", finish_reason="length"))
+
+
+@pytest.mark.parametrize("first", [CUT, failing(200, completion("")), lambda body: "I like it", lambda body: "70"])
+def test_an_answer_without_a_score_is_asked_for_again(first: Say, cache: Path) -> None:
+    answers: list[Say] = [first]
+    with endpoint(lambda body: answers[-1](body)) as served:
+        assert scores(served.url) == [None, None]
+        assert list(cache.rglob("*.json")) == []
+        answers.append(by_level)
+        assert scores(served.url) == [0.7, 0.2], "after the endpoint was mended"
+        assert len(served.asked) == 4
+
+
+@pytest.mark.parametrize("status", [501, 520, 599])
+def test_any_failure_of_the_server_is_asked_again(status: int) -> None:
+    left = [failing(status), by_level]
+    with endpoint(lambda body: (left.pop(0) if len(left) > 1 else left[0])(body)) as served:
+        assert scores(served.url, (["q"], ["a"], {"level": ["easy"]}), retries=1) == [0.7]
+
+
+def test_half_of_a_character_ends_nothing(cache: Path) -> None:
+    with endpoint(lambda body: "\ud800 Score: 7") as served:
+        assert scores(served.url, (["q"], ["a \udfff"], {"level": ["\ud800"]})) == [0.7]
+        assert asked_text(served.asked[0]) == "?: qa ?"
+    with endpoint(failing(500, b'{"error": {"message": "\\ud800 no"}}')) as served:
+        assert scores(served.url) == [None, None]
+
+
+def test_nothing_that_an_endpoint_says_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for answer in (failing(400, b"\x1b[2Jgone"), failing(200, completion("\x1b]x\x07 good"))):
+        with endpoint(answer) as served:
+            assert scores(served.url) == [None, None]
+    with endpoint(failing(401, b"\x1b[2Jgone")) as served, pytest.raises(Refused) as stopped:
+        scores(served.url)
+    said = capsys.readouterr().out + str(stopped.value)
+    assert "[2Jgone" in said
+    assert said.replace("\n", "").isprintable()
 
 
 def test_a_key_that_comes_back_is_nowhere(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 The key is read from the environment and sent to that address alone: a redirect is a failure. Whatever
 comes back, also as the text of an error, loses the secrets of the environment before anything else sees it. An answer
-is kept in the cache of grpo-run under the digest of its question, so that nobody pays for it twice.
+that is of use is kept in the cache of grpo-run under the digest of its question, so that nobody pays for it twice.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ from typing import Any
 
 from grpo_recipes.contract.files.own_cache import keep, kept
 from grpo_recipes.contract.secrets.known_secrets import names_a_secret
-from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact
 from grpo_recipes.worker._shared.inputs import Refused
 
 PATH = "/chat/completions"
-TRIED_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
-WRONG_SETTING = frozenset((401, 403, 404))
+TRIED_AGAIN = frozenset((408, 409, 425, 429, *range(500, 600)))
+WRONG_KEY, WRONG_NAME = frozenset((401, 403)), 404
+CUT, EMPTY = "the answer is cut at max_tokens", "the answer is empty"
 _MOST_BYTES = 4 << 20
 _MOST_SHOWN = 300
 _LONGEST_PAUSE_S = 60.0
@@ -41,15 +42,15 @@ class NoAnswer(Exception):
     """A question without an answer; the text says why. status: of HTTP, None where there was none."""
 
     def __init__(self, why: str, *, status: int | None = None, again: bool = True, pause: float = 0.0) -> None:
-        super().__init__(" ".join(hide_secrets(why).split())[:_MOST_SHOWN])
+        super().__init__(" ".join(redact(_plain(why)).split())[:_MOST_SHOWN])
         self.status, self.again, self.pause = status, again, pause
 
 
 class ChatClient:
     """Asks one endpoint. base_url: without a slash at its end. remembers: answers come from the cache if it has them.
 
-    retries: how often a question is asked again. concurrency: questions at the same time. has_answered: whether the
-    endpoint itself has given an answer.
+    takes_cut: an answer that ends at max_tokens is one. retries: how often a question is asked again. concurrency:
+    questions at the same time. has_answered: whether the endpoint itself has given an answer.
     """
 
     def __init__(
@@ -61,17 +62,21 @@ class ChatClient:
         concurrency: int,
         *,
         remembers: bool = True,
+        takes_cut: bool = False,
     ) -> None:
-        self.has_answered = False
+        self.has_answered, self._takes_cut = False, takes_cut
         self._url, self._headers = f"{base_url}{PATH}", headers(base_url, key_variable)
         self._timeout, self._retries, self._concurrency, self._remembers = timeout, retries, concurrency, remembers
         self._context = ssl.create_default_context()
         self._down, self._lock = threading.Event(), threading.Lock()
         self._lost, self._why = 0, NoAnswer("")
 
-    def answers(self, questions: Sequence[Body]) -> list[str | NoAnswer]:
+    def answers(
+        self, questions: Sequence[Body], is_of_use: Callable[[str], bool] = lambda text: True
+    ) -> list[str | NoAnswer]:
         """The text that answers each question, the fields of its request. Equal questions are asked once.
 
+        is_of_use: whether an answer is kept; any other question is asked again next time.
         Where as many as are asked at once were asked again in vain, and nothing was answered meanwhile, the endpoint is
         down: the rest fails, too, so that a generation does not wait for each of its completions.
         """
@@ -79,28 +84,32 @@ class ChatClient:
         self._lost = 0
         texts = [json.dumps(question, ensure_ascii=False, sort_keys=True) for question in questions]
         known: dict[str, str | NoAnswer] = {}
+        places = {text: self._place(text) for text in texts}
+        for text, place in places.items() if self._remembers else ():
+            entry = kept(place, 2 * _MOST_BYTES)
+            if isinstance(entry, dict) and isinstance(entry.get("answer"), str):
+                known[text] = entry["answer"]
+        unknown = [text for text in places if text not in known]
         pool = ThreadPoolExecutor(self._concurrency)
         try:
-            distinct = list(dict.fromkeys(texts))
-            known.update(zip(distinct, pool.map(self._answer, distinct), strict=True))
+            for text, answer in zip(unknown, pool.map(self._answer, unknown), strict=True):
+                known[text] = answer
+                if self._remembers and isinstance(answer, str) and is_of_use(answer):
+                    keep(places[text], {"answer": answer})
         finally:  # also where a signal ends this: what waits for its turn gives up
             self._down.set()
             pool.shutdown(wait=False, cancel_futures=True)
         return [known[text] for text in texts]
 
+    def _place(self, question: str) -> str:
+        name = hashlib.sha256(_coded(f"{self._url}\0{question}")).hexdigest()
+        return f"asked/{name[:2]}/{name}.json"
+
     def _answer(self, question: str) -> str | NoAnswer:
-        name = hashlib.sha256(f"{self._url}\0{question}".encode()).hexdigest()
-        place = f"asked/{name[:2]}/{name}.json"
-        entry = kept(place, 2 * _MOST_BYTES) if self._remembers else None
-        if isinstance(entry, dict) and isinstance(entry.get("answer"), str):
-            return str(entry["answer"])
         try:
-            text = self._asked(question.encode())
+            return self._asked(_coded(question))
         except NoAnswer as problem:
             return problem
-        if self._remembers:
-            keep(place, {"answer": text})
-        return text
 
     def _asked(self, question: bytes) -> str:
         """Asks until there is an answer or no sense in asking again. Raises NoAnswer."""
@@ -141,7 +150,7 @@ class ChatClient:
                     raise TimeoutError
                 if len(content) > _MOST_BYTES:
                     raise NoAnswer(f"the answer is larger than {_MOST_BYTES >> 20} MiB", again=False)
-                return hide_secrets(_text(content))
+                return hide_secrets(_text(content, takes_cut=self._takes_cut))
             except NoAnswer:
                 raise
             except urllib.error.HTTPError as problem:
@@ -171,18 +180,42 @@ def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
     raise Refused.of(f"the key of {base_url} cannot be taken from {key_variable}", because=why, fix=fix)
 
 
-def _text(content: bytes) -> str:
-    """The text of a chat completion, "" for one of none, as a refusal is. Raises NoAnswer for anything else."""
+def _text(content: bytes, *, takes_cut: bool) -> str:
+    """The text of a chat completion. Raises NoAnswer where there is none, and for anything else."""
     try:
-        message = json.loads(content)["choices"][0]["message"]
-        text = message.get("content")
+        body = json.loads(content)
+        error = body.get("error") if isinstance(body, dict) else None
+        choice = body["choices"][0] if not error else {}
+        text = choice["message"].get("content") if choice else None
         if isinstance(text, list):
             text = "".join(part["text"] for part in text if part.get("type") == "text")
-        if text is None or isinstance(text, str):
-            return text or ""
+        is_text = text is None or isinstance(text, str)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        pass
-    raise NoAnswer("the answer is no JSON of a chat completion")
+        error, is_text = None, False
+    if error:
+        raise NoAnswer(f"the answer is an error: {_reason(error)}")
+    if not is_text:
+        raise NoAnswer("the answer is no JSON of a chat completion")
+    is_cut = choice.get("finish_reason") == "length"
+    if is_cut and not takes_cut:
+        raise NoAnswer(CUT, again=False)
+    if not text:
+        raise NoAnswer(EMPTY, again=False)
+    return _plain(text)
+
+
+def _reason(error: object) -> str:
+    """What an endpoint says of an error."""
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error)
+
+
+def _coded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _plain(text: str) -> str:
+    """The text without halves of characters, which UTF-8 cannot have."""
+    return _coded(text).decode()
 
 
 def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
@@ -191,8 +224,7 @@ def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
     with contextlib.suppress(Exception), problem:
         said = problem.read(1 << 16).decode("utf-8", errors="replace")
         error = json.loads(said)
-        error = error.get("error", error)
-        said = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+        said = _reason(error.get("error", error) if isinstance(error, dict) else error)
     if 300 <= status < 400:
         return NoAnswer(
             f"HTTP {status}, a redirect to {problem.headers.get('Location')}, which is not followed",

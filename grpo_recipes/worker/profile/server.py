@@ -51,7 +51,13 @@ class ServedModel:
                 fix="dataset.prompt_format: conversational, or a profile without --base-url",
             )
         self._client = ChatClient(
-            served["base_url"], served["key_variable"], TIMEOUT_S, RETRIES, CONCURRENCY, remembers=False
+            served["base_url"],
+            served["key_variable"],
+            TIMEOUT_S,
+            RETRIES,
+            CONCURRENCY,
+            remembers=False,
+            takes_cut=True,
         )
         self._rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
         processing = planned_processing(plan, model_path(plan, folder))

@@ -11,7 +11,7 @@ from jinja2 import StrictUndefined
 
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker._shared.chat_client import WRONG_SETTING, ChatClient, NoAnswer
+from grpo_recipes.worker._shared.chat_client import CUT, EMPTY, WRONG_KEY, WRONG_NAME, ChatClient, NoAnswer
 from grpo_recipes.worker._shared.inputs import Refused, answer_text, prompt_text
 from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
@@ -65,7 +65,8 @@ class Judge:
             before, self._failed = self._failed, self._failed + reasons.total()
             if len(str(before)) < len(str(self._failed)) or not before:  # the first time, and at 10, 100, ...
                 print(
-                    f"reward {self._name}: no score for {reasons.total()} of {len(judged)} completions, "
+                    f"reward {self._name}: no score for {reasons.total()} of {len(judged)} "
+                    f"completion{'s' * (len(judged) != 1)}, "
                     f"{self._failed} so far: {reasons.most_common(1)[0][0]}",
                     flush=True,
                 )
@@ -92,16 +93,19 @@ class Judge:
         return made
 
     def judged(self, questions: Sequence[str]) -> list[Judged]:
-        """What the judge says to each. Raises Refused where it never answered, and says that a setting is wrong."""
+        """What the judge says to each.
+
+        Raises Refused where it refuses the key, and where it never answered and knows no such model.
+        """
         how = self._how
         options = {name: how[name] for name in ("temperature", "max_tokens") if how[name] is not None}
         more: dict[str, Any] = {"model": how["model"], **options, **dict(how["request"])}  # type: ignore[call-overload]
         asked = [{**more, "messages": [{"role": "user", "content": one}]} for one in questions]
         found = []
-        for question, answer in zip(questions, self._client.answers(asked), strict=True):
+        for question, answer in zip(questions, self._client.answers(asked, self._has_score), strict=True):
             if not isinstance(answer, NoAnswer):
                 found.append(Judged(question, answer, *self._scored(answer)))
-            elif answer.status in WRONG_SETTING and not self._client.has_answered:
+            elif answer.status in WRONG_KEY or (answer.status == WRONG_NAME and not self._client.has_answered):
                 raise self.refusal(answer)
             else:
                 found.append(Judged(question, "", None, str(answer)))
@@ -111,14 +115,22 @@ class Judge:
         """The judge cannot be asked: what it said, and what to change."""
         status = getattr(problem, "status", None)
         key = self._how["key_variable"]
-        of_the_key = "judge.key_variable, the variable with its key" if key is None else f"the endpoint's key in {key}"
-        name = "judge.model by the endpoint's own name, and judge.base_url, which mostly ends with /v1"
+        of_the_key = "name the variable with its key in judge.key_variable"
+        if key is not None:
+            of_the_key = f"check the endpoint's key in {key}; a run that had begun can be resumed"
+        name = "check judge.model, by the endpoint's own name, and judge.base_url, which mostly ends with /v1"
         wrong = {401: of_the_key, 403: of_the_key, 404: name}
+        said, fix = "cannot be asked", wrong.get(status or 0, "check judge.base_url, and whether the endpoint runs")
+        if str(problem) in (CUT, EMPTY):
+            said, fix = "gives no answer", "raise judge.max_tokens, which what the judge thinks counts to"
         return Refused.of(
-            f"reward {self._name}: {self.at} cannot be asked",
+            f"reward {self._name}: {self.at} {said}",
             because=[str(problem), *([] if key is not None or status not in (401, 403) else ["no key was sent"])],
-            fix=wrong.get(status or 0, "judge.base_url, and whether the endpoint runs"),
+            fix=fix,
         )
+
+    def _has_score(self, answer: str) -> bool:
+        return self._scored(answer)[0] is not None
 
     def _scored(self, answer: str) -> tuple[float | None, str]:
         """The score in an answer as a reward, or why there is none."""
