@@ -2,7 +2,8 @@
 
 A `judge` is asked with `judge.prompt`, a jinja2 template that has to have `completion` in it; without it every
 completion of a row gets the same score. `judge.score` is a regular expression with one group, the number; without it
-the last number of the answer counts. The key of an endpoint is never in a recipe: `judge.key_variable` names an
+the answer has one number, or ends with one as "7/10" does. `judge.request` has none of model, messages, stream and n,
+which are grpo-run's own. The key of an endpoint is never in a recipe: `judge.key_variable` names an
 environment variable whose name says that its value is secret, because grpo-run hides the values of such variables in
 everything that it writes. The other columns that the template reads are looked for by RWD002.
 """
@@ -18,6 +19,7 @@ from grpo_recipes.user_files.template import TemplateProblem, template_variables
 ID = "RWD009"
 OF_THE_COMPLETION = ("completion", "prompt")
 """What a judge's template has beside the columns of the row."""
+_OWN = ("model", "messages", "stream", "n")
 _LOOPBACK = r"https://.*|http://(localhost|127\.[0-9.]+|\[::1\])([:/].*)?"
 
 
@@ -71,6 +73,11 @@ def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Find
             because = "base_url begins with http: whoever is between here and there can read the key and the texts"
             said = "the judge's key would travel unencrypted"
             yield _at(context, address, said, because, fix="https, if the endpoint has it")._replace(severity="warning")
+    for name in (name for name in _OWN if name in judge["request"]):
+        own, fix = (*path, "request", name), "judge.model" if name == "model" else "judge.prompt"
+        because = "grpo-run sends one message, and reads one whole answer"
+        fix = f"leave it out{f'; {fix} says it' if name in ('model', 'messages') else ''}"
+        yield _at(context, own, f"judge.request has {name}", because, fix=fix, patch=Patch(own, remove=True))
     if judge["score"] is not None and (wrong := _not_one_group(judge["score"])):
         because = "the group is the number, e.g. score: 'Score: ([0-9.]+)'"
         yield _at(context, (*path, "score"), f"judge.score {wrong}", because, fix="put the number alone in ( )")

@@ -134,7 +134,7 @@ class JudgeSection(Section):
     """
     score: Word | None = None
     """Regular expression that finds the score in the judge's answer, with one group around the number; the last match
-    counts. null: the last number of the answer, 7 for "7/10".
+    counts. null: the only number of the answer, or the 7 of one that ends with "7/10" or "7 out of 10".
     """
     scale: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     """Lowest and highest score, e.g. [0, 10], which become 0 and 1. Any score outside is an answer without a score.
@@ -144,18 +144,18 @@ class JudgeSection(Section):
     """Name of the environment variable with the endpoint's key, e.g. OPENAI_API_KEY; never the key itself. null: no key
     is sent.
     """
-    timeout: PositiveFloat = 60.0
+    timeout: Annotated[float, Field(gt=0, le=86400)] = 60.0
     """Seconds that one answer may take."""
     retries: NonNegativeInt = 3
     """How often an unanswered question is asked again, after 1, 2, 4, ... seconds."""
-    concurrency: PositiveInt = 8
+    concurrency: Annotated[int, Field(gt=0, le=1024)] = 8
     """Questions that each process asks at the same time."""
     temperature: NonNegativeFloat | None = 0.0
     """Sampling temperature of the judge. null: the endpoint's own."""
     max_tokens: PositiveInt | None = 512
     """Longest answer, in tokens. null: the endpoint's own limit."""
     request: dict[str, Any] = {}
-    """More fields of each request, e.g. {reasoning_effort: low}."""
+    """More fields of each request, e.g. {reasoning_effort: low}; not model, messages, stream and n."""
 
 
 class RewardSection(Section):

@@ -92,8 +92,30 @@ def test_messages_count_by_their_last_text_and_a_call_of_a_tool_does_not() -> No
         ("7", {}, 0.7),
         ("**Score: 7/10**", {}, 0.7),
         ("First 3 of the steps, then 8 out of 10.", {}, 0.8),
-        ("<think>9 or 8?</think>\n6.5.", {}, 0.65),
+        ("Nine or eight?\n6.5.", {}, 0.65),
+        ("**7**/10", {}, 0.7),
+        ("Step 1 is right. 7 (of 10)", {}, 0.7),
+        ("Step 1 is right: 7 (out of 10).", {}, 0.7),
+        ("I would say 7. Yes, 7.", {}, 0.7),
+        ("Score: .5", {}, 0.05),
         ("-3", {"scale": None}, -3.0),
+        ("\u22123", {"scale": None}, -3.0),
+        ("+3", {"scale": None}, 3.0),
+        ("score-3", {"scale": None}, 3.0),
+        ("It is good.7", {}, 0.7),
+        ("Score: \u22123", {"scale": None, "score": "Score: (.*)"}, -3.0),
+        ("<think>9 or 8?</think>\n6.5.", {}, None),
+        ("8. Two of its 3 steps are right.", {}, None),
+        ("7/10, or with more care 6", {}, None),
+        ("7 or 8", {}, None),
+        ("7-8", {}, None),
+        ("7\u20138", {}, None),
+        ("7,5", {}, None),
+        ("1,000", {"scale": None}, None),
+        ("1.000.000", {"scale": None}, None),
+        ("7,5/10", {}, None),
+        ("1e3", {"scale": None}, None),
+        ("on 5/7/10", {}, None),
         ("0", {}, 0.0),
         ("10", {}, 1.0),
         ("Score: 4\nconfidence 9", {"score": "Score: ([0-9]+)"}, 0.4),
@@ -108,7 +130,7 @@ def test_messages_count_by_their_last_text_and_a_call_of_a_tool_does_not() -> No
         ("Score: 1e999", {"score": "Score: (.*)", "scale": None}, None),
     ],
 )
-def test_the_score_is_the_last_number_or_what_the_pattern_finds(
+def test_the_score_is_the_only_number_or_what_the_pattern_finds(
     answer: str, how: dict[str, Any], score: float | None
 ) -> None:
     with endpoint(lambda body: answer) as served:
@@ -179,6 +201,7 @@ FAILURES: dict[str, tuple[Say, str]] = {
     "an empty answer": (failing(200, completion("")), "the answer is empty"),
     "a refusal": (failing(200, completion(None)), "the answer is empty"),
     "no number": (lambda body: "I like it", "no score in 'I like it'"),
+    "several numbers": (lambda body: "7 or 8", "several numbers; write judge.score, in '7 or 8'"),
     "a score outside": (lambda body: "70", "the score 70 is not within 0 and 10, in '70'"),
     "a late answer": (late, "no answer within 0.3 s"),
     "half of an answer": (failing(200, b"{", **{"Content-Length": "9"}), "the answer is no JSON of a chat completion"),
@@ -365,6 +388,7 @@ def test_a_redirect_takes_neither_key_nor_text_elsewhere() -> None:
         (None, VARIABLE, "it is not set"),
         (" ", VARIABLE, "it is not set"),
         (f"{KEY}\nX-More: 1", VARIABLE, "it has characters that no key has"),
+        ("sk-1234", VARIABLE, "it is shorter than 8 characters"),
         (KEY, "HOME_PAGE", "its name does not say that its value is secret"),
     ],
 )

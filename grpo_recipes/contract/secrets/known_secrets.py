@@ -24,7 +24,7 @@ _BESIDE = {"TOKEN": _TEXTS, "TOKENS": _COUNTS, "KEY": frozenset(("PUBLIC",)), "K
 """Words beside which one is of a text or a count: EOS_TOKEN, MAX_TOKENS."""
 _ADDRESSES = ("_URL", "_URI", "_PROXY")
 _LONGEST_NAME = 200
-_SHORTEST = 8
+SHORTEST = 8
 """Letters from which on a value is hidden wherever it stands, also within a word."""
 _SHORTEST_WORD = 4
 """Letters from which on it is hidden as a word of its own; shorter ones say nothing and stand everywhere."""
@@ -64,7 +64,7 @@ def known_secrets() -> KnownSecrets:
 def _forms(secrets: frozenset[str], addresses: frozenset[str]) -> KnownSecrets:
     parts = {part for value in secrets for part in _parts(value.strip()[:_LONGEST])}
     parts |= {part for value in addresses for part in _passwords(value)}
-    forms = {form for part in parts if len(part) >= _SHORTEST for form in _written(part)}
+    forms = {form for part in parts if len(part) >= SHORTEST for form in _written(part)}
     words = sorted(re.escape(_bytes(part)) for part in parts if _is_short(part))
     pattern = re.compile(rb"(?<![A-Za-z0-9_])(?:" + b"|".join(words) + rb")(?![A-Za-z0-9_])") if words else None
     return KnownSecrets(tuple(sorted(forms, key=lambda form: (-len(form), form))), pattern)
@@ -73,7 +73,7 @@ def _forms(secrets: frozenset[str], addresses: frozenset[str]) -> KnownSecrets:
 def _is_short(part: str) -> bool:
     """Whether a short value has a letter and something else, as words and numbers have not."""
     is_mixed = re.search(r"[0-9\W]", part) and re.search(r"[^\W\d]", part)
-    return _SHORTEST_WORD <= len(part) < _SHORTEST and is_mixed is not None
+    return _SHORTEST_WORD <= len(part) < SHORTEST and is_mixed is not None
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _parts(value: str) -> Iterator[str]:
     yield value
     lines = value.replace("\\n", "\n").splitlines()
     if len(lines) > 1:
-        yield from (line.strip() for line in lines if len(line.strip()) >= _SHORTEST and "-----" not in line)
+        yield from (line.strip() for line in lines if len(line.strip()) >= SHORTEST and "-----" not in line)
     yield from _passwords(value)
 
 
@@ -117,7 +117,7 @@ def _base64(value: bytes) -> Iterator[bytes]:
     for before in range(3):
         coded = binascii.b2a_base64(bytes(before) + value, newline=False)
         whole = coded[(0, 2, 3)[before] : (before + len(value)) * 8 // 6]
-        if len(whole) >= _SHORTEST:
+        if len(whole) >= SHORTEST:
             yield whole
             yield whole.translate(bytes.maketrans(b"+/", b"-_"))
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from grpo_recipes.contract.files.own_cache import keep, kept
-from grpo_recipes.contract.secrets.known_secrets import names_a_secret
+from grpo_recipes.contract.secrets.known_secrets import SHORTEST, names_a_secret
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact
 from grpo_recipes.worker._shared.inputs import Refused
 
@@ -173,6 +173,9 @@ def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
         why, fix = "its name does not say that its value is secret", "a name such as JUDGE_API_KEY"
     elif not key:
         why, fix = "it is not set", f"export {key_variable}=... in the shell that starts grpo-run"
+    elif len(key) < SHORTEST:
+        why = f"it is shorter than {SHORTEST} characters, and could not be hidden in texts"
+        fix = f"export {key_variable}=... with the whole key; for an endpoint that needs none leave out key_variable"
     elif not (key.isascii() and key.isprintable() and " " not in key):
         why, fix = "it has characters that no key has", f"export {key_variable}=... with the key alone"
     else:

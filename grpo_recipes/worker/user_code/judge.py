@@ -18,8 +18,13 @@ from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 
 # What TRL passes that is no column of the rows.
 _NO_COLUMNS = ("prompts", "completions", "completion_ids")
-_NUMBER = re.compile(r"([-+]?\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*\d+(?:\.\d+)?)?")
-"""A number; of "7/10" and "7 out of 10" the 7."""
+_NUMBER = re.compile(r"(?:(?<![\w.,])[-+])?(?:[0-9]+(?:[.,][0-9]+)*|(?<!\w)\.[0-9]+)")
+"""A number, also one whose commas or points may mean several things."""
+_OF = re.compile(
+    rf"(?<![\w.,/])({_NUMBER.pattern})[*_\s]*(?:/|\bout of\b|\bof\b|\((?:out )?of\b)[*_\s]*[0-9]+(?:\.[0-9]+)?"
+    r"[\s*_.!)\]\"'`]*\Z"
+)
+"""The end of an answer such as 7/10, 7 out of 10, 7 (of 10) or **7**/10."""
 _CLIENT = ("key_variable", "timeout", "retries", "concurrency")
 
 
@@ -52,7 +57,7 @@ class Judge:
         )
         text = str(how["prompt"])
         self._template = compiled(functools.partial(sandbox.from_string, text), self._path, text)
-        self._score = _NUMBER if how["score"] is None else re.compile(str(how["score"]))
+        self._score = None if how["score"] is None else re.compile(str(how["score"]))
         client: dict[str, Any] = {name: how[name] for name in _CLIENT}
         self._client = ChatClient(reward.target, **client, remembers=remembers)
         self.at = f"{how['model']} at {reward.target}"
@@ -134,14 +139,17 @@ class Judge:
 
     def _scored(self, answer: str) -> tuple[float | None, str]:
         """The score in an answer as a reward, or why there is none."""
+        answer = answer.replace("\u2212", "-")  # the minus of mathematics
         try:
             with bounded():
-                texts = self._score.findall(answer)
+                texts = _numbers(answer) if self._score is None else self._score.findall(answer)[-1:]
         except TooMuch as problem:
             raise Refused.of(f"reward {self._name}: judge.score cannot be looked for", because=str(problem)) from None
         shown = f"in {answer.strip()[-80:]!r}"
+        if len(texts) > 1:
+            return None, f"several numbers; write judge.score, {shown}"
         try:
-            number = float(texts[-1])
+            number = float(texts[0])
         except (IndexError, ValueError):
             return None, f"no score {shown}" if answer.strip() else "the answer is empty"
         if not math.isfinite(number):
@@ -153,3 +161,10 @@ class Judge:
         if not low <= number <= high:
             return None, f"the score {number:g} is not within {low:g} and {high:g}, {shown}"
         return (number - low) / (high - low), ""
+
+
+def _numbers(answer: str) -> list[str]:
+    """The number that an answer ends with, of so many; else the different numbers in it."""
+    if (end := _OF.search(answer)) is not None:
+        return [end[1]]
+    return list(dict.fromkeys(_NUMBER.findall(answer)))
