@@ -92,7 +92,7 @@ def _judge_parts(plan: Plan) -> Iterator[CodePart]:
     for reward in plan.rewards:
         if reward.kind == "judge":
             key = reward.kwargs.get("key_variable")
-            gets = "prompts and completions" + (f" and the value of {key}" if key else "")
+            gets = "prompts, completions and columns of the rows" + (f", and the value of {key}" if key else "")
             yield CodePart(JUDGE, f"{reward.target}, which gets {gets},", _sha256(f"judge {reward.target} {key}"))
 
 

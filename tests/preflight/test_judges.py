@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from preflight_runs import QUICKSTART, Answer
-from support.judging import asked_text, endpoint
+from support.judging import asked_text, completion, endpoint
 
 from grpo_recipes.trust.code import _sha256
 
@@ -42,7 +42,7 @@ def judged(preflight: Preflight, sums: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
-    with endpoint(lambda body: f"It is right.\nScore: 8/10 {KEY}") as served:
+    with endpoint(lambda body: f"{KEY} is right.\nScore: 8/10") as served:
         answer = judged(served.url)
         assert answer.code == 0, answer.out + answer.err
         assert len(served.asked) == 1
@@ -53,7 +53,7 @@ def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
         assert judged(served.url).code == 0
         assert len(served.asked) == 2, "it asks whatever was answered before"
     shown = answer.out.partition(f"small at {served.url} is asked\n")[2].splitlines()[:4]
-    assert shown == [f"  | {question[0]}", "  says It is right.", "    Score: 8/10 <redacted>", "  reward judge: 0.8"]
+    assert shown == [f"  | {question[0]}", "  says <redacted> is right.", "    Score: 8/10", "  reward judge: 0.8"]
     assert KEY not in answer.out + answer.err
 
 
@@ -63,14 +63,19 @@ CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "a wrong key": (
         lambda body: (401, {}, b'{"error": {"message": "unknown key"}}'),
         {},
-        ["cannot be asked", "HTTP 401: unknown key", "the endpoint's key in JUDGE_API_KEY"],
+        ["cannot be asked", "HTTP 401: unknown key", "check the endpoint's key in JUDGE_API_KEY"],
     ),
     "a wrong model": (
         lambda body: (404, {}, b"no model"),
         {},
-        ["HTTP 404: no model", "judge.model by the endpoint's own"],
+        ["HTTP 404: no model", "check judge.model, by the endpoint's own"],
     ),
-    "nothing there": (None, {}, ["Connection refused", "judge.base_url, and whether the endpoint runs"]),
+    "a cut answer": (
+        lambda body: (200, {}, completion("7", finish_reason="length")),
+        {},
+        ["gives no answer", "the answer is cut at max_tokens", "raise judge.max_tokens"],
+    ),
+    "nothing there": (None, {}, ["Connection refused", "check judge.base_url, and whether the endpoint runs"]),
     "no key": (lambda body: "5", {"key_variable": "OTHER_API_KEY"}, ["OTHER_API_KEY", "it is not set"]),
     "a null": (
         lambda body: "5",

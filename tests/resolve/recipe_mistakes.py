@@ -57,6 +57,20 @@ MISTAKES = [
         "generation.top_p is 95, but must be at most 1",
         "top_p: 0.95",
     ),
+    (
+        "rewards: [{judge: {base_url: 'http://h/v1', model: m, prompt: '{{ completion }}', timeout: 90000}}]",
+        "SCH003",
+        "rewards[0].judge.timeout",
+        "rewards[0].judge.timeout is 90000, but must be at most 86400",
+        "timeout: 86400",
+    ),
+    (
+        "rewards: [{judge: {base_url: 'http://h/v1', model: m, prompt: '{{ completion }}', concurrency: 1025}}]",
+        "SCH003",
+        "rewards[0].judge.concurrency",
+        "rewards[0].judge.concurrency is 1025, but must be at most 1024",
+        "concurrency: 1024",
+    ),
     ("training: {bf16: 0}", "SCH002", "training.bf16", "training.bf16 is 0, but must be true or false", "bf16: false"),
     (
         "rewards: {name: exact_match, weight: 2.0}",

@@ -47,8 +47,8 @@ def test_an_endpoint_is_asked_for_with_what_it_gets(recipe: str) -> None:
     (part,) = code_parts(judged())
     assert asked(judged(), recipe).splitlines() == [
         "this recipe's rewards.judge was not allowed yet",
-        "rewards.judge https://judge.example.com/v1, which gets prompts and completions and the value of JUDGE_API_KEY,"
-        f" has the sha256 {part.sha256}",
+        "rewards.judge https://judge.example.com/v1, which gets prompts, completions and columns of the rows, and the"
+        f" value of JUDGE_API_KEY, has the sha256 {part.sha256}",
         f"read it, then add --allow-code {part.sha256}; it is remembered for you until the value changes",
     ]
     assert asked(judged(), recipe, part.sha256) == ""
@@ -66,7 +66,7 @@ def test_a_different_endpoint_or_key_is_asked_for_again(recipe: str) -> None:
     for other in others:
         assert "rewards.judge" in asked(other, recipe)
     assert "value of HF_TOKEN" in asked(others[1], recipe)
-    assert "gets prompts and completions," in asked(others[2], recipe)
+    assert "gets prompts, completions and columns of the rows," in asked(others[2], recipe)
 
 
 def test_a_folder_of_ones_own_allows_its_judges_and_its_runs_go_on(recipe: str, tmp_path: Path) -> None:

@@ -195,10 +195,13 @@ def test_processes_that_wait_for_each_other_end_by_their_own_timeout() -> None:
     assert end_after(300.0, 2000.0) == 2060.0
 
 
-def test_a_judge_that_fails_is_told_at_each_step_from_its_share_on() -> None:
+def test_a_judge_that_fails_is_told_at_each_step_and_is_a_note_below_its_share() -> None:
     lines = [{JUDGE_FAILED: share} for share in (0.0, 0.49, 0.5, 1.0)] + [{"loss": 1.0}]
-    assert steps(FailingJudge(DEFAULTS), lines) == [3, 4]
-    assert steps(FailingJudge(replace(DEFAULTS, failing_judge_share=1.0)), lines) == [4]
+    told = alarms(FailingJudge(DEFAULTS), lines)
+    assert [(step, alarm.is_note) for step, alarm in told] == [(2, True), (3, False), (4, False)]
+    assert told[0][1].finding.message == "the judge gave no score to 49 % of the completions"
+    told = alarms(FailingJudge(replace(DEFAULTS, failing_judge_share=1.0)), lines)
+    assert [step for step, alarm in told if not alarm.is_note] == [4]
 
 
 def test_every_guard_has_its_page_its_key_and_its_place_in_the_plan() -> None:

@@ -490,6 +490,28 @@ def test_a_training_and_its_evaluation_have_the_judges_scores(
 
 @pytest.mark.stack
 @pytest.mark.usefixtures("warm")
+def test_some_missing_scores_are_a_note_and_compare_no_evaluation(
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Say, cache: Path
+) -> None:
+    count = iter(range(10_000))
+    lacks = lambda body: "I like it" if next(count) % 4 == 0 else _length(body)  # noqa: E731
+    with judged_run(make_plan, make_run, lacks, concurrency=1) as (_, rewards):
+        arguments = {"max_steps": 2, "reward_weights": [1.0, 0.5]}
+        plan = make_plan("lora", arguments=arguments, rewards=rewards, evaluation=held_out())
+        plan["guards"]["failing_judge_share"] = 0.99
+        folder = make_run(plan)
+        code, output = train(folder, **environment(cache))
+    assert code == 0, output
+    (guard,) = json.loads((folder / "run.json").read_text())["guards"]
+    assert (guard["name"], guard["action"]) == ("failing_judge", "note")
+    assert "note: failing_judge at step 1: the judge gave no score to " in output
+    before, after = events(folder, "evaluation")
+    assert before["without_score"] > 0
+    assert "change" not in after
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_a_judge_that_is_down_stops_two_processes_at_the_first_step(
     make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Say, cache: Path, monkeypatch: Any
 ) -> None:
@@ -505,7 +527,7 @@ def test_a_judge_that_is_down_stops_two_processes_at_the_first_step(
     assert (record["status"], record["exit_code"]) == ("stopped", 3), output
     assert record["guards"][0]["name"] == "failing_judge"
     assert record["guards"][0]["value"] == 1.0
-    assert "the judge gave no score to 1 of the completions" in output
+    assert "the judge gave no score to 100 % of the completions" in output
     assert "reward judge: no score for " in output
     assert "HTTP 503: busy" in output
     (before,) = events(folder, "evaluation")

@@ -191,9 +191,11 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def _speak(self, module: ModuleType, alarm: Alarm, step: int, *, is_alone: bool = False) -> None:
         """Writes down what a guard says, and says it the first, the tenth, the hundredth time. Raises Refused."""
-        action = self._action(module)
+        before, action = self._spoken.get(module.NAME, {}).get("action"), self._action(module)
+        if alarm.is_note:
+            action = "warn" if before == "warn" else "note"  # what was worse stays in run.json
         spoken = self._noted(module, alarm, action, step)
-        is_said = action == "stop" or spoken["count"] == 10 ** (len(str(spoken["count"])) - 1)
+        is_said = action == "stop" or action != before or spoken["count"] == 10 ** (len(str(spoken["count"])) - 1)
         words = self._log_event(spoken, alarm) if is_said else ""
         if action == "stop":
             if not is_alone:

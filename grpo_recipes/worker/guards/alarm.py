@@ -31,15 +31,18 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The alarm of a guard. value: the figure that is compared with the threshold."""
+    """The alarm of a guard. value: the figure that is compared with the threshold. is_note: it is below that, and no
+    reason for what the guard does, but somebody should know.
+    """
 
     value: float
     finding: Finding
+    is_note: bool = False
 
     @classmethod
-    def of(cls, value: float, message: str, because: str, fix: str) -> Self:
+    def of(cls, value: float, message: str, because: str, fix: str, *, is_note: bool = False) -> Self:
         """The alarm with its message, the usual cause and a fix."""
-        return cls(value, mistake(message, because=because, fix=fix))
+        return cls(value, mistake(message, because=because, fix=fix), is_note)
 
 
 class Guard(Protocol):

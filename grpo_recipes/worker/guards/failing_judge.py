@@ -7,7 +7,8 @@ without a score, or with one outside of judge.scale.
 Threshold: guards.failing_judge_share, 0.5 by default, of the completions of a logged step, after all retries. Signal:
 judge/failed, over all processes.
 
-Action: stop. The log has the reason, as "reward judge: no score for 3 of 16 completions".
+Action: stop; below the threshold it is a note, so that the end of the run says that scores were missing. The log has
+the reason, as "reward judge: no score for 3 of 16 completions".
 What to do: let the endpoint answer again and resume the run: answers that it has given are not asked again. Raise
 judge.retries or judge.timeout, lower judge.concurrency, or change judge.prompt so that each answer has a score.
 """
@@ -27,14 +28,15 @@ class FailingJudge(Guard):
         self._share = guards.failing_judge_share
 
     def look(self, line: Line) -> Alarm | None:
-        """Alarms at each line with so many completions without a score."""
+        """Alarms at each line with so many completions without a score; below the threshold it is a note."""
         failed = line.figures.get(JUDGE_FAILED)
         self.seen |= failed is not None
-        if failed is None or failed < self._share:
+        if not failed:
             return None
         return Alarm.of(
             failed,
-            f"the judge gave no score to {shown(failed)} of the completions",
+            f"the judge gave no score to {shown(100 * failed)} % of the completions",
             "their reward is that of the other functions alone; the log says why",
             "let the judge answer, and resume: what it has answered is not asked again",
+            is_note=failed < self._share,
         )
