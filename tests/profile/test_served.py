@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from profile_runs import FEW, QUICKSTART, Answer, rows_of
-from support.judging import Request, asked_text, endpoint
+from support.judging import Request, asked_text, completion, endpoint
+
+from grpo_recipes.trust.code import _sha256
 
 Profile = Callable[..., Answer]
 KEY = "sk-serve-0123456789abcdefghij"
@@ -90,6 +92,53 @@ def test_a_server_that_fails_keeps_what_is_answered_and_the_command_goes_on(
     assert other.code == 2
     assert "is the beginning of a different profile" in other.err
     assert "model: sums at" in other.err
+
+
+@pytest.mark.stack
+def test_an_empty_answer_is_no_wrong_one_and_a_cut_one_is_whole(profile: Profile, sums: Path, tmp_path: Path) -> None:
+    rows = rows_of(sums)
+
+    def answer(body: Request) -> Any:
+        if asked_text(body) == rows[0]["question"] and body["seed"] % 2:
+            return (200, {}, completion("" if body["seed"] % 3 else None))
+        return (200, {}, completion(sums_right(body), finish_reason="length"))
+
+    with endpoint(answer) as served:
+        words = ("-o", "rows.jsonl", "--base-url", served.url, "--model", "sums", "--max-rows", 2)
+        done = profile(*words)
+    assert done.code == 0, done.err
+    assert [row["pass_rate"] is None for row in rows_of(tmp_path / "rows.jsonl")] == [True, False]
+    assert "not judged" in done.out
+    with endpoint(lambda body: (200, {}, completion(None))) as served:
+        done = profile("-o", "none.jsonl", "--base-url", served.url, "--model", "sums", "--max-rows", 2)
+    assert done.code == 1
+    assert "did not answer row 1" in done.err
+    assert "the answer is empty" in done.err
+
+
+@pytest.mark.stack
+def test_a_judge_that_gives_no_score_makes_no_row_hard(
+    profile: Profile, sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = rows_of(sums)[0]["question"]
+    with endpoint(sums_right) as served, endpoint(lambda body: "x" if first in asked_text(body) else "1") as judge:
+        how = {"base_url": judge.url, "model": "m", "prompt": "{{ question }}{{ completion }}", "retries": 0}
+        values: dict[str, Any] = {"rewards": [{"judge": how}], "evaluation.passes.reward": "judge"}
+        words = (
+            "--base-url",
+            served.url,
+            "--model",
+            "sums",
+            "--max-rows",
+            2,
+            "--allow-code",
+            _sha256(f"judge {judge.url} None"),
+        )
+        done = profile("-o", "rows.jsonl", *words, **values)
+    assert done.code == 0, done.err
+    assert [row["pass_rate"] for row in rows_of(tmp_path / "rows.jsonl")] == [None, 1.0]
+    assert "not judged" in done.out
 
 
 @pytest.mark.stack

@@ -62,7 +62,7 @@ MISTAKES = [
         "SCH003",
         "rewards[0].judge.timeout",
         "rewards[0].judge.timeout is 90000, but must be at most 86400",
-        "timeout: 86400",
+        "timeout: 86400.0",
     ),
     (
         "rewards: [{judge: {base_url: 'http://h/v1', model: m, prompt: '{{ completion }}', concurrency: 1025}}]",

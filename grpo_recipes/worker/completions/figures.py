@@ -117,11 +117,12 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
     """For each row pass@1, and mean and deviation of its completions' rewards as TRL computes it of a group.
 
     None for what a row has no finite value of, and for pass@1 where the judge that says what passes gave no score to
-    one of its completions. The plan's evaluation asks for pass@1.
+    one of its completions, or a server gave an empty one, which nothing judged. The plan's evaluation asks for pass@1.
     """
     assert plan.evaluation is not None and plan.evaluation.passes is not None
     by = [name for name in _judges(plan) if name == plan.evaluation.passes.reward]
-    unknown = {one.row for one in judged if _lacks_score(one, by)}
+    empty = [one for one in judged if not one.completion and set(one.rewards.values()) == {None}]
+    unknown = {one.row for one in (*empty, *(one for one in judged if _lacks_score(one, by)))}
     columns, weights, judges = _columns(judged, plan), _weights(judged, plan), _judges(plan)
     totals: dict[int, list[float]] = {one.row: [] for one in judged}
     for one in judged:

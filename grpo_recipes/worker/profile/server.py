@@ -9,7 +9,7 @@ from transformers import TrainerState
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.chat_client import ChatClient, NoAnswer
+from grpo_recipes.worker._shared.chat_client import EMPTY, ChatClient, NoAnswer
 from grpo_recipes.worker._shared.inputs import Refused, prompt_text
 from grpo_recipes.worker._shared.library import seed_of
 from grpo_recipes.worker._shared.planned import model_path
@@ -68,28 +68,33 @@ class ServedModel:
         draws = [(place, sample) for place in places for sample in range(self.samples)]
         given = [self._rows[place] for place, _ in draws]
         answers = self._client.answers([self._question(row, *draw) for row, draw in zip(given, draws, strict=True)])
+        told = [at for at, answer in enumerate(answers) if isinstance(answer, str)]
         for (place, _), answer in zip(draws, answers, strict=True):
-            if isinstance(answer, NoAnswer):
+            # A model may end at once now and then; a server whose answers are all empty shows none of them.
+            if isinstance(answer, NoAnswer) and (str(answer) != EMPTY or not told):
                 raise NotAnswered.of(
                     f"{self._at} did not answer row {place + 1}",
                     because=[str(answer), f"{places.start} rows are answered, and stay there"],
-                    fix="--model by the server's own name, --key-variable if it needs a key; the same command goes on",
+                    fix="check --model, by the server's own name, and --key-variable; the same command goes on",
                 )
-        texts = [str(answer) for answer in answers]
+        texts = [answer if isinstance(answer, str) else "" for answer in answers]
         columns = judge(
             SimpleNamespace(
                 state=TrainerState(),
                 reward_funcs=self._rewards,
                 reward_processing_classes=[None for _ in self._rewards],
             ),
-            given,
-            [[{"role": "assistant", "content": text}] for text in texts],
-            [self._tokens(text) for text in texts],
+            [given[at] for at in told],
+            [[{"role": "assistant", "content": texts[at]}] for at in told],
+            [self._tokens(texts[at]) for at in told],
         )
         names = [reward.name for reward in self._plan.rewards]
+        rewards = dict(
+            zip(told, (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)), strict=True)
+        )
         return [
-            JudgedRow(place, prompt_text(row["prompt"]), text, dict(zip(names, values, strict=True)), {}, sample)
-            for (place, sample), row, text, *values in zip(draws, given, texts, *columns, strict=True)
+            JudgedRow(place, prompt_text(row["prompt"]), text, rewards.get(at) or dict.fromkeys(names), {}, sample)
+            for at, ((place, sample), row, text) in enumerate(zip(draws, given, texts, strict=True))
         ]
 
     def _question(self, row: Mapping[str, Any], place: int, sample: int) -> dict[str, Any]:
