@@ -32,8 +32,7 @@ CUT, EMPTY = "the answer is cut at max_tokens", "the answer is empty"
 _MOST_BYTES = 4 << 20
 _MOST_SHOWN = 300
 _LONGEST_PAUSE_S = 60.0
-# Not the random module's own numbers, which the training depends on.
-_DRAWN = random.SystemRandom()
+_DRAWN = random.SystemRandom()  # not the random module's own numbers, which the training depends on
 
 Body = Mapping[str, Any]
 
@@ -71,9 +70,7 @@ class ChatClient:
         self._down, self._lock = threading.Event(), threading.Lock()
         self._lost, self._why = 0, NoAnswer("")
 
-    def answers(
-        self, questions: Sequence[Body], is_of_use: Callable[[str], bool] = lambda text: True
-    ) -> list[str | NoAnswer]:
+    def answers(self, questions: Sequence[Body], is_of_use: Callable[[str], bool] = bool) -> list[str | NoAnswer]:
         """The text that answers each question, the fields of its request. Equal questions are asked once.
 
         is_of_use: whether an answer is kept; any other question is asked again next time.
@@ -102,12 +99,12 @@ class ChatClient:
         return [known[text] for text in texts]
 
     def _place(self, question: str) -> str:
-        name = hashlib.sha256(_coded(f"{self._url}\0{question}")).hexdigest()
+        name = hashlib.sha256(f"{self._url}\0{question}".encode("utf-8", "replace")).hexdigest()
         return f"asked/{name[:2]}/{name}.json"
 
     def _answer(self, question: str) -> str | NoAnswer:
         try:
-            return self._asked(_coded(question))
+            return self._asked(question.encode("utf-8", "replace"))
         except NoAnswer as problem:
             return problem
 
@@ -199,8 +196,7 @@ def _text(content: bytes, *, takes_cut: bool) -> str:
         raise NoAnswer(f"the answer is an error: {_reason(error)}")
     if not is_text:
         raise NoAnswer("the answer is no JSON of a chat completion")
-    is_cut = choice.get("finish_reason") == "length"
-    if is_cut and not takes_cut:
+    if choice.get("finish_reason") == "length" and not takes_cut:
         raise NoAnswer(CUT, again=False)
     if not text:
         raise NoAnswer(EMPTY, again=False)
@@ -212,13 +208,9 @@ def _reason(error: object) -> str:
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
-def _coded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
-
-
 def _plain(text: str) -> str:
     """The text without halves of characters, which UTF-8 cannot have."""
-    return _coded(text).decode()
+    return text.encode("utf-8", "replace").decode()
 
 
 def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
@@ -229,11 +221,8 @@ def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
         error = json.loads(said)
         said = _reason(error.get("error", error) if isinstance(error, dict) else error)
     if 300 <= status < 400:
-        return NoAnswer(
-            f"HTTP {status}, a redirect to {problem.headers.get('Location')}, which is not followed",
-            status=status,
-            again=False,
-        )
+        where = f"a redirect to {problem.headers.get('Location')}, which is not followed"
+        return NoAnswer(f"HTTP {status}, {where}", status=status, again=False)
     pause = problem.headers.get("Retry-After") or ""
     return NoAnswer(
         f"HTTP {status}: {said or problem.reason}",
