@@ -157,7 +157,7 @@ class Training:
             self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
         resample_groups(trainer, plan.resample_groups, prompts_of_run(plan) if plan.sources else None)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
-        judges = [place for place, one in enumerate(plan.rewards) if one.kind == "judge" and one.sources is None]
+        judges = {place: one.not_of for place, one in enumerate(plan.rewards) if one.kind == "judge"}
         count_equal_groups(trainer, judges, tuple(str(data.source_name) for data in plan.sources))
         watch_tools(trainer, turns.tally)
         answer_held_out_rows_with(trainer, turns.environment)

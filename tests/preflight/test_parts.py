@@ -168,6 +168,7 @@ def test_what_is_shown_moves_no_cursor() -> None:
         "tools": [{"name": "add", "schema": {"type": "func\x1btion"}}, {"name": "odd", "schema": None}],
         "examples": [{"row": 1, "prompt": "a\nb\r", "gold": {"gold": "c"}}],
         "played": None,
+        "judges": [],
         "rewards": [
             {"name": "short", "weight": 0.5, "values": {"gold": 1.0, "empty": None}, "seconds": 0.25},
             {"name": "judge", "weight": 1.0, "values": {}, "seconds": None},
@@ -197,7 +198,7 @@ def test_what_was_played_is_shown_turn_by_turn() -> None:
     beside = {**call, "arguments": {"a": 2}, "answer": "{'error': 'no'}", "failed": True, "turn": False}
     played: dict[str, Any] = {"row": 4, "scripted": False, "calls": [call, beside], "answer": "2", "tokens": 9}
     played["rewards"] = {"short": 1.0, "judge": None}
-    shown = {"lines": [], "tools": [], "examples": [], "played": played, "rewards": []}
+    shown = {"lines": [], "tools": [], "examples": [], "played": played, "rewards": [], "judges": []}
     assert preflight_text(shown).split("\n") == [
         "played on row 4 (made of the tools, 9 tokens)",
         "  add(a=1) -> 2  (0.5 s)",

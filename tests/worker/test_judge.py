@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from support.judging import Request, asked_text, completion, endpoint
 from test_several_processes import DDP_YAML, for_two
-from worker_runs import Changes, events, planned_reward, train
+from worker_runs import Changes, events, planned_data, planned_reward, train
 
+from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code.judge import Judge
@@ -486,6 +487,29 @@ def test_a_training_and_its_evaluation_have_the_judges_scores(
     assert "without_score" not in after
     for path in (path for path in folder.rglob("*") if path.is_file()):
         assert KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize(("answer", "failed", "code"), [(_length, 0.0, 0), (lambda _: "junk", 1.0, 3)])
+def test_a_judge_of_one_source_fails_in_its_own_rows_alone(
+    answer: Say, failed: float, code: int, make_plan: Callable[..., Changes], make_run: Say, cache: Path, tmp_path: Path
+) -> None:
+    sources = []
+    for name in ("math", "code"):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"question": f"{one}+{one}", "answer": "1"}) + "\n" for one in range(20)))
+        own = {"columns": {"solution": "{{ answer }}", "source_name": name}, "source_name": name, "weight": 1.0}
+        sources.append(planned_data(path, sha256=file_sha256(path), **own))
+    with judged_run(make_plan, make_run, answer) as (_, rewards):
+        rewards[1]["not_of"] = ["code"]
+        arguments = {"max_steps": 2, "reward_weights": [1.0, 0.5], "shuffle_dataset": False}
+        plan = make_plan("lora", arguments=arguments, data=sources[0], sources=sources, rewards=rewards)
+        plan["expect"]["arguments"] = {}
+        folder = make_run(plan)
+        ended, output = train(folder, **environment(cache))
+    assert ended == code, output
+    assert {step["judge/failed"] for step in events(folder, "step")} == {failed}
 
 
 @pytest.mark.stack

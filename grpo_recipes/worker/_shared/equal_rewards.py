@@ -7,7 +7,7 @@ Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -118,11 +118,11 @@ class _GroupWatch:
         return found
 
 
-def count_equal_groups(trainer: Any, judges: Sequence[int] = (), sources: Sequence[str] = ()) -> None:
+def count_equal_groups(trainer: Any, judges: Mapping[int, Sequence[str]] = {}, sources: Sequence[str] = ()) -> None:
     """Lets the trainer log the share of groups without variance of each generation of the training.
 
-    judges: places of rewards that are judges, whose missing scores are counted too. sources: of a mixture, by their
-    names; for each of them it logs that share too, and the mean reward.
+    judges: places of rewards that are judges, whose missing scores are counted too, each with the sources that it does
+    not judge. sources: of a mixture, by their names; for each of them it logs that share too, and the mean reward.
     """
 
     def log(name: str, values: Any) -> None:
@@ -130,14 +130,17 @@ def count_equal_groups(trainer: Any, judges: Sequence[int] = (), sources: Sequen
         # Older releases keep one list for training and evaluation.
         kept.get("train", kept)[name].append(values.double().mean().item())
 
-    def note(equal: Any, rewards: Any) -> None:
+    def note(equal: Any, rewards: Any, of_rows: Any = None) -> None:
         log(GROUPS_WITHOUT_VARIANCE, equal)
-        if judges:
-            log(JUDGE_FAILED, rewards[:, list(judges)].isnan().any(dim=1))
+        asked = failed = torch.zeros(len(rewards), dtype=torch.bool)
+        for place, others in judges.items():
+            left_out = torch.tensor([sources.index(name) for name in others], dtype=torch.long)
+            judged = torch.ones_like(asked) if of_rows is None else ~torch.isin(of_rows, left_out)
+            asked, failed = asked | judged, failed | (judged & rewards[:, place].isnan().cpu())
+        if asked.any():
+            log(JUDGE_FAILED, failed[asked])
 
-    def note_sources(equal: Any, rewards: Any, rows: Any) -> None:
-        own = [sources.index(row[SOURCE_NAME]) for row in rows]
-        of_rows = grpo_trainer.gather(torch.tensor(own, device=rewards.device)).cpu()
+    def note_sources(equal: Any, rewards: Any, of_rows: Any) -> None:
         worth = (rewards * _weights(trainer, rewards).to(rewards)).nansum(dim=1).cpu()
         is_scored = ~rewards.isnan().all(dim=1).cpu()
         for index, name in enumerate(sources):
@@ -149,9 +152,13 @@ def count_equal_groups(trainer: Any, judges: Sequence[int] = (), sources: Sequen
 
     def note_all(equal: Any, *_: Any) -> None:
         rewards, rows = getattr(trainer, _WATCHED).drawn
-        note(equal, rewards)
-        if sources:
-            note_sources(equal, rewards, rows)
+        if not sources:
+            note(equal, rewards)
+            return
+        own = torch.tensor([sources.index(row[SOURCE_NAME]) for row in rows], device=rewards.device)
+        of_rows = grpo_trainer.gather(own).cpu()
+        note(equal, rewards, of_rows)
+        note_sources(equal, rewards, of_rows)
 
     if hands_advantages_on():
         watch_groups(trainer, note_all)
