@@ -166,14 +166,24 @@ def test_columns_have_values_of_one_kind(columns: tuple[dict[str, list[Any]], ..
     assert raised.value.findings[0].message == message
 
 
-def judged(reward: Reward, text: str, folder: Path, **given: Any) -> Any:
+def judge_of_math() -> Reward:
+    return Reward(**planned_reward("mine.py:mine", kind="python", name="mine") | {"not_of": ("code",)})
+
+
+def loaded(reward: Reward, text: str, folder: Path, look: Any = None) -> Callable[..., Any]:
     from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
-    (folder / "mine.py").write_text(text)
-    (loaded,) = load_rewards((replace(reward, sha256=file_sha256(folder / "mine.py")),), folder)
-    assert not isinstance(loaded, str)
-    found = loaded(**given)
-    return asyncio.run(found) if asyncio.iscoroutine(found) else found
+    file = folder / f"{folder.name}.py"  # a process loads a name once
+    file.write_text(text)
+    pinned = replace(reward, target=f"{file.name}:mine", sha256=file_sha256(file))
+    (function,) = load_rewards((pinned,), folder, look)
+    assert not isinstance(function, str)
+
+    def call(**given: Any) -> Any:
+        found = function(**given)
+        return asyncio.run(found) if asyncio.iscoroutine(found) else found
+
+    return call
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -181,11 +191,49 @@ def test_a_reward_sees_the_rows_of_its_sources_alone(kind: str, tmp_path: Path) 
     text = f"{kind} mine(completions, solution, others, **kwargs):\n"
     text += "    assert len(completions) == len(solution) < 3 and len(others) == 7\n"
     text += "    return [float(one == two) for one, two in zip(completions, solution)]\n"
-    mine = Reward(**planned_reward("mine.py:mine", kind="python", name="mine") | {"not_of": ("code",)})
+    mine = loaded(judge_of_math(), text, tmp_path)
     given = {"completions": ["1", "x", "2"], "solution": ["1", None, "1"], "others": list(range(7))}
-    found = judged(mine, text, tmp_path, source_name=["math", "code", "math"], **given)
+    found = mine(source_name=["math", "code", "math"], **given)
     assert found == [1.0, None, 0.0]
-    assert judged(mine, text, tmp_path, source_name=["code"] * 3, **given) == [None] * 3
+    assert mine(source_name=["code"] * 3, **given) == [None] * 3
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_what_a_reward_logs_lands_on_the_rows_that_it_judges(kind: str, tmp_path: Path) -> None:
+    text = f"{kind} mine(completions, log_extra, **kwargs):\n"
+    text += "    log_extra('note', [completion + '!' for completion in completions])\n"
+    text += "    for completion in completions:\n"
+    text += "        log_extra('one by one', [completion])\n"
+    text += "    log_extra('of three', ['x', 'y', 'z'])\n"
+    text += "    return [1.0] * len(completions)\n"
+    mine = loaded(judge_of_math(), text, tmp_path)
+    steps: list[dict[str, list[Any]]] = []
+
+    def step(*names: str) -> dict[str, list[Any]]:
+        steps.append({})
+        log_extra = lambda column, values: steps[-1].setdefault(column, []).extend(values)  # noqa: E731
+        mine(completions=["a", "b", "c"], source_name=list(names), log_extra=log_extra)
+        return steps[-1]
+
+    assert step("code", "code", "code") == {}, "not called yet"
+    assert step("math", "code", "math") == {
+        "note": ["a!", None, "c!"],
+        "one by one": ["a", None, "c"],
+        "of three": ["x", "y", "z"],
+    }
+    assert step("code", "code", "code") == {name: [None] * 3 for name in ("note", "one by one", "of three")}
+    assert step("math", "math", "math")["note"] == ["a!", "b!", "c!"]
+
+
+def test_a_wrong_length_is_that_of_the_rows_that_the_reward_judges(tmp_path: Path) -> None:
+    from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
+
+    text = "def mine(completions, **kwargs):\n    return ['x' for one in completions]\n"
+    mine = loaded(judge_of_math(), text, tmp_path, refuse_no_numbers)
+    with pytest.raises(Refused) as raised:
+        mine(prompts=["of code", "of math"], completions=["a", "b"], source_name=["code", "math"])
+    told = repr(raised.value.findings)
+    assert "of math" in told and "of code" not in told
 
 
 def sources_of(sums: Path, folder: Path, **more: Any) -> list[Changes]:

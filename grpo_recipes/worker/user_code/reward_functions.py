@@ -158,31 +158,46 @@ def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
 
 
 class _OfSources:
-    """What a reward is called with, of the rows of a mixture that it judges. has_none: whether there is no such row."""
+    """What a reward is called with, of the rows of a mixture that it judges. has_none: whether there is no such row.
 
-    def __init__(self, reward: Reward, given: Mapping[str, Any]) -> None:
+    columns: those that the reward ever gave to TRL's log_extra, which takes one value for each row of the step.
+    """
+
+    def __init__(self, reward: Reward, given: Mapping[str, Any], columns: set[str]) -> None:
         self.given, self.has_none, self._places = given, False, None
         names = given.get(SOURCE_NAME)
         if not reward.not_of or not isinstance(names, list):
             return
         count = len(names)
         places = [place for place, name in enumerate(names) if name not in reward.not_of]
-        if len(places) == count:
-            return
         self._places, self._count, self.has_none = places, count, not places
         self.given = {
             name: [value[place] for place in places] if isinstance(value, list) and len(value) == count else value
             for name, value in given.items()
         }
+        self._columns, self._logged, self._log = columns, dict[str, list[Any]](), given.get("log_extra")
+        if self._log is not None:
+            self.given["log_extra"] = self._take
+
+    def _take(self, column: str, values: list[Any]) -> None:
+        self._columns.add(column)
+        self._logged.setdefault(column, []).extend(values)
 
     def whole(self, found: Any) -> Any:
-        """The answer for all rows, None for those of other sources; unchanged where it is not one for each row."""
+        """The answer for all rows, None for those of other sources, as what it gave to log_extra."""
+        if self._places is not None and self._log is not None:
+            for column in sorted(self._columns):
+                self._log(column, self._scattered(self._logged.get(column, [None] * len(self._places))))
+        return self._scattered(found)
+
+    def _scattered(self, found: Any) -> Any:
+        """One value for each row of the step; unchanged where it is not one for each row that the reward judges."""
         if self._places is None or not isinstance(found, list | tuple) or len(found) != len(self._places):
             return found
-        rewards: list[Any] = [None] * self._count
-        for place, reward in zip(self._places, found, strict=True):
-            rewards[place] = reward
-        return rewards
+        values: list[Any] = [None] * self._count
+        for place, value in zip(self._places, found, strict=True):
+            values[place] = value
+        return values
 
 
 def _bound(
@@ -197,33 +212,35 @@ def _bound(
     over a bound keyword.
     """
 
-    def looked_at(found: Any, given: Mapping[str, Any]) -> Any:
+    columns: set[str] = set()
+
+    def looked_at(found: Any, own: _OfSources) -> Any:
         if look is not None:
-            look(reward.name, found, given)
+            look(reward.name, found, own.given)
         answered.look(reward.name, found)
-        return found
+        return own.whole(found)
 
     # TRL looks at the function alone and would take the coroutine of an object's for its answer.
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
         async def asynchronous(**given: Any) -> Any:
-            own = _OfSources(reward, given)
+            own = _OfSources(reward, given, columns)
             if own.has_none:
                 return own.whole([])
             with contained(reward.name):
                 found = await function(**{**own.given, **reward.kwargs})
-            return looked_at(own.whole(found), given)
+            return looked_at(found, own)
 
         bound: RewardFunction = asynchronous
     else:
 
         def synchronous(**given: Any) -> Any:
-            own = _OfSources(reward, given)
+            own = _OfSources(reward, given, columns)
             if own.has_none:
                 return own.whole([])
             with contained(reward.name):
                 found = function(**{**own.given, **reward.kwargs})
-            return looked_at(own.whole(found), given)
+            return looked_at(found, own)
 
         bound = synchronous
     bound.__name__ = reward.name
