@@ -50,6 +50,19 @@ def test_the_way_out_is_named(
     assert (tmp_path / "there.jsonl").read_text() == "mine\n"
 
 
+def test_a_mixture_is_refused_first(tmp_path: Path, grpo_run: Run) -> None:
+    sources = [
+        {"source": name, "path": f"owner/{name}", "prompt": "{{ q }}", "rewards": [reward]}
+        for name, reward in (("math", "exact_match"), ("code", "tag_format"))
+    ]
+    recipe = {"extends": str(QUICKSTART), "dataset": None, "datasets": sources, "rewards": TWO, "evaluation": None}
+    (tmp_path / "mixed.yaml").write_text(json.dumps(recipe))
+    answer = grpo_run("profile", str(tmp_path / "mixed.yaml"), "-o", str(tmp_path / "rows.jsonl"))
+    assert answer.code == 2
+    assert "the rows of a mixture cannot be profiled together" in answer.err
+    assert "evaluation" not in answer.err
+
+
 @pytest.mark.parametrize("recipe", ["qwen2_5_7b_zero3.yaml", "qwen2_5_7b_two_nodes.yaml", "quickstart.yaml"])
 def test_a_recipe_for_many_gpus_is_answered_by_one_process(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stack, _ = parse_target("tested,gpus=8xH100-80GB")

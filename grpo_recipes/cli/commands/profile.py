@@ -116,10 +116,19 @@ def profile(
 
 
 def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
-    """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
+    """The recipe resolved for one process of this machine, with the errors that matter to a profile.
+
+    Raises Refusal for a mixture.
+    """
     stack = chosen_stack(None)
     stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
     resolution = resolved(recipe, stack, asked)
+    if resolution.context is not None and resolution.context.has_section("datasets"):
+        raise Refusal.of(
+            "the rows of a mixture cannot be profiled together",
+            because="a profile is one file of rows with the same columns",
+            fix="a recipe for each source, which has it as its dataset",
+        )
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
         return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
@@ -199,12 +208,6 @@ def _refuse_turns(plan: Plan) -> None:
 def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
     assert plan.evaluation is not None
-    if plan.sources:
-        raise Refusal.of(
-            "the rows of a mixture cannot be profiled together",
-            because="a profile is one file of rows with the same columns",
-            fix="a recipe for each source, which has it as its dataset",
-        )
     if plan.data.source == "made":
         raise Refusal.of(
             "the rows of this recipe cannot be profiled",
