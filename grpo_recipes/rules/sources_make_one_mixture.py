@@ -1,19 +1,21 @@
 """The sources of `datasets` make one mixture.
 
-A recipe has `dataset` or `datasets`. Each source has a unique name and rows; all sources have a weight, or none has,
-and at least one is drawn from the first step on. `rewards` of a source are names of the recipe's rewards. A reward
-model judges every source, since TRL runs it over all completions. A mixture ends with `training.max_steps`: its sources
-end at different times, so there are no epochs. Held-out rows are no share of a mixture: `evaluation` names them.
-Prompts of one source alone cannot be cut, because TRL cuts all.
+A recipe has `dataset` or `datasets`. Each source has a unique name and rows; all sources have a weight, or none has, at
+least one is drawn from the first step on, and each gives a prompt. `rewards` of a source are names of the recipe's
+rewards, and each reward judges a source. A reward model judges every one, since TRL runs it over all completions. A
+mixture ends with `training.max_steps`: its sources end at different times, so there are no epochs. Held-out rows are no
+share of a mixture: `evaluation` names them. Prompts of one source alone cannot be cut, because TRL cuts all.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import ACCUMULATION, ITERATIONS, Context, NotJudged, micro_batches_fed
 from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows, own_columns
+from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import reward_names
 
@@ -75,11 +77,54 @@ def _shares(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding
         because = "training begins with step 1, and needs prompts"
         mark = context.source.mark((MIXTURE, begins.index(min(begins)), "from_step"))
         yield context.finding(said, MIXTURE, because, fix="from_step: 1 for one of them", mark=mark)
-    for index, first in enumerate(begins):
-        if isinstance(steps, int) and 0 < steps < first:
-            said = f"source {sources[index]['source']} is never drawn: it begins with step {first}"
+    try:
+        fed, prompts = micro_batches_fed(context) * context.whole(ITERATIONS), prompts_of_a_generation(context)
+        a_step = context.whole(ACCUMULATION)
+    except NotJudged:
+        return
+    if isinstance(steps, int) and steps > 0 and min(fed, a_step, prompts) > 0:
+        yield from _undrawn(context, sources, math.ceil(steps * a_step / fed), (fed, a_step, prompts))
+
+
+def _undrawn(
+    context: Context, sources: list[dict[str, Any]], count: int, each: tuple[int, int, int]
+) -> Iterator[Finding]:
+    """The sources that no generation of so many draws from; as worker/data/mixture.py draws.
+
+    each: of a generation the micro-batches that it feeds, those of an optimizer step, and its prompts.
+    """
+    fed, a_step, prompts = each
+    begins = [math.ceil((source["from_step"] - 1) * a_step / fed) for source in sources]
+    last = (count - 1) * fed // a_step + 1
+    for index, source in enumerate(sources):
+        if begins[index] >= count:
+            said = f"source {source['source']} is never drawn: it begins with step {source['from_step']}"
+            because = [f"max_steps is {context.value(STEPS)}"]
+            because += [f"the last generation begins with step {last}"] if fed != a_step else []
             mark = context.source.mark((MIXTURE, index, "from_step"))
-            yield context.finding(said, MIXTURE, f"max_steps is {steps}", fix=f"from_step: {steps}, or less", mark=mark)
+            yield context.finding(said, MIXTURE, because, fix=f"from_step: {last}, or less", mark=mark)
+        elif None not in (weights := [one["weight"] for one in sources]):
+            ends = sorted({count, *(one for one in begins if begins[index] < one < count)})
+            starts = [begins[index], *ends[:-1]]
+            if not any(
+                _is_drawn(index, weights, [one <= start for one in begins], (end - start) * prompts)
+                for start, end in zip(starts, ends, strict=True)
+            ):
+                said = f"source {source['source']} is never drawn: its weight {source['weight']:g} is too small"
+                because = f"{max(end - start for start, end in zip(starts, ends, strict=True)) * prompts} prompts "
+                because += "are not enough for one of it beside the other sources"
+                fix = "a larger weight for it, more max_steps, or no such source"
+                yield context.finding(said, MIXTURE, because, fix=fix, mark=context.source.mark((MIXTURE, index)))
+
+
+def _is_drawn(index: int, weights: list[float], is_active: list[bool], count: int) -> bool:
+    """Whether a source is one of the first so many that are drawn."""
+    before = 0
+    for other, weight in enumerate(weights):
+        if other != index and is_active[other]:
+            most = min(weight / weights[index] / 2 - 0.5, count)  # draws of it up to the source's first one
+            before += max(0, math.floor(most) + 1 if other < index else math.ceil(most))
+    return before < count
 
 
 def _judges(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -101,6 +146,13 @@ def _judges(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding
             said = f"the reward model {left_out[0]} judges source {source['source']} too"
             because = "TRL runs a reward model over all completions of a step"
             yield context.finding(said, MIXTURE, because, fix=f"add {left_out[0]} to rewards of the source", mark=mark)
+    listings = [source["rewards"] for source in sources]
+    if all(listings) and set().union(*listings) <= set(names):
+        for place, name in enumerate(names):
+            if rewards[place].get("model") is None and not any(name in one for one in listings):
+                because = "each source names its rewards, and none names this one: it would give None for each row"
+                fix, mark = f"add {name} to rewards of a source, or remove it", context.source.mark(("rewards", place))
+                yield context.finding(f"reward {name} judges no source", "rewards", because, fix=fix, mark=mark)
 
 
 def _of_one(context: Context) -> Iterator[Finding]:

@@ -101,14 +101,16 @@ class SourceSection(DatasetSection):
 
     source: Annotated[str, Field(pattern=SOURCE)] | None = None
     """Name of the source, which its rows have in the column source_name, and its figures in metrics.jsonl. Required."""
-    weight: PositiveFloat | None = None
+    weight: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Its part of the prompts in relation to the other weights: 3 and 1 are three of four prompts, and one. null, for
     all sources: each by the number of its rows.
     """
     rewards: list[Word] | None = None
     """Names of the rewards that judge its rows, e.g. [accuracy]; the others give None for them. null: all rewards."""
     from_step: PositiveInt = 1
-    """The first optimizer step that draws from it; before, the other sources share the prompts. 1: all steps do."""
+    """The first optimizer step that draws from it, or the first step of the next generation where one feeds several
+    steps; before, the other sources share the prompts. 1: all steps do.
+    """
 
 
 FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"

@@ -20,7 +20,7 @@ recipe: 1
 name: mixed
 model: {model_name_or_path: owner/model}
 datasets:
-  - {source: math, path: math.jsonl, prompt: "{{ question }}", weight: 3, rewards: [exact_match]}
+  - {source: math, path: math.jsonl, prompt: "{{ question }}", weight: 3, rewards: [exact_match, completion_length]}
   - {source: code, path: code.jsonl, prompt: "{{ task }}",
      weight: 1, from_step: 5, sort_by: -level, rewards: [tag_format]}
 rewards: [{name: exact_match, weight: 2.0}, {name: tag_format}, {name: completion_length}]
@@ -57,9 +57,12 @@ def test_each_source_is_planned_with_what_judges_it(recipe: Path) -> None:
     assert (math.weight, math.from_step, math.in_order, math.rows) == (3.0, 1, False, 1)
     assert (code.weight, code.from_step, code.in_order, code.rows) == (1.0, 5, True, 3)
     assert [data.columns for data in plan.sources] == [{"source_name": "math"}, {"source_name": "code"}]
-    assert [reward.not_of for reward in plan.rewards] == [("code",), ("math",), ("math", "code")]
+    assert [reward.not_of for reward in plan.rewards] == [("code",), ("math",), ("code",)]
     assert plan.evaluation is not None
-    assert (plan.evaluation.data.prompt, plan.evaluation.rewards) == ("{{ question }}", ("exact_match",))
+    assert (plan.evaluation.data.prompt, plan.evaluation.rewards) == (
+        "{{ question }}",
+        ("exact_match", "completion_length"),
+    )
     assert plan.evaluation.data.columns == {"source_name": "held out"}
     assert plan.arguments.GRPOConfig["shuffle_dataset"] is False
     assert plan.arguments.GRPOConfig["reward_weights"] == [2.0, 1.0, 1.0]

@@ -112,6 +112,17 @@ def test_a_source_is_drawn_from_its_step_on(changes: dict[str, int], first: int)
     assert all(Counter(one) == {0: each // 2, 1: each // 2} for one in generations[begins:])
 
 
+@pytest.mark.parametrize("count", [1, 4, 7, 40])
+def test_the_rule_knows_which_sources_are_drawn(count: int) -> None:
+    from grpo_recipes.rules.sources_make_one_mixture import _is_drawn
+    from grpo_recipes.worker.data.mixture import _stretch
+
+    for parts in ([1.0, 1.0], [3.0, 1.0], [1.0, 9.0, 0.3], [100.0, 0.5], [1e9, 1e-9, 2.0], [1.0] * 6):
+        sources, active = [source("a", weight=part) for part in parts], range(len(parts))
+        drawn = set(_stretch(sources, [9] * len(parts), active, count).tolist())
+        assert {one for one in active if _is_drawn(one, parts, [True] * len(parts), count)} == drawn, parts
+
+
 def test_a_source_that_keeps_its_order_keeps_it() -> None:
     plan = plan_of(source("a", weight=1.0, in_order=True), source("b", weight=1.0), steps=6)
     assert [row for index, row in drawn(plan, 5, 9) if index == 0] == [0, 1, 2, 3, 4] * 2 + [0, 1]
