@@ -111,10 +111,10 @@ def _undrawn(
                 for start, end in zip(starts, ends, strict=True)
             ):
                 said = f"source {source['source']} is never drawn: its weight {source['weight']:g} is too small"
-                because = f"{max(end - start for start, end in zip(starts, ends, strict=True)) * prompts} prompts "
-                because += "are not enough for one of it beside the other sources"
+                most = max(end - start for start, end in zip(starts, ends, strict=True)) * prompts
+                beside = f"{most} prompts are not enough for one of it beside the other sources"
                 fix = "a larger weight for it, more max_steps, or no such source"
-                yield context.finding(said, MIXTURE, because, fix=fix, mark=context.source.mark((MIXTURE, index)))
+                yield context.finding(said, MIXTURE, beside, fix=fix, mark=context.source.mark((MIXTURE, index)))
 
 
 def _is_drawn(index: int, weights: list[float], is_active: list[bool], count: int) -> bool:

@@ -137,6 +137,18 @@ def test_further_prompts_are_of_the_same_sources_and_in_the_same_places_of_a_lon
     assert Counter(index for index, _ in short[2 * PER_STEP * 2 :]) == {0: PER_STEP * 2, 1: PER_STEP * 2}
 
 
+def test_a_further_prompt_is_none_of_its_generation_while_its_source_has_others() -> None:
+    plan = plan_of(source("a", weight=1.0), source("b", weight=1.0, in_order=True), steps=9, rounds=3)
+    main, further = (drawn(plan, 8, 5, kind=kind) for kind in ("", "further"))
+    for generation in range(9):
+        own = main[generation * PER_STEP :][:PER_STEP]
+        rows = own + further[generation * PER_STEP * 3 :][: PER_STEP * 3]
+        of_a, of_b = ([row for index, row in rows if index == one] for one in (0, 1))
+        assert sorted(of_a) == list(range(8)), "two of its own, and all others"
+        assert len(of_b) == 8
+        assert set(of_b[:5]) == set(range(5)), "all five before one comes again"
+
+
 def mixed(*columns: dict[str, list[Any]]) -> Any:
     from datasets import Dataset
 

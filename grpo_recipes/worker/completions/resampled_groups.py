@@ -216,7 +216,8 @@ class _Resampling:
     def _further_rows(self, prompts: int) -> Iterator[int]:
         """Places in the data for further groups of this generation, of so many prompts: each once, and none of its own.
 
-        The generation before has the places behind these, the next one those before them.
+        The generation before has the places behind these, the next one those before them. Those of a mixture were drawn
+        with its order, and come again only where a source has no others.
         """
         trainer, arguments = self._trainer, self._trainer.args
         step, epoch, rows = trainer.state.global_step, int(trainer.state.epoch or 0), len(trainer.train_dataset)

@@ -3,12 +3,14 @@
 The order of a mixture is a function of the recipe's seed, the number of rows of each source, and what the recipe says
 of it: no process, release or checkpoint changes it, and a longer run begins with it. A source with the share s is drawn
 for the k-th time at (k + 1/2) / s, so each stretch of the order has the shares to within a prompt. The rows of a source
-are shuffled each time that all were drawn. Further prompts, for groups that are redrawn, are a second such order.
+are shuffled each time that all were drawn. Further prompts, for groups that are redrawn, are a second such order, in
+which no generation has a row of its own or one twice, as long as the source has others.
 """
 
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,7 +87,21 @@ def drawn(plan: Plan, sizes: Sequence[int], kind: str) -> Any:
     for index, (data, size) in enumerate(zip(plan.sources, sizes, strict=True)):
         own = np.flatnonzero(sources == index)
         order[own] = starts[index] + _rows(data, size, len(own), f"{seed} {data.source_name} {kind}")
+    if kind == FURTHER:
+        each, own = order.reshape(len(firsts), -1), drawn(plan, sizes, MAIN).reshape(len(firsts), -1)
+        for of_generation, taken, of in zip(each, map(set, own.tolist()), sources.reshape(each.shape), strict=True):
+            _set_apart(of_generation, taken, [range(starts[one], starts[one + 1]) for one in of.tolist()])
     return order
+
+
+def _set_apart(places: Any, taken: set[int], sources: Sequence[range]) -> None:
+    """Puts the next row of its source in the place of one that is taken, unless all of them are."""
+    for index, rows in enumerate(sources):
+        place = int(places[index])
+        if place in taken:
+            ahead = chain(range(place + 1, rows.stop), range(rows.start, place))
+            places[index] = place = next((one for one in ahead if one not in taken), place)
+        taken.add(place)
 
 
 def _sources(sources: Sequence[Data], sizes: Sequence[int], firsts: Sequence[int], prompts: int) -> Any:
