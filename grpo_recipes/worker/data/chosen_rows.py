@@ -197,7 +197,7 @@ def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | Non
     if name not in rows.column_names:
         has = f"the rows have the columns {', '.join(sorted(rows.column_names))}"
         raise refused(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of them")
-    values: list[Any] = rows.select_columns(name).with_format("arrow")[:][name].to_pylist()
+    values: list[Any] = rows.select_columns(name).with_format(None)[:][name]  # not as stored: JSON is text there
     kinds = {int if isinstance(value, bool | int | float) else type(value) for value in values}
     without = [place for place, value in enumerate(values) if value is None or value != value]
     if without:
@@ -207,7 +207,8 @@ def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | Non
         raise refused(what, because, f'filter: "{{{{ {name} is not none }}}}" leaves them out')
     if kinds not in ({int}, {str}):
         what = f"column {name} of {data.path or 'the data'} has no order"
-        raise refused(what, f"a value of it is {next(iter(kinds)).__name__}", "a column of numbers, or of texts")
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise refused(what, f"its values are {names}", "a column of numbers, or of texts")
     return sorted(range(len(values)), key=values.__getitem__, reverse=data.sort_by.startswith("-"))
 
 
