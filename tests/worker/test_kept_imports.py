@@ -70,6 +70,8 @@ def test_a_training_looks_through_nothing_of_the_stack(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
 ) -> None:
     file = {"kind": "python", "target": "rewards.py:frozen", "path": "/rewards.py", "sha256": sha256_of_text(COUNTS)}
-    plan = make_plan(rewards=[{"name": "frozen", "weight": 1.0, "kwargs": {}, "imports": {}, "package": None, **file}])
+    plan = make_plan(
+        rewards=[{"name": "frozen", "weight": 1.0, "kwargs": {}, "imports": {}, "package": None, "not_of": [], **file}]
+    )
     run = trained(plan, user={"rewards.py": COUNTS})
     assert run.exit_code == 0, run.output

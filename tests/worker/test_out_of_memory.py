@@ -83,7 +83,7 @@ def test_a_reward_that_asks_for_too_much_is_named_with_its_line_and_the_step(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
 ) -> None:
     file = {"kind": "python", "target": "rewards.py:digits", "path": "/rewards.py", "sha256": sha256_of_text(ASKS)}
-    reward = {"name": "digits", "weight": 1.0, "kwargs": {}, "imports": {}, "package": None, **file}
+    reward = {"name": "digits", "weight": 1.0, "kwargs": {}, "imports": {}, "package": None, "not_of": [], **file}
     run = trained(make_plan(rewards=[reward]), user={"rewards.py": ASKS})
     assert run.exit_code == 1, run.output
     (finding,) = run.record["findings"]

@@ -38,7 +38,7 @@ def holding_reward(sha256_of_text: Callable[[str], str]) -> Changes:
     """A user's reward that holds 400 MiB while it is called."""
     sha256 = sha256_of_text(HOLDS)
     file = {"kind": "python", "target": "rewards.py:digits", "path": "/rewards.py", "sha256": sha256}
-    return {"name": "digits", "weight": 1.0, "kwargs": {}, "imports": {}, "package": None, **file}
+    return {"name": "digits", "weight": 1.0, "kwargs": {}, "imports": {}, "package": None, "not_of": [], **file}
 
 
 def test_what_is_held_in_a_phase_is_the_peak_of_that_phase_alone(
