@@ -131,7 +131,8 @@ def of_sources(context: Context) -> list[Context]:
     A source has the rewards that judge it, and its name as a column. It has no held-out rows; see of_held_out.
     """
     written = context.source.values
-    items = context.items(MIXTURE) if written.get(MIXTURE) and not written.get(ONE) else []
+    is_one = isinstance(written.get(MIXTURE), list) and not written.get(ONE) and (MIXTURE,) not in context.refused
+    items = context.items(MIXTURE) if is_one else []
     return [_of_source(context, index, item) for index, item in enumerate(items)] or [context]
 
 

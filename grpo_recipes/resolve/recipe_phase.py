@@ -59,6 +59,8 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
         findings.extend(finding for path, finding in found.items() if path not in known)
         refused |= set(found) | {path[:1] for path in found if path and path[0] in LEFT_OUT}
+        if ("datasets",) in refused:
+            refused.add(("dataset",))  # which stands for the sources in the rules
         values = _set_aside(values, sorted(found, key=str, reverse=True))
     return Checked(None, frozenset(refused), findings)
 

@@ -28,6 +28,24 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
         "python: file.py:function, or remove rollout",
     ),
 }
+# Keys of one thing or of several that are written as the other: why, and the fix.
+_SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
+    (
+        "dataset",
+        list,
+        ("it is one data set; several are the list datasets", "datasets: [{source: a, path: a.jsonl}, ...]"),
+    ),
+    (
+        "datasets",
+        dict,
+        ("it is a list, and each source has its name in it", "datasets: [{source: a, path: a.jsonl}, ...]"),
+    ),
+    (
+        "evaluation.sets",
+        list,
+        ("each set stands under its name", "sets: {easy: {path: easy.jsonl}, hard: {path: hard.jsonl}}"),
+    ),
+)
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
 _OF_A_CLASS = re.compile(r"([^:]+\.py):((?:\w+\.)+(\w+))")
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")
@@ -45,6 +63,9 @@ def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
         why = "decided_by names the set, for stop_after and the lists of runs too"
         return finding._replace(because=(why,), fix=f"keep_best: true, and decided_by: {value}", patch=by)
     because, fix = finding.because, finding.fix
+    several = next((said for named, kind, said in _SEVERAL if named == key and isinstance(value, kind)), None)
+    if several is not None:
+        return finding._replace(because=several[:1], fix=several[1])
     if not because:
         because = (_reason(key, path, value, finding.message),)
     if fix is None and path:

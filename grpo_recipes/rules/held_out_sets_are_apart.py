@@ -1,9 +1,9 @@
-"""Each set of held-out rows is one of its own, and the one that decides has a name.
+"""Held-out sets differ from each other, and with several the recipe names the one that decides.
 
-`evaluation.sets` has sets by name, and then the keys of a single set beside it would be a further one without a name.
-The names are parts of files and of metrics. Two equal sets are one, measured twice. `keep_best` and
-`stop_after` go by one number: with several sets `decided_by` names the set whose reward that is. A set that is judged
-by rewards of weight 0 alone has the reward 0 at each step, so the first evaluation would be the best.
+`evaluation.sets` has sets by name, and then the keys of a single set beside it would be one more, without a name. Names
+are parts of files and of metrics. Two equal sets measure the same twice. `keep_best` and `stop_after` go by one number:
+with several sets `decided_by` names the set whose reward that is. If all rewards of a set weigh 0, its reward is 0 at
+each step, so the first evaluation would be the best.
 """
 
 import re
@@ -77,7 +77,7 @@ def _twice(context: Context) -> Iterator[Finding]:
         if other is not None:
             said = f"{name} is the same as {other}"
             mark = context.source.mark(("evaluation", "sets", name))
-            because = "path, split, prompt and rewards are the same"
+            because = "all their keys have the same values"
             yield context.finding(said, SETS, because, fix="a different path or split, or remove one", mark=mark)
 
 

@@ -3,7 +3,7 @@
 `training.shuffle_dataset` is false for rows that `dataset.sort_by` sorts, for the episodes of an environment, so that a
 longer run begins with those of a shorter one, and for `datasets`: the order of a mixture is that of the whole run, and
 each source in it is shuffled by itself, unless the recipe says `shuffle_dataset: false` or sorts the source. TRL would
-shuffle all of it, so with `shuffle_dataset: true` a curriculum is none, and the shares of the sources are left to
+shuffle all of it, so with `shuffle_dataset: true` there is no curriculum, and the shares of the sources are left to
 chance. A recipe can shuffle episodes.
 """
 

@@ -1,4 +1,4 @@
-"""A quantized model is loaded onto the device of its own process.
+"""Each process loads a quantized model onto its own device.
 
 bitsandbytes weights cannot be moved after loading. In one process and in DDP each process loads the whole model onto
 its own device, device map {"": rank}; `device_map: auto` would spread layers over all visible GPUs, which accelerate

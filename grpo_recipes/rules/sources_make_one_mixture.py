@@ -52,8 +52,8 @@ def _names(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]
         path = (MIXTURE, index, "source")
         if name is None:
             said = f"datasets[{index}] has no name"
-            patch = [Patch(path, f"source{index + 1}")]
-            because = "its rows and its figures are called by it"
+            patch = [Patch(path, str(sources[index]["name"] or f"source{index + 1}"))]
+            because = "source is the name of its rows and figures; name is a configuration of a hub data set"
             yield context.finding(said, MIXTURE, because, patch=patch, mark=context.source.mark(path))
         elif name in names[:index]:
             said = f"two sources are called {name}"

@@ -35,7 +35,7 @@ MEANINGS: dict[str, str] = {
     EMPTY: "the file holds no value at all",
     NOT_A_MAPPING: "the top level of a recipe is a mapping of keys to values",
     SYNTAX: "the text is not YAML",
-    DUPLICATE_KEY: "a key is written once in its mapping; YAML readers drop all but one without a word",
+    DUPLICATE_KEY: "a mapping has a key twice; YAML readers silently keep one of the two",
     KEY_NOT_TEXT: "a key is text; numbers, booleans, null, lists and mappings are no keys",
     TAG: "tags such as !!python/object or !!str are refused; values have their YAML 1.2 types",
     MERGE_KEY: "the merge key << is refused; maps are merged with extends",

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_recipe import errors, resolved
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Plan, to_json
@@ -103,3 +104,17 @@ def test_sources_are_compared_by_what_is_in_them(recipe: Path) -> None:
 
 def test_a_trial_takes_some_rows_of_each_source(recipe: Path) -> None:
     assert [data.max_rows for data in smoke_plan(planned(recipe)).sources] == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        ("dataset: null\ndatasets: {math: {path: owner/math}}", "datasets is {", "datasets: [{source: a,"),
+        ("dataset: [{path: owner/math}]", "dataset is [{", "datasets: [{source: a,"),
+        ("evaluation: {sets: [{path: owner/sums}]}", "evaluation.sets is [{", "sets: {easy: {path:"),
+    ],
+)
+def test_one_thing_written_as_several_has_one_message(text: str, message: str, fix: str, tmp_path: Path) -> None:
+    (finding,) = errors(resolved(tmp_path, text))
+    assert finding.message.startswith(message)
+    assert (finding.fix or "").startswith(fix)
