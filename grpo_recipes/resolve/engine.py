@@ -1,18 +1,14 @@
 """Runs the rules: decide rules fill what is absent or auto, check rules judge complete values."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-from grpo_recipes.contract.findings.finding import Finding, Path, value_at
-from grpo_recipes.contract.prompt_shape import SOURCE_NAME
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.resolve.recipe_phase import setting_of, settings_of
+from grpo_recipes.resolve.mixture import of_held_out, of_mixture, of_sources
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.settings import Setting, Settings
+from grpo_recipes.rules._shared.settings import Settings
 from grpo_recipes.rules.catalog import Rule, deciding_rules, rules
-from grpo_recipes.schemas.accepted import SectionValues, section_keys
 from grpo_recipes.stack.stack import Stack
-from grpo_recipes.user_files.reward_imports import reward_names
 
 
 def applies(rule: Rule, stack: Stack) -> bool | None:
@@ -113,125 +109,4 @@ def _not_checked(rule: Rule, context: Context, found: Finding) -> Finding:
         found.key,
         found.mark,
         because=(f"the version of {', '.join(unknown)} is not known for {context.stack.origin}",),
-    )
-
-
-# A mixture, source by source: rules and planning know one `dataset`, and see each source as that.
-
-
-MIXTURE, ONE = "datasets", "dataset"
-HELD_OUT = "held out"
-"""The name of the source of held-out rows, which no source can have."""
-
-
-def of_sources(context: Context) -> list[Context]:
-    """The context once for each source of a mixture, as if that were the `dataset`; unchanged for other recipes, and
-    beside a `dataset`, which a rule refuses.
-
-    A source has the rewards that judge it, and its name as a column. It has no held-out rows; see of_held_out.
-    """
-    written = context.source.values
-    is_one = isinstance(written.get(MIXTURE), list) and not written.get(ONE) and (MIXTURE,) not in context.refused
-    items = context.items(MIXTURE) if is_one else []
-    return [_of_source(context, index, item) for index, item in enumerate(items)] or [context]
-
-
-def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Context:
-    def moved(path: Path) -> Path | None:
-        if path[:2] == (MIXTURE, index):
-            return (ONE, *path[2:])
-        if path[:1] == ("rewards",) and len(path) > 1:
-            return ("rewards", judging.index(path[1]), *path[2:]) if path[1] in judging else None
-        return path
-
-    rewards = context.items("rewards")
-    names = reward_names(rewards)
-    judging = _judging(names, item)
-    source, written = context.source, value_at(context.source.values, (MIXTURE, index))
-    marks = {path: mark for path, mark in source.marks.items() if path[:1] != ("rewards",)}
-    marks |= {place: mark for path, mark in source.marks.items() if (place := moved(path)) is not None}
-    values = {**source.values, ONE: written, "rewards": [rewards[place] for place in judging]}
-    refused = context.refused | {place for path in context.refused if (place := moved(path)) is not None}
-    values.pop("evaluation", None)
-    source = source._replace(values=values, marks=marks)
-    settings = [one for one in context.settings.values() if not one.key.startswith((f"{ONE}.", "evaluation"))]
-    named = {**item["columns"], SOURCE_NAME: str(item["source"])}  # type: ignore[dict-item]
-    of_one = {key: item[key] for key in section_keys()[ONE]} | {"columns": named}
-    settings += settings_of((ONE,), SectionValues(of_one), source, refused)
-    settings += [setting_of((MIXTURE, key), item[key], source, refused) for key in item if key not in of_one]
-    if "rewards" in context.settings:
-        settings.append(context.settings["rewards"]._replace(value=values["rewards"]))
-    return context._replace(settings=Settings(settings), source=source, refused=refused, written=context.settings)
-
-
-def of_held_out(context: Context) -> Context:
-    """The context in which the held-out rows of a mixture are judged; unchanged for other recipes.
-
-    They are made into prompts as those of its first source, and judged by its rewards where no set says by which.
-    """
-    first = of_sources(context)[0]
-    if first is context:
-        return context
-    names = reward_names(context.items("rewards"))
-    judging = [names[place] for place in _judging(names, context.items(MIXTURE)[0])]
-    columns = first.settings[f"{ONE}.columns"]
-    written = (one for one in context.settings.values() if one.key.startswith(("evaluation", "rewards")))
-    changed = [
-        *written,
-        Setting("evaluation.rewards", judging if len(judging) < len(names) else [], MIXTURE),
-        columns._replace(value={**first.mapping(columns.key), SOURCE_NAME: HELD_OUT}),
-    ]
-    values = {ONE: first.source.values[ONE], **context.source.values}
-    marks = {**first.source.marks, **context.source.marks}
-    source = context.source._replace(values=values, marks=marks)
-    return first._replace(settings=first.settings.having(changed), source=source)
-
-
-def _judging(names: Sequence[str], item: Mapping[str, object]) -> list[int]:
-    """The places of the rewards that judge a source; all where it names an unknown one."""
-    own = item["rewards"]
-    judges = set(own) if isinstance(own, list) and set(own) <= set(names) else set(names)
-    return [place for place, name in enumerate(names) if name in judges]
-
-
-def of_mixture(found: Sequence[Sequence[Finding]], context: Context) -> list[Finding]:
-    """The findings of all sources as those of their mixture: one for what all share, else with the source's name."""
-    told: dict[tuple[str, str, str], Finding] = {}
-    for index, (item, findings) in enumerate(zip(context.items(MIXTURE), found, strict=True)):
-        judging = _judging(reward_names(context.items("rewards")), item)
-        for one in findings:
-            is_shared = all(any(_same(one, other) for other in others) for others in found)
-            back = _back(one, index, judging)
-            if not is_shared and not one.key.startswith(MIXTURE):
-                back = back._replace(message=f"source {item['source']}: {back.message}")
-            told.setdefault((back.rule, back.message, back.key), back)
-    return list(told.values())
-
-
-def _same(one: Finding, other: Finding) -> bool:
-    return (one.rule, one.message, one.key, one.mark) == (other.rule, other.message, other.key, other.mark)
-
-
-def _back(found: Finding, index: int, judging: Sequence[int]) -> Finding:
-    """A finding about a `dataset` as one about the source that it is."""
-    here = f"{MIXTURE}[{index}]"
-
-    def moved(path: Path) -> Path:
-        if path[:1] == (ONE,):
-            return (MIXTURE, index, *path[1:])
-        if path[:1] == ("rewards",) and len(path) > 1 and isinstance(path[1], int):
-            return ("rewards", judging[path[1]], *path[2:])
-        return path
-
-    named = rf"(?<![\w./-])dataset(?=\.({'|'.join(section_keys()[ONE])})\b|`)|(?<=under )dataset\b"
-
-    def reworded(text: str) -> str:
-        return re.sub(named, here, text)
-
-    return found._replace(
-        message=reworded(found.message),
-        key=re.sub(rf"^{ONE}(?=\.|$)", here, found.key),
-        because=tuple(map(reworded, found.because)),
-        fix=None if found.fix is None else reworded(found.fix),
-        patch=tuple(one._replace(path=moved(one.path)) for one in found.patch),
     )
