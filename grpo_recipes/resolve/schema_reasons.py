@@ -93,6 +93,8 @@ def _fix(key: str, path: Path, value: object) -> str | None:
         return f"remove {path[-1]}, or write its keys below it, indented"
     if key == "generation.stop_token_ids":
         return f'stop: ["{value}"], and without it here' if isinstance(value, str) else None
+    if path[-1] == "base_url" and isinstance(value, str) and "//" not in value:
+        return f"base_url: http://{value}"
     of_a_class = _OF_A_CLASS.fullmatch(value) if path[-1] == "python" and isinstance(value, str) else None
     if of_a_class is not None:
         file, inner, name = of_a_class.groups()

@@ -56,7 +56,8 @@ def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Find
             yield _at(context, template, "the judge does not get the completion", because, fix="add {{ completion }}")
     except TemplateProblem as problem:
         because = "jinja2 raises TemplateSyntaxError for it, before the model is loaded"
-        yield _at(context, template, f"the judge's prompt cannot be read: {problem}", because)
+        fix = 'write a variable in two braces on each side: "{{ completion }}"'
+        yield _at(context, template, f"the judge's prompt cannot be read: {problem}", because, fix=fix)
     url, key, scale = str(judge["base_url"]), judge["key_variable"], judge["scale"]
     if (whole := url.rstrip("/")).endswith("/chat/completions"):
         better = whole.removesuffix("/chat/completions")

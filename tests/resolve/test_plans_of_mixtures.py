@@ -112,9 +112,14 @@ def test_a_trial_takes_some_rows_of_each_source(recipe: Path) -> None:
         ("dataset: null\ndatasets: {math: {path: owner/math}}", "datasets is {", "datasets: [{source: a,"),
         ("dataset: [{path: owner/math}]", "dataset is [{", "datasets: [{source: a,"),
         ("evaluation: {sets: [{path: owner/sums}]}", "evaluation.sets is [{", "sets: {easy: {path:"),
+        (
+            "rewards: [{judge: {base_url: localhost:8000/v1, model: m, prompt: '{{ completion }}'}}]",
+            "rewards[0].judge.base_url is 'localhost:8000/v1'",
+            "base_url: http://localhost:8000/v1",
+        ),
     ],
 )
-def test_one_thing_written_as_several_has_one_message(text: str, message: str, fix: str, tmp_path: Path) -> None:
+def test_a_value_in_the_form_of_another_has_one_message(text: str, message: str, fix: str, tmp_path: Path) -> None:
     (finding,) = errors(resolved(tmp_path, text))
     assert finding.message.startswith(message)
     assert (finding.fix or "").startswith(fix)

@@ -144,7 +144,8 @@ class Judge:
             with bounded():
                 texts = _numbers(answer) if self._score is None else self._score.findall(answer)[-1:]
         except TooMuch as problem:
-            raise Refused.of(f"reward {self._name}: judge.score cannot be looked for", because=str(problem)) from None
+            said, fix = f"reward {self._name}: judge.score cannot be looked for", "judge.score: a simpler expression"
+            raise Refused.of(said, because=str(problem), fix=fix) from None
         shown = f"in {answer.strip()[-80:]!r}"
         if len(texts) > 1:
             return None, f"several numbers; write judge.score, {shown}"
