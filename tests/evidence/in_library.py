@@ -1,6 +1,7 @@
 """What evidence calls, in the process that has the libraries: `python in_library.py FOLDER` answers lines of JSON."""
 
 import importlib
+import itertools
 import json
 import os
 import select
@@ -112,20 +113,30 @@ def train(arguments: dict[str, Any], **parts: Any) -> dict[str, Any]:
 def distributed_types(environment: dict[str, str], ranks: int) -> list[list[Any]]:
     """[distributed type, processes] as accelerate sees it on the CPU, in each of several ranks."""
     read, write = os.pipe()
+    until_all_answered, answered = os.pipe()
     for rank in range(ranks):
         if os.fork() == 0:
-            os.environ.update({key: value.format(rank=rank) for key, value in environment.items()})
-            from accelerate import Accelerator
+            os.close(answered)
+            try:
+                os.environ.update({key: value.format(rank=rank) for key, value in environment.items()})
+                from accelerate import Accelerator
 
-            accelerator = Accelerator(cpu=True)
-            seen = [accelerator.distributed_type.value, accelerator.num_processes]
-            os.write(write, f"{json.dumps(seen)}\n".encode())
+                accelerator = Accelerator(cpu=True)
+                seen = [accelerator.distributed_type.value, accelerator.num_processes]
+                os.write(write, f"{json.dumps(seen)}\n".encode())
+                os.close(write)
+                os.read(until_all_answered, 1)  # rank 0 serves the store that the others may still be connecting to
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
             os._exit(0)
     os.close(write)
+    with os.fdopen(read) as lines:
+        found = [json.loads(line) for line in itertools.islice(lines, ranks)]
+    os.close(answered)
     for _ in range(ranks):
         os.wait()
-    with os.fdopen(read) as lines:
-        return [json.loads(line) for line in lines]
+    return found
 
 
 def prepare_spread(device_map: dict[str, int], environment: dict[str, str]) -> None:
