@@ -96,8 +96,7 @@ def grpo_run(*words: str) -> None:
 
 def as_options(settings: Settings) -> list[str]:
     """--set options."""
-    values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
-    return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
 
 
 def profiled(task: Task, folder: Path) -> tuple[Settings, str]:

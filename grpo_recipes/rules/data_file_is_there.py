@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.contract.tasks import COLUMNS
 from grpo_recipes.rules._shared.context import Context
@@ -181,7 +182,8 @@ def _template(
     if missing:
         said = f"{file} has no column {listed(missing)}"
         why = [f"its columns are {listed(columns or ())}"]
-        fix = f"use one of {listed(columns or ())}"
+        near = nearest_words(missing[0], columns or (), cutoff=0.7) if len(missing) == 1 else []
+        fix = f"use {near[0]}, if you meant that" if near else f"use one of {listed(columns or ())}"
         rows = context.path("evaluation.path")
         if section == "evaluation" and rows[1:2] == ("sets",) and context.path(key)[:1] == ("dataset",):
             own = key.removeprefix("dataset.")
