@@ -161,6 +161,18 @@ def test_a_damaged_answer_of_the_cache_is_asked_for_again(cache: Path, content: 
         assert len(served.asked) == 4
 
 
+def test_a_cache_that_cannot_be_written_is_told_once(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    cache.write_text("a file where the folder should be")
+    with endpoint(by_level) as served:
+        judge = Judge(reward(served.url))
+        for _ in range(2):
+            assert judge(*TWO[:2], **TWO[2])[0] == 0.7
+        assert len(served.asked) == 4
+    told = capsys.readouterr().out
+    assert told.count("the judge's answers cannot be kept in") == 1
+
+
 def _many(url: str, results: Any) -> None:
     rows = [str(number) for number in range(40)]
     results.put(scores(url, (rows, rows, {"level": ["easy"] * 40}), concurrency=8))

@@ -34,13 +34,15 @@ def kept(name: str, most: int) -> Any:
         return None
 
 
-def keep(name: str, value: object) -> None:
-    """Writes the whole file or nothing; a cache that cannot be written is left alone."""
+def keep(name: str, value: object) -> bool:
+    """Writes the whole file or nothing, and says which; a cache that cannot be written is left alone."""
     from grpo_recipes.contract.files.folder_files import write_whole
 
     folder = cache_folder()
     if folder is None:
-        return
+        return False
     with contextlib.suppress(OSError):
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(folder, name, json.dumps(value), mode=0o600)
+        return True
+    return False

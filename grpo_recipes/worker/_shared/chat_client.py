@@ -49,7 +49,7 @@ class ChatClient:
     """Asks one endpoint. base_url: without a slash at its end. remembers: answers come from the cache if it has them.
 
     takes_cut: an answer that ends at max_tokens is one. retries: how often a question is asked again. concurrency:
-    questions at the same time. has_answered: whether the endpoint itself has given an answer.
+    questions at once. has_answered: whether the endpoint has given an answer. forgets: whether one was not kept.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ChatClient:
         remembers: bool = True,
         takes_cut: bool = False,
     ) -> None:
-        self.has_answered, self._takes_cut = False, takes_cut
+        self.has_answered, self.forgets, self._takes_cut = False, False, takes_cut
         self._url, self._headers = f"{base_url}{PATH}", headers(base_url, key_variable)
         self._timeout, self._retries, self._concurrency, self._remembers = timeout, retries, concurrency, remembers
         self._context = ssl.create_default_context()
@@ -92,7 +92,7 @@ class ChatClient:
             for text, answer in zip(unknown, pool.map(self._answer, unknown), strict=True):
                 known[text] = answer
                 if self._remembers and isinstance(answer, str) and is_of_use(answer):
-                    keep(places[text], {"answer": answer})
+                    self.forgets |= not keep(places[text], {"answer": answer})
         finally:  # also where a signal ends this: what waits for its turn gives up
             self._down.set()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import StrictUndefined
 
+from grpo_recipes.contract.files.own_cache import cache_folder
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.chat_client import CUT, EMPTY, WRONG_KEY, WRONG_NAME, ChatClient, NoAnswer
@@ -46,7 +47,7 @@ class Judge:
 
     def __init__(self, reward: Reward, *, remembers: bool = True) -> None:
         how = reward.kwargs
-        self._name, self._how, self._failed = reward.name, how, 0
+        self._name, self._how, self._failed, self._told = reward.name, how, 0, False
         self._path = (f"reward {reward.name}", "judge", "prompt")
         sandbox = Sandbox(
             undefined=StrictUndefined,
@@ -75,6 +76,13 @@ class Judge:
                     f"{self._failed} so far: {reasons.most_common(1)[0][0]}",
                     flush=True,
                 )
+        if self._client.forgets and not self._told:
+            self._told = True
+            print(
+                f"reward {self._name}: the judge's answers cannot be kept in {cache_folder()}; "
+                "a resumed or a second run asks and pays again",
+                flush=True,
+            )
         return [one.score for one in judged]
 
     def questions(
