@@ -68,7 +68,7 @@ def check_set(name: str, context: Context) -> Iterator[Finding]:
     named = context.text(REWARD)
     if named not in names:
         nearest = nearest_words(named, names, cutoff=0.5)
-        because = f"the rewards{f' of {name}' if judged_by(context) else ''} are {', '.join(names)}"
+        because = f"the rewards{f' of {name}' if name and judged_by(context) else ''} are {', '.join(names)}"
         yield context.wrong(f"no reward is called {named}", REWARD, because, nearest[0] if nearest else names[0])
 
 

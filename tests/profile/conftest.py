@@ -15,14 +15,21 @@ from profile_runs import COMMAND, FEW, QUICKSTART, ROOT, Answer
 def profile(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
     """The command with the words of a test, in its folder, whose code is allowed. rows: the data, sums.jsonl."""
 
-    def run(*words: object, rows: str = "sums.jsonl", python: Path | None = None, **values: object) -> Answer:
+    def run(
+        *words: object,
+        rows: str | None = "sums.jsonl",
+        python: Path | None = None,
+        recipe: Path = QUICKSTART,
+        **values: object,
+    ) -> Answer:
         shas = [hashlib.sha256(file.read_bytes()).hexdigest() for file in tmp_path.glob("*.py")]
         allowed = [word for sha in shas for word in ("--allow-code", sha)]
-        given = {"dataset.path": str(tmp_path / rows), "evaluation.path": None, **values}
+        data = {} if rows is None else {"dataset.path": str(tmp_path / rows)}
+        given = {**data, "evaluation.path": None, **values}
         options = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
         environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
-            [python or warm_python / "python", *COMMAND, QUICKSTART, *map(str, words), *allowed, *options],
+            [python or warm_python / "python", *COMMAND, recipe, *map(str, words), *allowed, *options],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -174,6 +174,38 @@ def test_rows_of_each_format_keep_their_columns(profile: Profile, sums: Path, tm
     assert rates(tmp_path / "again.jsonl") == rates(tmp_path / "jsonl.jsonl"), "its columns disturb nothing"
 
 
+def test_a_source_of_a_mixture_has_the_rates_of_its_rows_alone(profile: Profile, sums: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"q": row["question"], "answer": row["answer"]}) for row in rows_of(sums)[:9]]
+    (tmp_path / "few.jsonl").write_text("\n".join(lines))
+    columns = {"solution": "{{ answer }}"}
+    sources = [
+        {
+            "source": "sums",
+            "path": str(sums),
+            "prompt": "{{ question }}",
+            "columns": columns,
+            "rewards": ["tag_format"],
+        },
+        {"source": "few", "path": "few.jsonl", "prompt": "{{ q }}", "columns": columns, "rewards": ["exact_match"]},
+    ]
+    (tmp_path / "recipe.yaml").write_text(
+        json.dumps(
+            {
+                "extends": str(QUICKSTART),
+                "dataset": None,
+                "datasets": sources,
+                "rewards": [{"name": "tag_format"}, {"name": "exact_match"}],
+            }
+        )
+    )
+    mixed = profile("-o", "mixed.jsonl", "--samples", 4, "--source", "few", recipe=tmp_path / "recipe.yaml", rows=None)
+    assert mixed.code == 0, mixed.err
+    alone = profile("-o", "alone.jsonl", "--samples", 4, rows="few.jsonl", **{"dataset.prompt": "{{ q }}"})
+    assert alone.code == 0, alone.err
+    assert rates(tmp_path / "mixed.jsonl") == rates(tmp_path / "alone.jsonl")
+    assert len({str(each) for each in rates(tmp_path / "mixed.jsonl")}) > 1, "the model knows some of them"
+
+
 def test_a_column_that_a_profile_writes_stays_the_users(profile: Profile, sums: Path, tmp_path: Path) -> None:
     sums.write_text("".join(json.dumps({**row, "pass_rate": 0.5}) + "\n" for row in rows_of(sums)))
     done = profile("-o", "rows.jsonl")

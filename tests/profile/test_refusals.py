@@ -50,17 +50,36 @@ def test_the_way_out_is_named(
     assert (tmp_path / "there.jsonl").read_text() == "mine\n"
 
 
-def test_a_mixture_is_refused_first(tmp_path: Path, grpo_run: Run) -> None:
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        ((), "a mixture is profiled source by source", "--source math"),
+        (("--source", "maths"), "--source maths: there is no such source", "--source math"),
+        (
+            ("--source", "code", "--set", "evaluation.passes.reward=exact_match"),
+            "nothing says which answers to code pass",
+            "--set evaluation.passes.reward=tag_format",
+        ),
+    ],
+)
+def test_a_mixture_is_profiled_by_source(
+    words: tuple[str, ...], message: str, fix: str, tmp_path: Path, grpo_run: Run
+) -> None:
     sources = [
         {"source": name, "path": f"owner/{name}", "prompt": "{{ q }}", "rewards": [reward]}
         for name, reward in (("math", "exact_match"), ("code", "tag_format"))
     ]
     recipe = {"extends": str(QUICKSTART), "dataset": None, "datasets": sources, "rewards": TWO, "evaluation": None}
     (tmp_path / "mixed.yaml").write_text(json.dumps(recipe))
-    answer = grpo_run("profile", str(tmp_path / "mixed.yaml"), "-o", str(tmp_path / "rows.jsonl"))
+    answer = grpo_run("profile", str(tmp_path / "mixed.yaml"), "-o", str(tmp_path / "rows.jsonl"), *words)
     assert answer.code == 2
-    assert "the rows of a mixture cannot be profiled together" in answer.err
-    assert "evaluation" not in answer.err
+    assert message in answer.err
+    assert fix in answer.err
+
+
+def test_a_recipe_of_one_source_has_no_other(tmp_path: Path, grpo_run: Run) -> None:
+    answer = grpo_run("profile", str(QUICKSTART), "-o", str(tmp_path / "rows.jsonl"), "--source", "math")
+    assert (answer.code, "the recipe has one source" in answer.err) == (2, True)
 
 
 @pytest.mark.parametrize("recipe", ["qwen2_5_7b_zero3.yaml", "qwen2_5_7b_two_nodes.yaml", "quickstart.yaml"])

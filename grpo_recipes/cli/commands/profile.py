@@ -25,15 +25,18 @@ from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import held_out_sets
-from grpo_recipes.rules.what_passes_is_said import REWARD, check_set, what_passes
+from grpo_recipes.rules.what_passes_is_said import REWARD, RIGHT, check_set, what_passes
 from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
 """Rules about an evaluation of trained rows, which is meant here, the memory of an update and the rows of a step."""
+HELD_OUT = ("DAT012", "evaluation.path")
+"""The rule and the key of a mixture without held-out rows, which a profile does not read."""
 OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens", "sort_by")
 """What leaves rows out of a training, or puts them into another order; the file has all, in the order of the data."""
 UNSAID = "EVL004"
 """The rule that a recipe says what passes; its words are about a key that the command sets, or a held-out set."""
+WEIGHTS = "reward_weights"
 ONE_PROCESS = ("launch.engine=local", "launch.num_nodes=1", "launch.num_processes=1", "distributed.strategy=auto")
 SUFFIX = ".jsonl"
 
@@ -49,6 +52,7 @@ SUFFIX = ".jsonl"
     "--samples", default=8, show_default=True, type=click.IntRange(2, 10_000), help="Number of answers to each row."
 )
 @click.option("--max-rows", type=click.IntRange(1), help="Only the first rows.")
+@click.option("--source", metavar="NAME", help="The source of a mixture whose rows are answered.")
 @click.option("--base-url", metavar="URL", help="Ask this OpenAI-compatible server instead, e.g. http://host:8000/v1.")
 @click.option("--model", metavar="NAME", help="The server's name for the model. Default: the recipe's.")
 @click.option("--key-variable", metavar="NAME", help="Environment variable with the server's key. Default: no key.")
@@ -59,6 +63,7 @@ def profile(
     out: str,
     samples: int,
     max_rows: int | None,
+    source: str | None,
     base_url: str | None,
     model: str | None,
     key_variable: str | None,
@@ -92,7 +97,8 @@ def profile(
     from grpo_recipes.launch.showing import busy
     from grpo_recipes.lock.completed import completed, with_pinned_code
 
-    plan = with_pinned_code(_of_training_rows(plan_of(resolution), _passes(resolution.context), max_rows))
+    of_one = _of_source(plan_of(resolution), source)
+    plan = with_pinned_code(_of_training_rows(of_one, _passes(resolution.context), max_rows))
     if server is None:
         _refuse_server(plan)
     else:
@@ -116,19 +122,10 @@ def profile(
 
 
 def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
-    """The recipe resolved for one process of this machine, with the errors that matter to a profile.
-
-    Raises Refusal for a mixture.
-    """
+    """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
     stack = chosen_stack(None)
     stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
     resolution = resolved(recipe, stack, asked)
-    if resolution.context is not None and resolution.context.has_section("datasets"):
-        raise Refusal.of(
-            "the rows of a mixture cannot be profiled together",
-            because="a profile is one file of rows with the same columns",
-            fix="a recipe for each source, which has it as its dataset",
-        )
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
         return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
@@ -137,7 +134,8 @@ def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
         because = next(check_set("", resolution.context)).because
         fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
         raise Refusal.of("the recipe does not say which answers pass", because=because, fix=fix)
-    found = (one for one in resolution.findings if one not in unsaid and one.rule not in OF_A_TRAINING)
+    meant = (one for one in resolution.findings if one.rule not in OF_A_TRAINING and (one.rule, one.key) != HELD_OUT)
+    found = (one for one in meant if one not in unsaid)
     return resolution._replace(findings=tuple(one for one in found if one.severity == "error"))
 
 
@@ -205,9 +203,34 @@ def _refuse_turns(plan: Plan) -> None:
         )
 
 
+def _of_source(plan: Plan, name: str | None) -> Plan:
+    """The plan with the rows of one source of its mixture, and the rewards that judge them. Raises Refusal."""
+    names = [one.source_name for one in plan.sources]
+    if not names and name is not None:
+        raise Refusal.of(f"--source {name}: the recipe has one source", fix="leave it out")
+    if not names:
+        return plan
+    if name not in names:
+        said = "a mixture is profiled source by source" if name is None else f"--source {name}: there is no such source"
+        raise Refusal.of(said, because=f"its sources are {', '.join(map(str, names))}", fix=f"--source {names[0]}")
+    rewards = tuple(replace(reward, not_of=()) for reward in plan.rewards if name not in reward.not_of)
+    config = dict(plan.arguments.GRPOConfig)
+    if WEIGHTS in config:
+        config[WEIGHTS] = [reward.weight for reward in rewards]
+    data, arguments = plan.sources[names.index(name)], replace(plan.arguments, GRPOConfig=config)
+    return replace(plan, data=data, sources=(), rewards=rewards, arguments=arguments)
+
+
 def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
     assert plan.evaluation is not None
+    names = [reward.name for reward in plan.rewards]
+    if passes is None and len(names) == 1 and plan.rewards[0].kind not in ("model", "judge"):
+        passes = Passes(names[0], RIGHT)  # of a source that one reward judges
+    if passes is None or (plan.data.source_name is not None and passes.reward not in names):
+        said = f"nothing says which answers to {plan.data.source_name} pass"
+        because = f"its rewards are {', '.join(names)}" + (f", and not {passes.reward}" if passes else "")
+        raise Refusal.of(said, because=because, fix=f"--set evaluation.passes.reward={names[0]}, or a different one")
     if plan.data.source == "made":
         raise Refusal.of(
             "the rows of this recipe cannot be profiled",
