@@ -41,6 +41,13 @@ def test_an_adapter_beside_four_bits() -> None:
     assert found.assumed == ("prompts of at most 512 tokens: no max_prompt_length, and no preflight counted them",)
 
 
+@pytest.mark.parametrize(("cut", "dropped", "longest"), [("null", 2048, 2048), (1024, 2048, 1024), (4096, 2048, 2048)])
+def test_rows_that_are_left_out_need_no_memory(cut: object, dropped: int, longest: int) -> None:
+    overrides = (f"generation.max_prompt_length={cut}", f"dataset.max_prompt_tokens={{limit: {dropped}}}")
+    found = _known("qwen2_qlora.yaml", f"{NEWEST}1xA100-80GB", *overrides)
+    assert (found.update.prompt, found.assumed) == (longest, ())
+
+
 def test_shards_with_vllm_in_the_same_processes() -> None:
     found = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB")
     assert (found.layout.strategy, found.layout.processes) == ("zero3", 8)

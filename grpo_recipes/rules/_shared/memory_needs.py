@@ -142,9 +142,12 @@ def _four_bits(context: Context) -> FourBits | str | None:
 
 def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tuple[str, ...]]:
     """The tokens of the longest prompt, and the assumption if nothing limits them. decides: as in memory_needs."""
-    limit = context.value("GRPOConfig.max_prompt_length")
-    if isinstance(limit, int):
-        return limit, ()
+    limits = [context.value("GRPOConfig.max_prompt_length")]
+    if not context.has_section("datasets"):  # of whose sources each has its own
+        limits.append(context.value("dataset.max_prompt_tokens.limit"))
+    known = [limit for limit in limits if isinstance(limit, int)]
+    if known:
+        return min(known), ()
     window, completion = (
         context.value("GRPOConfig.vllm_max_model_length"),
         context.value("GRPOConfig.max_completion_length"),
