@@ -212,6 +212,40 @@ def test_the_holder_of_another_machine_may_be_gone_without_letting_go(tmp_path: 
     assert f"if node7 is gone, without letting go: rm {tmp_path / TRAINING}" in str(busy.value)
 
 
+@pytest.mark.parametrize(
+    ("host", "job", "start", "is_taken"),
+    [("node7", "41", 0, True), ("node7", "40", 0, False), ("node7", "41", 2, False), (None, "41", 0, False)],
+)
+def test_a_lock_of_a_lost_machine_is_taken_by_the_next_start_of_the_same_job(
+    host: str | None,
+    job: str,
+    start: int,
+    is_taken: bool,
+    tmp_path: Path,
+    begin: Begin,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    monkeypatch.setenv("SLURM_RESTART_COUNT", str(start))
+    first = begin(tmp_path)
+    wait_until(has_it(tmp_path, first))
+    said = json.loads((tmp_path / TRAINING).read_text())
+    assert (said["job"], said["start"]) == (job, start)
+    (tmp_path / TRAINING).write_text(json.dumps({**said, "host": host or said["host"]}))
+    monkeypatch.setenv("SLURM_JOB_ID", "41")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    if not is_taken:
+        with pytest.raises(Busy), held(tmp_path, TRAINING):
+            pass
+        return
+    with held(tmp_path, TRAINING) as lock:
+        assert lock.is_in_place()
+        assert json.loads((tmp_path / TRAINING).read_text())["start"] == 1
+        assert begin(tmp_path).wait(timeout=180) == 2
+    assert capsys.readouterr().out == "note: .training.lock was left by start 1 of this job on node7\n"
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="the filter is for x86-64")
 def test_a_file_system_without_locks_is_gone_on_with_and_said(tmp_path: Path, begin: Begin) -> None:
     first = begin(tmp_path, TRAINING, before=WITHOUT_LOCKS)

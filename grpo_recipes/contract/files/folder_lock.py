@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -46,7 +46,7 @@ class Busy(Mistake):
 class Holder:
     """Who trains a run folder, as it wrote into the lock. path: of the lock; pid: on its host, None is unknown.
 
-    since: ISO 8601. launch: what all ranks of one launch have in common, see this_launch.
+    since: ISO 8601. launch: what all ranks of one launch have in common, see this_launch. job, start: of Slurm.
     """
 
     path: Path
@@ -54,6 +54,17 @@ class Holder:
     pid: int | None = None
     since: str | None = None
     launch: str | None = None
+    job: str | None = None
+    start: int = 0
+
+    def is_over(self) -> bool:
+        """Whether this is an earlier start of this process's Slurm job, on another machine.
+
+        Slurm ends a start before it begins the next one. If its machine was lost, a file server may keep the lock: NFS
+        3 does so until that machine is up again.
+        """
+        job, start = _slurm_start()
+        return self.job is not None and self.job == job and self.start < start and self.host != socket.gethostname()
 
     def refusal(self) -> Finding:
         """What is said to another training: who holds the folder, and the way out."""
@@ -92,8 +103,8 @@ def hold(folder: Path, name: str) -> FolderLock:
     """Takes a lock of a run folder, for the rest of this process if not released, and writes into it who that is.
 
     Raises Busy where another process has it, and OSError for a folder that cannot be written. A file system without
-    locks is gone on with, and that is said. A file with another name in a copy made of hard links becomes one of its
-    own, when nobody holds it.
+    locks is gone on with, and that is said; the lock of a start that is over is taken, and that is said. A file with
+    another name in a copy made of hard links becomes one of its own, when nobody holds it.
     """
     path = folder / name
     for may_be_shared in (False, False, True):  # a file system that always counts another name is gone on with
@@ -103,7 +114,13 @@ def hold(folder: Path, name: str) -> FolderLock:
         remove(folder, name)
         os.close(file)
     _held[path] = file
-    own = {"host": socket.gethostname(), "pid": os.getpid(), "since": _now(), "launch": this_launch()}
+    own: dict[str, object] = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "since": _now(),
+        "launch": this_launch(),
+    }
+    own["job"], own["start"] = _slurm_start()
     with contextlib.suppress(OSError):  # a full disk says so when the run begins
         os.ftruncate(file, 0)
         os.pwrite(file, f"{json.dumps(own)}\n".encode(), 0)
@@ -159,6 +176,12 @@ def this_launch() -> str | None:
     return None if address is None or port is None else f"{address}:{port}"
 
 
+def _slurm_start() -> tuple[str | None, int]:
+    """The Slurm job of this process, None without one, and which of its starts this is, from 0."""
+    start = os.environ.get("SLURM_RESTART_COUNT", "0")
+    return os.environ.get("SLURM_JOB_ID"), int(start) if start.isdecimal() else 0
+
+
 def _lock(path: Path, file: int) -> None:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _FIRST_LENGTH)
@@ -166,7 +189,12 @@ def _lock(path: Path, file: int) -> None:
             _lock_open_file(file)
     except OSError as problem:
         if problem.errno in (errno.EAGAIN, errno.EACCES):
-            raise Busy(_holder(path, file).refusal()) from None
+            other = _holder(path, file)
+            if not other.is_over():
+                raise Busy(other.refusal()) from None
+            print(f"note: {path.name} was left by start {other.start + 1} of this job on {other.host}", flush=True)
+            remove(path.parent, path.name)
+            return
         if problem.errno not in _NO_LOCKS:
             raise
         print(f"note: two runs in this folder would not see each other: {path.name}: {problem.strerror}", flush=True)
@@ -212,6 +240,8 @@ def _written(path: Path, lock: int) -> Holder:
     try:
         said = cast("dict[str, Any]", parsed(os.pread(lock, 1 << 12, 0)))
         found = Holder(path, str(said["host"]), int(said["pid"]), str(said["since"]), said["launch"])
+        if isinstance(said.get("job"), str):  # not of folders that an older grpo-run locked
+            found = replace(found, job=said["job"], start=int(said["start"]))
         return found if f"{found.host}{found.since}".isprintable() else Holder(path)
     except (OSError, ValueError, KeyError, TypeError):
         return Holder(path)

@@ -24,6 +24,7 @@ from grpo_recipes.worker._shared.record import Record
 
 # The other machines notice a lost one only when a collective gives up, after trl.ddp_timeout.
 _OTHERS_END_S = 3600.0
+_LOST_END_S = 60.0  # of a start whose machine Slurm has lost, and whose lock nobody lets go
 # Machine 0 writes how the run ended when the others have ended; a network file system shows it later.
 _RECORD_S = 60.0
 _POLL_S = 1.0
@@ -71,8 +72,10 @@ def _is_completed(folder: Path) -> bool:
 
 def _wait_for_others(folder: Path) -> None:
     """Waits while an earlier start still trains here: it ends when it notices that this machine was lost."""
-    give_up, is_told = time.monotonic() + _OTHERS_END_S, False
-    while (other := holder(folder)) is not None and other.path.name == TRAINING and time.monotonic() < give_up:
+    began, is_told = time.monotonic(), False
+    while (other := holder(folder)) is not None and other.path.name == TRAINING:
+        if time.monotonic() - began > (_LOST_END_S if other.is_over() else _OTHERS_END_S):
+            break
         if not is_told:
             print(f"waiting for an earlier start of the run on {other.host}", file=sys.stderr, flush=True)
             is_told = True
