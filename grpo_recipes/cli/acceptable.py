@@ -1,5 +1,6 @@
 """Which rules `--accept` takes."""
 
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules.catalog import rules
 
 # Rules whose errors a patched library cannot fix, with the reason.
@@ -27,4 +28,9 @@ def why_not_accepted(one: str) -> str | None:
         return None
     if rule is not None:
         return "this rule decides a value and reports no errors"
+    from grpo_recipes.explain.explain import known_ids  # only for what is refused
+
+    if one not in known_ids():
+        near = nearest_words(one, known_ids(), cutoff=0.7)
+        return f"there is no such rule{f'; the nearest is {near[0]}' if near else ''}"
     return f"only rules that judge the recipe can be accepted; see grpo-run explain {one}"

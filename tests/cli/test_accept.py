@@ -97,9 +97,9 @@ def test_strict_and_accept_go_together(grpo_run: Callable) -> None:
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        pytest.param("BAT01", "only rules that judge the recipe can be accepted", id="a-typo"),
-        pytest.param("shm24", "only rules that judge the recipe can be accepted", id="a-typo-of-a-shim"),
-        pytest.param("everything", "only rules that judge the recipe can be accepted", id="no-id"),
+        pytest.param("BAT01", "there is no such rule; the nearest is BAT001", id="a-typo"),
+        pytest.param("shm24", "there is no such rule; the nearest is SHM024", id="a-typo-of-a-shim"),
+        pytest.param("everything", "there is no such rule", id="no-id"),
         pytest.param("FCT004", "only rules that judge the recipe can be accepted", id="of-the-facts"),
         pytest.param("SCH001", "only rules that judge the recipe can be accepted", id="of-the-format"),
         pytest.param("STK012", "only rules that judge the recipe can be accepted", id="of-the-stack"),
