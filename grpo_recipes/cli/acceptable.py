@@ -28,7 +28,7 @@ def why_not_accepted(one: str) -> str | None:
         return None
     if rule is not None:
         return "this rule decides a value and reports no errors"
-    from grpo_recipes.explain.explain import known_ids  # only for what is refused
+    from grpo_recipes.explain.pages import known_ids  # only for what is refused
 
     if one not in known_ids():
         near = nearest_words(one, known_ids(), cutoff=0.7)
