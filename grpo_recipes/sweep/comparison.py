@@ -16,7 +16,7 @@ from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.runs.one_run import one_run
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
 from grpo_recipes.sweep.varied import Trial
-from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, verdicts
+from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, mean_interval, verdicts
 
 HELD_OUT = "held-out reward after the last step"
 TRAINING = "mean training reward of the last tenth of the steps"
@@ -27,12 +27,14 @@ _LARGEST_ROWS = 64 << 20
 class SweptRun(NamedTuple):
     """A run of a sweep as it stands. status: as `grpo-run runs` has it, "missing" where its folder is gone.
 
-    because: the ids of what ended it. sample: of one that completed, None where its outcome is not known.
+    because: the ids of what ended it. verdict: what a completed one means, in a few words. sample: of one that
+    completed, None where its outcome is not known.
     """
 
     run: SweepRun
     status: str
     because: tuple[str, ...]
+    verdict: str
     sample: Sample | None
 
 
@@ -52,12 +54,12 @@ def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
     return measure, [SweptRun(run, *found[run], samples.get(run)) for run in sweep.runs]
 
 
-def _standing(folder: Path) -> tuple[str, tuple[str, ...]]:
+def _standing(folder: Path) -> tuple[str, tuple[str, ...], str]:
     try:
         run = one_run(folder)
     except OSError as problem:
-        return "missing", (str(problem.strerror or problem),)
-    return ("missing", ()) if run is None else (run.status, run.because)
+        return "missing", (str(problem.strerror or problem),), ""
+    return ("missing", (), "") if run is None else (run.status, run.because, run.verdict.partition(":")[0])
 
 
 def _held_out(record: RunRecord) -> float | None:
@@ -114,6 +116,7 @@ def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
 class SweptSetting(NamedTuple):
     """A setting with its runs. mean, spread: of the outcomes that there are; spread is their standard deviation.
 
+    interval: of the mean, None for a single outcome.
     to_best, to_base: how it differs from the best setting and from the recipe as it stands; None for that one itself,
     and where one of the two lacks an outcome.
     """
@@ -122,6 +125,7 @@ class SweptSetting(NamedTuple):
     runs: tuple[SweptRun, ...]
     mean: float | None
     spread: float | None
+    interval: tuple[float, float] | None
     is_best: bool
     is_base: bool
     to_best: Verdict | None
@@ -178,7 +182,8 @@ def _setting(place: int, sweep: Sweep, found: Sequence[SweptRun]) -> SweptSettin
     values = [swept.sample.outcome for swept in runs if swept.sample is not None]
     mean = math.fsum(values) / len(values) if values else None
     spread = statistics.stdev(values) if len(values) > 1 else None
-    return SweptSetting(sweep.settings[place], runs, mean, spread, False, place == sweep.base, None, None)
+    interval = mean_interval(values)
+    return SweptSetting(sweep.settings[place], runs, mean, spread, interval, False, place == sweep.base, None, None)
 
 
 def _to_base(settings: Sequence[SweptSetting], whole: Sequence[int], base: int | None) -> dict[int, Verdict]:

@@ -16,28 +16,40 @@ _MEASURING = ("rewards", "evaluation")
 
 def table_text(found: SweepComparison) -> str:
     """The table, then how it was compared and what can be said; each line ended."""
-    each = ", ".join(map(str, found.sweep.seeds))
-    seeds = f"mean and standard deviation over the seeds {each}" if len(found.sweep.seeds) > 1 else f"of seed {each}"
-    measure = found.measure or "not known yet, no run has completed"
-    lines = [f"outcome: {measure}; {seeds}", ""]
-    lines += _table(found)
-    notes = [*_test(found), *_caveats(found), *conclusion(found)]
+    rows = table_rows(found)
+    settings = len(found.sweep.settings[0])
+    table = aligned(rows, right=[place for place in range(settings, len(rows[0])) if rows[0][place]])
+    lines = [outcome_text(found), "", *table]
+    notes = table_notes(found)
     return "".join(f"{line}\n" for line in [*lines, *([""] if notes else []), *notes])
 
 
-def _table(found: SweepComparison) -> list[str]:
+def outcome_text(found: SweepComparison) -> str:
+    """What is compared: "outcome: held-out reward after the last step; ..."."""
+    each = ", ".join(map(str, found.sweep.seeds))
+    seeds = f"mean and its 95% interval over the seeds {each}" if len(found.sweep.seeds) > 1 else f"of seed {each}"
+    return f"outcome: {found.measure or 'not known yet, no run has completed'}; {seeds}"
+
+
+def table_notes(found: SweepComparison) -> list[str]:
+    """What the runs mean, how they were compared, and what can be said of the settings."""
+    return [*_meanings(found), *_test(found), *_caveats(found), *conclusion(found)]
+
+
+def table_rows(found: SweepComparison) -> list[list[str]]:
+    """The headings, then the settings, the best first."""
     named = headings(list(dict(found.settings[0].trial)))
     has_base = any(one.to_base is not None for one in found.settings)
-    head = [*named.values(), "runs", "mean", "spread", "to best", "", *(["to base", ""] if has_base else [])]
+    head = [*named.values(), "runs", "mean", "interval", "to best", "", *(["to base", ""] if has_base else [])]
     rows = []
     for one in sorted(found.settings, key=lambda one: (not one.is_whole, -(one.mean or 0.0))):
         cells = [*(_short(text) for _, text in one.trial), f"{len(one.samples)}/{len(one.runs)}"]
-        cells += [_figure(one.mean), _figure(one.spread)]
+        cells += [_figure(one.mean), _interval(one.interval)]
         cells += ["best", ""] if one.is_best else _verdict(one.to_best)
         if has_base:
             cells += ["base", ""] if one.is_base else _verdict(one.to_base)
         rows.append(cells)
-    return aligned([head, *rows], right=[place for place in range(len(named), len(head)) if head[place]])
+    return [head, *rows]
 
 
 def _verdict(verdict: Verdict | None) -> list[str]:
@@ -51,6 +63,16 @@ def _verdict(verdict: Verdict | None) -> list[str]:
     if mean == 0 and verdict.p is not None:
         return ["0.000", "no difference"]
     return [f"{mean:+.3f}", f"not told{p}"]
+
+
+def _meanings(found: SweepComparison) -> list[str]:
+    """How many runs have each verdict; a run that differs from the most is named."""
+    verdicts: dict[str, list[str]] = {}
+    for one in (swept for setting in found.settings for swept in setting.runs if swept.verdict):
+        verdicts.setdefault(one.verdict, []).append(one.run.name)
+    counted = sorted(verdicts.items(), key=lambda item: -len(item[1]))
+    words = [f"{len(runs)} {text}" + (f" ({runs[0]})" if len(runs) == 1 else "") for text, runs in counted]
+    return [f"verdicts of the runs: {', '.join(words)}"] if words else []
 
 
 def _test(found: SweepComparison) -> list[str]:
@@ -109,6 +131,7 @@ def _setting(one: SweptSetting) -> dict[str, object]:
     return {
         "values": dict(one.trial),
         "mean": one.mean,
+        "interval": one.interval,
         "spread": one.spread,
         "is_best": one.is_best,
         "is_base": one.is_base,
@@ -120,6 +143,7 @@ def _setting(one: SweptSetting) -> dict[str, object]:
                 "seed": swept.run.seed,
                 "status": swept.status,
                 "because": list(swept.because),
+                "verdict": swept.verdict,
                 "outcome": None if swept.sample is None else swept.sample.outcome,
             }
             for swept in one.runs
@@ -139,6 +163,10 @@ def _as_data(verdict: Verdict | None) -> dict[str, object] | None:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return "-" if ends is None else f"[{_figure(ends[0])}, {_figure(ends[1])}]"
 
 
 def _short(text: str) -> str:

@@ -117,6 +117,18 @@ def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
     return [Verdict(one, corrected.get(place)) for place, one in enumerate(differences)]
 
 
+def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the mean of these outcomes, by Student's t; None for fewer than two."""
+    if len(values) < 2:
+        return None
+    low, high = 0.0, 20.0  # 12.7 with two values
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_sided_p(middle, len(values) - 1) > LEVEL else (low, middle)
+    mean, half = math.fsum(values) / len(values), high * statistics.stdev(values) / math.sqrt(len(values))
+    return mean - half, mean + half
+
+
 # Student's t distribution with a whole number of degrees of freedom, where its probability is a finite sum.
 
 

@@ -200,6 +200,21 @@ def test_the_table_fits_and_drops_what_matters_least(width: int, tmp_path: Path)
     assert len({line.split()[0] for line in lines}) == 4
 
 
+@pytest.mark.parametrize("width", [160, 80, 60, 30])
+def test_a_verdict_stays_where_the_terminal_is_narrow(width: int, tmp_path: Path) -> None:
+    change = {"from_step": 0, "reward": 0.5, "intervals": {"reward": [0.4, 0.6]}}
+    after = {"step": 12, "count": 100, "reward": 0.75, "change": change}
+    better = {**DONE, "final_step": 12, "evaluation": {"before": HELD_OUT["before"], "after": after}}
+    stopped = {**DONE, "status": "stopped", "findings": [{"id": "GRD001"}]}
+    for name, record in (("better", better), ("failing", stopped)):
+        made(tmp_path / f"learning_rate-2e-3-{name}", {"training.learning_rate": len(name), "seed": len(name)}, record)
+    runs = read_runs(str(tmp_path)).runs
+    lines = runs_table(runs, differing(runs), width).text.splitlines()
+    assert any("better than before" in line for line in lines)
+    assert any("stopped (GRD001)" in line for line in lines)
+    assert ("completed" in lines[1] + lines[2]) == (width == 160)
+
+
 def test_secrets_and_what_steers_a_terminal_are_not_shown(
     tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

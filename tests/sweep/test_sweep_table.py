@@ -69,12 +69,11 @@ def test_settings_that_differ_are_told_and_the_best_is_named(tmp_path: Path, grp
     answer = grpo_run("sweep", folder, "--table")
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert (
-        lines[0] == "outcome: held-out reward after the last step; mean and standard deviation over the seeds 0, 1, 2"
-    )
+    assert lines[0] == "outcome: held-out reward after the last step; mean and its 95% interval over the seeds 0, 1, 2"
     assert [line.split("  ")[0] for line in lines[2:6]] == ["learning_rate", "2e-3", "3e-3", "1e-3"]
-    assert lines[3].split() == ["2e-3", "3/3", "0.913", "0.015", "best", "+0.403", "higher,", "p", "0.00014"]
-    assert lines[4].split()[4:8] == ["-0.203", "lower,", "p", "0.00054"]
+    assert lines[3].split()[:6] == ["2e-3", "3/3", "0.913", "[0.875,", "0.951]", "best"]
+    assert lines[3].split()[6:] == ["+0.403", "higher,", "p", "0.00014"]
+    assert lines[4].split()[5:9] == ["-0.203", "lower,", "p", "0.00054"]
     assert lines[5].split()[-1] == "base"
     assert "test: paired t-test over 3 seeds; p after Holm's correction, for the best over all 3 pairs" in answer.out
     assert lines[-1] == "learning_rate=2e-3 is the best, and the difference to each other setting is beyond noise"
@@ -243,6 +242,8 @@ def test_the_report_has_the_runs_that_began_and_replaces_no_file_of_somebody(
     page = Path(folder, "report.html")
     write_report(folder)
     assert page.read_text().count('<details class="run"') == 8
+    assert '<td dir="auto">[0.875, 0.951]</td>' in page.read_text()
+    assert "1e-3 is not compared: 1 of its 3 runs has no outcome (planned)" in page.read_text()
     page.write_text("mine")
     write_report(folder)
     answer = capsys.readouterr()

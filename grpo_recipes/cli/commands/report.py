@@ -37,8 +37,10 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     \b
     grpo-run report runs/first runs/second -o both.html
     """
-    from grpo_recipes.report.html.page import refuse_to_replace, write_page
+    from grpo_recipes.report.html.page import SweepTable, refuse_to_replace, write_page
     from grpo_recipes.report.html.reported_run import ReportedRun
+    from grpo_recipes.sweep.comparison import compared
+    from grpo_recipes.sweep.table import outcome_text, table_notes, table_rows
 
     named, folders = folders, tuple(run for folder in folders for run in _runs_of(folder))
     if len(folders) > MOST_RUNS:
@@ -49,7 +51,11 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     runs = [ReportedRun(folder) for folder in folders]
     path = Path(out) if out is not None else _default_file(named)
     refuse_to_replace(path)
-    size = write_page(runs, path)
+    sweep = None
+    if len(named) == 1 and is_sweep(named[0]):
+        found = compared(named[0], read_sweep(named[0]))
+        sweep = SweepTable(outcome_text(found), table_rows(found), table_notes(found))
+    size = write_page(runs, path, sweep)
     click.echo(redact(f"{path}  {size / 1024:,.0f} KiB"))
     running = [folder for folder, run in zip(folders, runs, strict=True) if run.is_running]
     if running:

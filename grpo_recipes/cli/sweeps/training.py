@@ -240,13 +240,11 @@ def write_report(folder: str) -> None:
 
     Its output goes to stderr, since stdout has the table; a refusal does not change the exit code.
     """
-    places = [os.path.join(folder, run.name) for run in read_sweep(folder).runs]
-    begun = [place for place in places if read_record(place) is not None]
-    if not begun:
+    if all(read_record(os.path.join(folder, run.name)) is None for run in read_sweep(folder).runs):
         return
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            words = ["report", *begun, "-o", os.path.join(folder, "report.html")]
+            words = ["report", folder, "-o", os.path.join(folder, "report.html")]
             grpo_run.main(words, prog_name="grpo-run", standalone_mode=False)
     except Refusal as refusal:
         click.echo(redact(f"no report: {refusal}"), err=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.event_words import clock
@@ -52,9 +52,17 @@ def refuse_to_replace(path: Path) -> None:
         )
 
 
-def write_page(runs: Sequence[ReportedRun], path: Path) -> int:
+class SweepTable(NamedTuple):
+    """The settings of a sweep: what is compared, rows with the headings first, and what can be said of them."""
+
+    outcome: str
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+
+
+def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None = None) -> int:
     """Writes the page at once or not at all, and gives its size in bytes. Raises Refusal where it cannot."""
-    content = page(runs).encode("utf-8", "replace")
+    content = page(runs, sweep).encode("utf-8", "replace")
     try:
         write_whole(path.parent, path.name, content)
     except OSError as problem:
@@ -64,8 +72,8 @@ def write_page(runs: Sequence[ReportedRun], path: Path) -> int:
     return len(content)
 
 
-def page(runs: Sequence[ReportedRun]) -> str:
-    """The HTML of one run, or of several side by side."""
+def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
+    """The HTML of one run, or of several side by side; sweep: the table of the sweep that they are of."""
     names = _names(runs)
     shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
     drawn = charts(runs, names)
@@ -84,6 +92,7 @@ def page(runs: Sequence[ReportedRun]) -> str:
         written_unix=int(time.time()),
         last_word=max((written_at(run) for run in runs), default=""),
         running=_running(runs),
+        sweep=sweep,
     )
 
 

@@ -39,21 +39,24 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         _Column(headings[key], [_cell(key, run) for run in runs], 3 if place == 0 else 6 + place, is_figure=False)
         for place, key in enumerate(keys[:_MOST_KEYS])
     ]
+    states, verdicts = [_status(run) for run in runs], [_verdict(run) for run in runs]
     columns = [
         _Column("name", [one_line(hide_secrets(run.name)) for run in runs], 0, is_figure=False),
-        _Column("status", [_status(run) for run in runs], 1, is_figure=False),
+        _Column("status", states, 1, is_figure=False),
         _Column("step", [_step(run) for run in runs], 4),
         _Column("reward", [_figure(run.reward) for run in runs], 2),
         _Column("held out", [_held_out(run) for run in runs], 5),
-        *(
-            [_Column("verdict", [_verdict(run) for run in runs], 3, is_figure=False)]
-            if any(run.verdict for run in runs)
-            else []
-        ),
+        *([_Column("verdict", verdicts, 3, is_figure=False)] if any(run.verdict for run in runs) else []),
         _Column("time", ["-" if run.seconds is None else clock(run.seconds) for run in runs], 6),
         *values,
     ]
     left_out = [headings[key] for key in keys[_MOST_KEYS:]]
+    if width is not None and _width(columns) > width:
+        # Only a completed run has a verdict, so one column is enough for both.
+        ends = [state.replace("completed", verdict, 1) for state, verdict in zip(states, verdicts, strict=True)]
+        ends = [end if run.verdict else state for run, state, end in zip(runs, states, ends, strict=True)]
+        columns = [column._replace(cells=ends) if column.heading == "status" else column for column in columns]
+        columns = [column for column in columns if column.heading != "verdict"]
     while width is not None and len(columns) > 2 and _width(columns) > width:
         least = max(columns, key=lambda column: column.rank)
         columns.remove(least)
