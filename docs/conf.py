@@ -6,7 +6,7 @@ What is built asks no other host for anything: the theme brings its style sheets
 
 project = "grpo-run"
 copyright = "the authors of grpo-run"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
 
 # A link to a page, a file or a heading that is not there is a warning, and -W ends the build with it.
@@ -24,3 +24,7 @@ html_static_path: list[str] = []
 smartquotes = False  # a quote is one to paste
 pygments_style = "friendly"
 highlight_language = "text"
+
+# The button of a block with prompts copies the commands alone.
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
