@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.planning.build_plan import OF_THE_CHOICE, kind_of
 from grpo_recipes.resolve.rename import target_key
@@ -15,6 +17,7 @@ from grpo_recipes.schemas.section import must_be_said, written_fields
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipe-reference.md"
+EXAMPLES = Path(__file__).with_name("section_examples.yaml")
 GUARDS = ROOT / "grpo_recipes" / "worker" / "guards"
 
 # What a key becomes that is no field of a library's class: of each section, and of keys that are not like the others.
@@ -111,6 +114,12 @@ here with the format's default; without one, the installed release decides. `grp
 """
 
 
+def section_examples() -> dict[str, str]:
+    """An example of each section, as YAML."""
+    examples: dict[str, str] = yaml.safe_load(EXAMPLES.read_text(encoding="utf-8"))
+    return examples
+
+
 def texts() -> dict[Path, str]:
     """What the file should hold."""
     return {PAGE: page()}
@@ -127,7 +136,7 @@ def page() -> str:
     for name in recipe.model_fields:
         if _is_section(name):
             lines += [f"## {name}", "", *_section_lines(name)]
-    lines += ["## trl", "", TRL, *_trl_rows()]
+    lines += ["## trl", "", TRL, *_example("trl"), *_trl_rows()]
     return "\n".join(lines)
 
 
@@ -138,8 +147,10 @@ def _is_section(name: str) -> bool:
 def _section_lines(section: str) -> list[str]:
     model = sections()[section]
     properties = recipe_schema()["$defs"][model.__name__]["properties"]
-    said = field_docs(sections()[""]).get(section, "") if "." not in section else ""
-    lines = [" ".join(f"{said} {model.__doc__ or ''}".split()), ""]
+    said = field_docs(sections()[""]).get(section, "")
+    lines = []
+    if "." not in section:
+        lines = [" ".join(f"{said} {model.__doc__ or ''}".split()), "", *_example(section)]
     for name, field in written_fields(model).items():
         inner = f"{section}.{name}"
         if section_model(field.annotation) is None:
@@ -148,8 +159,8 @@ def _section_lines(section: str) -> list[str]:
             default = field.get_default(call_default_factory=True)
             kinds = {list: ("a list of sections", "`[]`"), dict: ("a map of sections by name", "`{}`")}
             kind, default = kinds.get(type(default), ("a section, or `null`", "`null`"))
-            lines += [f"### `{inner}`", "", *_facts_of(inner, kind, default), ""]
-            lines += [field_docs(model)[name], ""]
+            meaning = " ".join(f"{field_docs(model)[name]} {section_model(field.annotation).__doc__ or ''}".split())
+            lines += [f"### `{inner}`", "", meaning, "", *_facts_of(inner, kind, default), ""]
             lines += _section_lines(inner)
     return lines
 
@@ -160,11 +171,16 @@ def _key(key: str, schema: dict[str, Any]) -> list[str]:
     field = written_fields(model)[name]
     default = "*required*" if must_be_said(field) else f"`{_yaml(field.get_default(call_default_factory=True))}`"
     text = field_docs(model).get(name) or model.__doc__ or ""
-    return [f"### `{key}`", "", *_facts_of(key, type_words(schema), default), "", text, ""]
+    return [f"### `{key}`", "", text, "", *_facts_of(key, type_words(schema), default), ""]
+
+
+def _example(section: str) -> list[str]:
+    example = section_examples().get(section)
+    return [] if example is None else ["```yaml", *example.splitlines(), "```", ""]
 
 
 def _facts_of(key: str, kind: str, default: str) -> list[str]:
-    """The lines between a key and its meaning."""
+    """What a key is, below its meaning."""
     lines = [f"- Type: {kind}", f"- Default: {default}"]
     target = target_key(key)
     lines.append(f"- Becomes: {_becomes(key) if target in (None, key) else f'`{target}`'}")
