@@ -4,7 +4,7 @@ import re
 
 from shown import MADE, ROOT, pages
 
-FOLDERS = "benchmarks|constraints|docs|grpo_recipes|recipes|schemas|tests"
+FOLDERS = "benchmarks|constraints|docs|examples|grpo_recipes|recipes|schemas|tests"
 NAMED = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./-]*\w/?|(?:{FOLDERS})/)")
 
 
