@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from grpo_recipes.contract.run_record import RunRecord
     from grpo_recipes.launch.progress import View
 
-NAMING_CODE = {("rewards",), ("tools",), ("environment",), ("rollout",), ("preflight",), ("launch", "sandbox")}
+NAMING_CODE = {
+    ("rewards",),
+    ("tools",),
+    ("environment",),
+    ("environments",),
+    ("rollout",),
+    ("preflight",),
+    ("launch", "sandbox"),
+}
 """Recipe keys that name files with the user's own code, or configure it."""
 allow_code_option = click.option(
     "--allow-code",

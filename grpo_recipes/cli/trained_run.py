@@ -45,7 +45,7 @@ def trained_run(
         click.echo(redact(line), err=True)
     called = replace(lock.plan, rollout=None)  # nothing calls these after the training
     if not (with_tools and with_rewards):
-        called = replace(called, environment_class=None)  # it needs its own row
+        called = replace(called, environment_class=None, environment_classes={})  # they need their own row
     called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder

@@ -47,7 +47,9 @@ def _enter_tools(found: tuple[Values, Values], a: Plan, b: Plan) -> None:
             values |= {"tools": list(own)} if own else {}
     for name in dict.fromkeys([*tools[0], *tools[1]]):
         _enter_code(found, f"tools.{name}", tools[0].get(name), tools[1].get(name))
-    _enter_code(found, "environment", a.environment_class, b.environment_class)
+    environments = [plan.all_environments for plan in (a, b)]
+    for name in dict.fromkeys([*environments[0], *environments[1]]):
+        _enter_code(found, name, environments[0].get(name), environments[1].get(name))
     _enter_code(found, "rollout", a.rollout, b.rollout)
 
 

@@ -26,6 +26,7 @@ BY_CONTENT = (
     "rewards",
     "tools",
     "environment.",
+    "environments.",
     "rollout.",
     "model.from_run",
     "model.model_name_or_path",

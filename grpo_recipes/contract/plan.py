@@ -75,14 +75,15 @@ class Tokenizer:
 class Data:
     """Rows and how a row becomes a prompt.
 
-    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet), "folder" (absolute path) or "made",
-    of what made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row, None for the
-    column `prompt`. prompt_format: TRL's words, "conversational" (messages) or "standard" (a string), of a template.
-    columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template; rows with False go.
-    max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first that stay, in the order of
-    shuffle_seed or of the data. sha256, commit: as for a model. rows: of all data, None where nobody counted them.
-    sort_by: column, of which a minus before it takes the largest first. Of a source in a mixture: source_name; weight
-    in relation to the others, None for its rows; from_step, the first that draws; in_order: never shuffled.
+    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet), "folder" (absolute path) or
+    "made", of what made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row,
+    None for the column `prompt`. prompt_format: TRL's words, "conversational" (messages) or "standard" (a string),
+    of a template. columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template;
+    rows with False go. max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first that
+    stay, in the order of shuffle_seed or of the data. sha256, commit: as for a model. rows: of all data, None where
+    nobody counted them. sort_by: column, of which a minus before it takes the largest first. Of a source in a
+    mixture: source_name; weight in relation to the others, None for its rows; from_step, the first that draws;
+    in_order: never shuffled. environments: names of which each row has one.
     """
 
     source: Literal["hub", "file", "folder", "made"]
@@ -109,6 +110,7 @@ class Data:
     weight: float | None = None
     from_step: int = 1
     in_order: bool = False
+    environments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,7 @@ class Reward:
     kind "package": target is "module:name" of an installed package. kind "model": target is what TRL takes as a
     reward-model id; path and sha256 of a folder, as for the policy. kind "judge": target is the address of an endpoint,
     kwargs are the other keys of the recipe's `judge`.
-    name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
-    not_of: sources of a mixture whose rows it does not judge.
+    name: what metrics call it (`rewards/<name>/mean`). kwargs: bound before TRL calls it. not_of: sources without it.
     """
 
     kind: Literal["shipped", "python", "package", "model", "judge"]
@@ -217,10 +218,10 @@ class Plan:
     memory: what each GPU is estimated to need; None in plans of releases that did not estimate it.
     ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
     goes on with, from its last checkpoint; None for one that begins at step 0.
-    environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
-    played by preflight alone. sandbox: what holds code that the model writes, or "none". fsdp: the recipe's
-    settings for FSDP2, None without any. resample_groups: rounds in which groups without variance are redrawn.
-    sources: of a mixture, whose first one is `data`; () for data of one source.
+    environment: variables of its processes. environment_class, environment_classes: `environment`, `environments`
+    by name. scripted_turns: played by preflight alone. sandbox: of code that the model writes, or "none". fsdp: the
+    recipe's settings for FSDP2, None without any. resample_groups: rounds in which groups without variance are
+    redrawn. sources: of a mixture, whose first is `data`.
     """
 
     plan: int
@@ -259,6 +260,7 @@ class Plan:
     kept_completions: int = 0
     tools: tuple[Tool, ...] = ()
     environment_class: EnvironmentClass | None = None
+    environment_classes: dict[str, EnvironmentClass] = field(default_factory=dict)
     rollout: Rollout | None = None
     scripted_turns: tuple[ScriptedTurn, ...] = ()
     sandbox: Literal["auto", "none"] = "auto"
@@ -270,6 +272,12 @@ class Plan:
     def trained_data(self) -> dict[str, Data]:
         """The data of the training by the section of the recipe: `dataset`, or `datasets.NAME` for each source."""
         return {f"datasets.{one.source_name}": one for one in self.sources} or {"dataset": self.data}
+
+    @property
+    def all_environments(self) -> dict[str, EnvironmentClass]:
+        """By their keys in a recipe: `environment`, or `environments.NAME` for each of several."""
+        one = {} if self.environment_class is None else {"environment": self.environment_class}
+        return one or {f"environments.{name}": each for name, each in self.environment_classes.items()}
 
     @property
     def trains_a_copy(self) -> bool:

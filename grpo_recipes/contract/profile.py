@@ -40,7 +40,13 @@ def profile_of(plan: Plan, served: str | None = None) -> dict[str, object]:
             _content([asdict(reward) for reward in plan.rewards]),
             asdict(how.passes) if how.passes else None,
         ],
-        "turns": _content([[asdict(tool) for tool in plan.tools], asdict(plan)["environment_class"]]),
+        "turns": _content(
+            [
+                [asdict(tool) for tool in plan.tools],
+                asdict(plan)["environment_class"],
+                *([] if not plan.environment_classes else [asdict(plan)["environment_classes"]]),
+            ]
+        ),
         "generation": [how.samples, how.generated_by, how.sampling, how.max_prompt_length, generation],
         "ends": [plan.expect.stop, plan.expect.stop_token_ids],
     }

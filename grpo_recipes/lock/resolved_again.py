@@ -172,7 +172,14 @@ def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) 
     known = {row.key: row for row in old}
     places = {"model.from_run", "model.model_name_or_path", "dataset.path", "datasets", "evaluation.path"}
     places |= {row.key for row in new if row.key.startswith("evaluation.sets.") and row.key.endswith(".path")}
-    places |= {"tokenizer.chat_template_path", "rewards", "tools", "environment.python", "rollout.python"}
+    places |= {
+        "tokenizer.chat_template_path",
+        "rewards",
+        "tools",
+        "environment.python",
+        "environments",
+        "rollout.python",
+    }
     return tuple(
         known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row
         for row in new

@@ -71,7 +71,10 @@ def _tools(plan: Plan) -> list[str]:
     ]
     said = ["", "tools (what the model can call)", *(f"  {line}" for line in aligned(rows))] if rows else []
     for one, title in (
-        (plan.environment_class, "environment (an object for each completion, whose methods the model can call)"),
+        *(
+            (one, f"{key} (an object for each completion, whose methods the model can call)")
+            for key, one in plan.all_environments.items()
+        ),
         (plan.rollout, "rollout (what makes the completions)"),
     ):
         said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {one.sha256[:12]}"]

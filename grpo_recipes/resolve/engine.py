@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.resolve.mixture import of_held_out, of_mixture, of_sources
+from grpo_recipes.resolve.mixture import of_all_environments, of_environments, of_held_out, of_mixture, of_sources
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.settings import Settings
 from grpo_recipes.rules.catalog import Rule, deciding_rules, rules
@@ -23,17 +23,21 @@ def applies(rule: Rule, stack: Stack) -> bool | None:
 
 
 _OF_VIEWS = ("dataset.", "datasets.", "rewards", "evaluation.rewards")
+_OF_ENVIRONMENT = "environment."
 
 
 def decide(context: Context) -> Settings:
     """The settings with every decide rule's values; a value that the user wrote is never overwritten.
 
-    Rules see the first source of a mixture as its `dataset`, and decide nothing of that.
+    Rules see the first source of a mixture as its `dataset`, and the first of several environments as its
+    `environment`, and decide nothing of those.
     """
-    first = of_held_out(context)
+    of_rows = of_held_out(context)
+    first = of_environments(of_rows)[0]
     if first is context:
         return _decided(context)
-    own = [one for one in _decided(first).values() if not one.key.startswith(_OF_VIEWS)]
+    views = (*(() if of_rows is context else _OF_VIEWS), *(() if first is of_rows else (_OF_ENVIRONMENT,)))
+    own = [one for one in _decided(first).values() if not one.key.startswith(views)]
     return context.settings.having(own)
 
 
@@ -63,13 +67,23 @@ def check(context: Context) -> list[Finding]:
     """All findings of the check rules, and a note for each that could not be judged for lack of knowledge."""
     sources = of_sources(context)
     if sources[0] is not context:
-        found = of_mixture([_checked(one) for one in sources], context)
+        found = of_mixture([_checked_in_each(one) for one in sources], context)
         if context.has_section("evaluation"):
             known = {(one.rule, one.message) for one in found}
-            others = (one for one in _checked(of_held_out(context)) if not one.key.startswith(("dataset", "rewards")))
+            others = (
+                one for one in _checked_in_each(of_held_out(context)) if not one.key.startswith(("dataset", "rewards"))
+            )
             found += [one for one in others if (one.rule, one.message) not in known]
         return found
-    return _checked(context)
+    return _checked_in_each(context)
+
+
+def _checked_in_each(context: Context) -> list[Finding]:
+    """What is found with each of the environments."""
+    views = of_environments(context)
+    if views[0] is context:
+        return _checked(context)
+    return of_all_environments([_checked(one) for one in views], views)
 
 
 def _checked(context: Context) -> list[Finding]:

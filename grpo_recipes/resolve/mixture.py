@@ -86,6 +86,57 @@ def _judging(names: Sequence[str], item: Mapping[str, object]) -> list[int]:
     return [place for place, name in enumerate(names) if name in judges]
 
 
+# Several environments, seen in the same way: each as the `environment`.
+
+SEVERAL, ENVIRONMENT = "environments", "environment"
+
+
+def of_environments(context: Context) -> list[Context]:
+    """The context once for each of its `environments`, as if that were the `environment`; unchanged for other recipes.
+
+    Rows whose column `environment` is the same text for all are of that one alone.
+    """
+    written = context.source.values
+    is_list = isinstance(written.get(SEVERAL), list) and not written.get(ENVIRONMENT)
+    items = context.items(SEVERAL) if is_list and (SEVERAL,) not in context.refused else []
+    if not items:
+        return [context]
+    columns = context.settings.get(f"{ONE}.columns")
+    named = columns.value.get(ENVIRONMENT) if columns is not None and isinstance(columns.value, Mapping) else None
+    chosen = [place for place, item in enumerate(items) if item["name"] == named] or range(len(items))
+    return [_of_environment(context, place, items[place]) for place in chosen]
+
+
+def _of_environment(context: Context, index: int, item: Mapping[str, object]) -> Context:
+    def moved(path: Path) -> Path | None:
+        return (ENVIRONMENT, *path[2:]) if path[:2] == (SEVERAL, index) and path[2:] != ("name",) else None
+
+    source, of_one = context.source, {key: item[key] for key in section_keys()[ENVIRONMENT]}
+    marks = {**source.marks, **{there: mark for path, mark in source.marks.items() if (there := moved(path))}}
+    written = value_at(source.values, (SEVERAL, index))
+    source = source._replace(values={**source.values, ENVIRONMENT: written}, marks=marks)
+    refused = context.refused | {there for path in context.refused if (there := moved(path))}
+    settings = context.settings.having([*settings_of((ENVIRONMENT,), SectionValues(of_one), source, refused)])
+    return context._replace(settings=settings, source=source, refused=refused)
+
+
+def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Context]) -> list[Finding]:
+    """The findings of all environments, each once, at the keys of its own."""
+    told: dict[tuple[str, str, str], Finding] = {}
+    for view, findings in zip(views, found, strict=True):
+        written = view.source.values[SEVERAL]
+        index = written.index(view.source.values[ENVIRONMENT])  # type: ignore[attr-defined]
+        for one in findings:
+            patch = tuple(
+                each._replace(path=(SEVERAL, index, *each.path[1:])) if each.path[:1] == (ENVIRONMENT,) else each
+                for each in one.patch
+            )
+            key = re.sub(rf"^{ENVIRONMENT}(?=\.|$)", f"{SEVERAL}[{index}]", one.key)
+            back = one._replace(key=key, patch=patch)
+            told.setdefault((back.rule, back.message, back.key), back)
+    return list(told.values())
+
+
 def of_mixture(found: Sequence[Sequence[Finding]], context: Context) -> list[Finding]:
     """The findings of all sources as those of their mixture: one for what all share, else with the source's name."""
     told: dict[tuple[str, str, str], Finding] = {}

@@ -151,7 +151,8 @@ def field_values(settings: Settings) -> dict[str, object]:
     values["rewards"] = len(rewards) if isinstance(rewards, list) else 0
     tools = settings["tools"].value if "tools" in settings else []
     called = len(tools) if isinstance(tools, list) else 0
-    values["tools"] = called + ("environment.python" in settings) or None
+    several = settings["environments"].value if "environments" in settings else []
+    values["tools"] = called + (bool(several) or "environment.python" in settings) or None
     for name, key in OTHER_VALUES.items():
         values[name] = settings[key].value if key in settings else None
     values["shims"] = tuple(settings.under("shims"))

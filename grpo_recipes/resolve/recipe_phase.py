@@ -31,7 +31,7 @@ STAND_INS: dict[Path, object] = {
 }
 # What is left out where something of it is wrong: the other items of a list would have other numbers, and a section
 # without its file is none.
-LEFT_OUT = ("tools", "environment", "rollout")
+LEFT_OUT = ("tools", "environment", "environments", "rollout")
 
 
 class Checked(NamedTuple):

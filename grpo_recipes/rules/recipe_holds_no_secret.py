@@ -41,6 +41,9 @@ def _named(source: Source) -> Iterator[Path]:
         yield from _named_in(("rewards", index, "options"), reward.get("options") if isinstance(reward, dict) else None)
     if isinstance(environment, dict):
         yield from _named_in(("environment", "config"), environment.get("config"))
+    several = source.values.get("environments")
+    for index, one in enumerate(several if isinstance(several, list) else []):
+        yield from _named_in(("environments", index, "config"), one.get("config") if isinstance(one, dict) else None)
 
 
 def _named_in(path: Path, given: object) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.said_tools import read_environment
+from grpo_recipes.rules._shared.said_tools import read_environments
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import SETS, held_out_sets, judged_by
 from grpo_recipes.user_files.reward_imports import reward_names
@@ -73,11 +73,11 @@ def check_set(name: str, context: Context) -> Iterator[Finding]:
 
 
 def reward_names_of(context: Context) -> list[str]:
-    """The names of all rewards, with that of an environment that has one."""
-    value, environment = context.value("rewards"), read_environment(context)
+    """The names of all rewards, with those of environments that have one."""
+    value = context.value("rewards")
     rewards = value if isinstance(value, list) else []
-    has_own = environment is not None and "get_reward" in environment[1].methods
-    return [*reward_names(rewards), *([environment[0].name] if environment and has_own else [])]
+    own = [name for name, found in read_environments(context).items() if "get_reward" in found.methods]
+    return [*reward_names(rewards), *own]
 
 
 def _names(context: Context) -> tuple[list[str], bool]:

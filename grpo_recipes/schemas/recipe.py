@@ -18,6 +18,7 @@ from grpo_recipes.schemas.section import NonNegativeInt, OpenSection, PositiveIn
 from grpo_recipes.schemas.task import (
     DatasetSection,
     EnvironmentSection,
+    NamedEnvironmentSection,
     RewardSection,
     RolloutSection,
     SourceSection,
@@ -194,6 +195,10 @@ class Recipe(Section):
     tools: Annotated[list[ToolSection], Field(max_length=64)] = []
     """Functions that the model can call while it answers. The model sees them in this order."""
     environment: EnvironmentSection | None = None
+    environments: Annotated[list[NamedEnvironmentSection], Field(max_length=16)] = []
+    """Several of them, in the place of `environment`. A row has the environment that its column `environment` names, of
+    the data or of `columns`, and the model sees that one's methods alone; `reset` does not get that column.
+    """
     rollout: RolloutSection | None = None
     evaluation: EvaluationSection | None = None
     generation: GenerationSection = GenerationSection.model_construct()

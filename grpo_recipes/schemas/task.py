@@ -213,6 +213,13 @@ class EnvironmentSection(Section):
     """
 
 
+class NamedEnvironmentSection(EnvironmentSection):
+    """One of several environments: that of the rows with its name in their column `environment`."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    """What rows call it, and figures its `get_reward`."""
+
+
 class RolloutSection(Section):
     """A function that makes the completions instead of TRL."""
 

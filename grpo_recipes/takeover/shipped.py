@@ -122,7 +122,7 @@ def _local_files(source: Source, folder: Path) -> set[str]:
 
 def _naming_code(source: Source) -> Iterator[tuple[PathOfKey, object]]:
     """What of a recipe may name a file of the user's code, with its place."""
-    for section in ("rewards", "tools"):
+    for section in ("rewards", "tools", "environments"):
         entries = source.values.get(section)
         yield from (((section, index), one) for index, one in enumerate(entries if isinstance(entries, list) else ()))
     yield from (((section,), source.values.get(section)) for section in ("environment", "rollout"))

@@ -47,11 +47,13 @@ def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -
     """The plan in which what names each of its user_files has other fields."""
     found = {file.part: changes(file) for file in user_files(plan)}
     environment, rollout = plan.environment_class, plan.rollout
+    several = {name: replace(one, **found[f"environments.{name}"]) for name, one in plan.environment_classes.items()}
     return replace(
         plan,
         rewards=tuple(replace(one, **found.get(f"rewards.{one.name}", {})) for one in plan.rewards),
         tools=tuple(replace(one, **found[f"tools.{one.name}"]) for one in plan.tools),
         environment_class=None if environment is None else replace(environment, **found["environment"]),
+        environment_classes=several,
         rollout=None if rollout is None else replace(rollout, **found["rollout"]),
     )
 
@@ -61,6 +63,9 @@ def made_with(plan: Plan) -> Iterator[UserFile]:
     for index, tool in enumerate(plan.tools):
         own = (tool.target, tool.path, tool.sha256, tool.imports)
         yield UserFile("tool", f"tools.{tool.name}", ("tools", index, "python"), *own)
+    for index, (name, each) in enumerate(plan.environment_classes.items()):
+        own = (each.target, each.path, each.sha256, each.imports)
+        yield UserFile("environment", f"environments.{name}", ("environments", index, "python"), *own)
     for kind, one in (("environment", plan.environment_class), ("rollout", plan.rollout)):
         if one is not None:
             yield UserFile(kind, kind, (kind, "python"), one.target, one.path, one.sha256, one.imports)

@@ -171,6 +171,7 @@ def with_environment(
 ) -> dict[str, Any]:
     """Trains a step with the class `Game` of a source; gives the logs and what the model is told it can call.
 
+    A function `several` of the source makes the environments by name in its place.
     parts: tools, a source of functions whose names `tool_names` has; rollout, a source of one; release, that
     transformers says it is; rewards, how many there are beside that of the class.
     """
@@ -188,6 +189,8 @@ def with_environment(
     arguments = in_library._config(model_init_kwargs={"dtype": "float32"}, max_steps=1)
     in_library.STAGE[0] = "trainer"
     factory = functools.partial(names["Game"], **(config or {})) if "Game" in names else None
+    if "several" in names:
+        factory = names["several"](3)
     built = GRPOTrainer(
         model=str(model_with()),
         args=arguments,

@@ -28,6 +28,7 @@ SMALL: dict[str, Any] = {
     "rewards": [{"judge": {"base_url": "http://127.0.0.1:8000/v1", "model": "small", "prompt": "{{ completion }}"}}],
     "tools": [{"python": "tools.py:add"}],
     "environment": {"python": "game.py:Game"},
+    "environments": [{"name": "long", "python": "game.py:Game"}],
     "rollout": {"python": "mine.py:play"},
     "preflight": {"turns": [{"tool": "add"}]},
     "training": {"cut": {"processes": 2, "per_device_train_batch_size": 4}},

@@ -72,6 +72,7 @@ def planned_data(path: Path, **changes: Any) -> Changes:
         "weight": None,
         "from_step": 1,
         "in_order": False,
+        "environments": [],
         **changes,
     }
 
@@ -198,6 +199,7 @@ def plan_of(
         "kept_completions": 4,
         "tools": [],
         "environment_class": None,
+        "environment_classes": {},
         "scripted_turns": [],
         "sandbox": "auto",
         "fsdp": None,

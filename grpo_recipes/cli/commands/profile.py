@@ -191,7 +191,7 @@ def _refuse_turns(plan: Plan) -> None:
     """Raises Refusal for a plan that a server alone cannot answer or judge."""
     needs = [
         *(["tools"] if plan.tools else []),
-        *(["an environment"] if plan.environment_class is not None else []),
+        *(["an environment"] if plan.all_environments else []),
         *(["a rollout"] if plan.rollout is not None else []),
         *(["a reward model"] if any(reward.kind == "model" for reward in plan.rewards) else []),
     ]

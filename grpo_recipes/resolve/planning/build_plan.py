@@ -26,6 +26,7 @@ from grpo_recipes.resolve.planning.planned_tools import (
     merges_other_modules,
     planned_ancestor,
     planned_environment,
+    planned_environments,
     planned_rollout,
     planned_tools,
     scripted_turns,
@@ -97,6 +98,7 @@ def build_plan(
         rewards=planned_rewards(context),
         tools=planned_tools(context),
         environment_class=planned_environment(context),
+        environment_classes=planned_environments(context),
         rollout=planned_rollout(context),
         scripted_turns=scripted_turns(context),
         sandbox=context.text("launch.sandbox"),  # type: ignore[arg-type]

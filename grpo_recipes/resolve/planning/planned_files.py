@@ -130,6 +130,7 @@ def _prompts(context: Context) -> dict[str, Any]:
         "prompt_format": "standard" if context.text("dataset.prompt_format") == "standard" else "conversational",
         "system_prompt": _text_or_none(context.value("dataset.system_prompt")),
         "columns": {k: str(v) for k, v in context.mapping("dataset.columns").items()},
+        "environments": tuple(str(one["name"]) for one in context.items("environments")),
     }
 
 

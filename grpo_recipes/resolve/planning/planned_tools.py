@@ -45,6 +45,19 @@ def planned_environment(context: Context) -> EnvironmentClass | None:
     return EnvironmentClass(**_pinned(said), config=config, timeout=timeout)
 
 
+def planned_environments(context: Context) -> dict[str, EnvironmentClass]:
+    """Several of them, by the names that rows call them; {} without."""
+    found = {}
+    for index, item in enumerate(context.items("environments")):
+        place, name = ("environments", index, "python"), str(item["name"])
+        file, _, class_name = str(item["python"]).rpartition(":")
+        path = os.path.normpath(os.path.join(context.source.directory(place), file))
+        pinned = _pinned(SaidCode(place, file, path, class_name)) | {"name": name}
+        config: dict[str, object] = dict(item["config"])
+        found[name] = EnvironmentClass(**pinned, config=config, timeout=float(str(item["timeout"])))
+    return found
+
+
 def planned_rollout(context: Context) -> Rollout | None:
     """The function that makes the completions, None without one."""
     said = said_code(context, "rollout")

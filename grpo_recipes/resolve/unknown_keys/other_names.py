@@ -16,7 +16,7 @@ DERIVED = {
     "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
     "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
 }
-_APART = ("environment", "evaluation", "preflight", "rewards", "rollout", "tools")
+_APART = ("environment", "environments", "evaluation", "preflight", "rewards", "rollout", "tools")
 """Sections that are not about how the policy is trained."""
 _TRACKERS: Path = ("logging", "report_to")
 

@@ -42,7 +42,7 @@ def merged_recipe(source: Source) -> dict[str, Any]:
         if isinstance(item, dict) and isinstance(item.get("path"), str):
             directory = source.directory(("datasets", index, "path"))
             item["path"] = local_path(item["path"], directory) or item["path"]
-    for section in ("rewards", "tools"):
+    for section in ("rewards", "tools", "environments"):
         items = values.get(section)
         for index, item in enumerate(items if isinstance(items, list) else ()):
             for key in ("python", "model"):

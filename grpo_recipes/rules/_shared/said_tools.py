@@ -1,5 +1,6 @@
 """Tools, environment and rollout of a recipe and where their files are, for rules and for the plan."""
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -78,6 +79,22 @@ def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | Non
     except (OSError, SyntaxError, ValueError):
         return None
     return None if said is None or found is None else (said, found)
+
+
+def read_environments(context: Context) -> dict[str, DocumentedClass]:
+    """Each environment whose class exists, by the name that its own reward has: the class's, or that of several."""
+    items = context.items("environments")
+    if not items:
+        one = read_environment(context)
+        return {} if one is None else {one[0].name: one[1]}
+    found: dict[str, DocumentedClass] = {}
+    for index, item in enumerate(items):
+        file, _, name = str(item["python"]).rpartition(":")
+        folder = context.source.directory(("environments", index, "python"))
+        with contextlib.suppress(OSError, SyntaxError, ValueError):
+            own = class_of(os.path.normpath(os.path.join(folder, file)), name)
+            found |= {} if own is None else {str(item["name"]): own}
+    return found
 
 
 def called_methods(found: DocumentedClass) -> Mapping[str, Method]:

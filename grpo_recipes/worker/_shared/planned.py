@@ -47,7 +47,7 @@ def dtype_keyword(plan: Plan) -> dict[str, str]:
 
 def calls_tools(plan: Plan) -> bool:
     """Whether the policy can call something while it answers."""
-    return bool(plan.tools) or plan.environment_class is not None
+    return bool(plan.tools) or bool(plan.all_environments)
 
 
 def trust_remote_code(plan: Plan) -> bool:

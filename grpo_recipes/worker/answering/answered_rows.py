@@ -53,8 +53,7 @@ def answered_rows(
         else:
             given, judges, rewards = [{"prompt": _shaped(prompt, data, processing)}], (), []
         weights = {reward.name: reward.weight for reward in judges}
-        if tools.own_reward is not None and (not judging or tools.own_reward in judging):
-            weights[tools.own_reward] = 1.0
+        weights |= {name: 1.0 for name in tools.own_rewards if not judging or name in judging}
         model = load_trained(plan, folder, packed=True)
         policy = Policy(plan, model, processing, rewards)
         how = as_trained(plan, data, greedy=greedy)
@@ -70,8 +69,8 @@ def answered_rows(
             with beside:
                 _, spoken["base"] = _spoken(plan, policy, tools, how, given, weights)
     # What made completions of the training, and not these.
-    environment = plan.environment_class if prompt is not None else None
-    without = [f"environment {environment.name}"] if environment is not None else []
+    environments = plan.all_environments.values() if prompt is not None else ()
+    without = [f"environment {one.name}" for one in environments]
     without += [f"rollout {plan.rollout.name}"] if plan.rollout is not None else []
     return {
         "data": None if prompt is not None else where,

@@ -94,31 +94,42 @@ def as_asked(data: Data, text: str) -> list[dict[str, str]]:
 
 
 class CalledTools:
-    """What a policy can call. functions: tools in the order of the plan, then methods of an environment.
+    """What a policy can call. functions: tools in the order of the plan, then methods of each environment.
 
-    own_reward: the name of the environment's, None without one.
+    own_rewards: the names of those that environments have.
     """
 
     def __init__(self, plan: Plan, turns: Turns) -> None:
         self._plan, self._tally, self._environment = plan, turns.tally, turns.environment
         self.functions: list[Any] = list(turns.arguments.get("tools", ()))
-        self.own_reward, self._reward = None, None
-        if self._environment is None:
-            return
-        looked_at = self._environment()
-        methods = dict(inspect.getmembers(type(looked_at), inspect.isfunction))
-        told = [name for name in methods if not name.startswith("_") and name not in NO_TOOLS]
-        self.functions += [getattr(looked_at, name) for name in told]
-        if OWN_REWARD in methods:
-            self.own_reward, self._reward = type(looked_at).__name__, _reward_of(methods[OWN_REWARD])
+        self._rewards: dict[str, Callable[..., Any]] = {}
+        self._tools_by_name: dict[str, list[Any]] = {}
+        several, standing = isinstance(self._environment, dict), list(self.functions)
+        made = self._environment if isinstance(self._environment, dict) else {"": self._environment}
+        for name, make in made.items():
+            if make is None:
+                continue
+            looked_at = make()
+            methods = dict(inspect.getmembers(type(looked_at), inspect.isfunction))
+            told = [one for one in methods if not one.startswith("_") and one not in NO_TOOLS]
+            own = [getattr(looked_at, one) for one in told]
+            self.functions += own
+            if several:
+                self._tools_by_name[name] = standing + own
+            if OWN_REWARD in methods:
+                self._rewards[type(looked_at).__name__] = _reward_of(methods[OWN_REWARD], type(looked_at))
+        self.own_rewards = tuple(self._rewards)
 
     def given_to(self, policy: Policy) -> None:
         """Lets a policy call them. Each has the same random numbers for its calls."""
         answer_held_out_rows_with(policy, self._environment)
-        if self._reward is not None:
+        if self._rewards:
             planned = policy.planned_rewards
-            policy.reward_funcs = [*policy.reward_funcs[:planned], self._reward]
-            policy.reward_processing_classes = [*policy.reward_processing_classes[:planned], None]
+            policy.reward_funcs = [*policy.reward_funcs[:planned], *self._rewards.values()]
+            policy.reward_processing_classes = [
+                *policy.reward_processing_classes[:planned],
+                *[None for _ in self._rewards],
+            ]
         if not self.functions:
             return
         from trl import chat_template_utils as templates  # releases that know no tools do not have it
@@ -143,7 +154,8 @@ class CalledTools:
             "use_vllm": False,
             "_is_vlm": isinstance(policy.processing_class, ProcessorMixin),
             "_tokenizer": tokenizer,
-            "environment_factories": None,
+            "environment_factories": self._tools_by_name or None,
+            "_env_tools": self._tools_by_name,
         }
         if any(map(inspect.iscoroutinefunction, self.functions)):
             own["async_loop"] = _loop()
@@ -156,21 +168,24 @@ def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledToo
 
     user: the folder of their files. of_rows: whether rows are answered; an environment is reset with nothing less.
     """
-    turns = load_turns(replace(plan, rollout=None, environment_class=plan.environment_class if of_rows else None), user)
+    called = replace(plan, rollout=None)
+    if not of_rows:
+        called = replace(called, environment_class=None, environment_classes={})
+    turns = load_turns(called, user)
     try:
         yield CalledTools(plan, turns)
     finally:
         turns.close()
 
 
-def _reward_of(method: Callable[..., Any]) -> Callable[..., Any]:
-    """What an environment's own reward gives to completions. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+def _reward_of(method: Callable[..., Any], kind: type[Any]) -> Callable[..., Any]:
+    """What an environment's own reward gives to its completions. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
 
     async def awaited(environments: list[Any], **_: Any) -> list[Any]:
-        return [await one.get_reward() for one in environments]
+        return [await one.get_reward() if type(one) is kind else None for one in environments]
 
     def called(environments: list[Any], **_: Any) -> list[Any]:
-        return [one.get_reward() for one in environments]
+        return [one.get_reward() if type(one) is kind else None for one in environments]
 
     return awaited if inspect.iscoroutinefunction(method) else called
 

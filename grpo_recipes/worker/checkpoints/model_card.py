@@ -107,11 +107,10 @@ def _held_out_data(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _of_environment(plan: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The environment as a reward, if its get_reward was one: TRL gives it the name of the class and the weight 1."""
-    environment = plan.get("environment_class")
-    if environment is None or f"rewards/{environment['name']}/mean" not in (record.get("metrics") or {}):
-        return []
-    return [{**environment, "kind": "environment", "weight": 1.0, "kwargs": {}}]
+    """Each environment as a reward, if its get_reward was one: TRL gives it the name of the class and the weight 1."""
+    each = [plan.get("environment_class"), *(plan.get("environment_classes") or {}).values()]
+    known = [one for one in each if one and f"rewards/{one['name']}/mean" in (record.get("metrics") or {})]
+    return [{**one, "kind": "environment", "weight": 1.0, "kwargs": {}} for one in known]
 
 
 def _ancestors(ancestor: dict[str, Any] | None) -> list[dict[str, Any]]:

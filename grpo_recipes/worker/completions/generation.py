@@ -19,7 +19,13 @@ from grpo_recipes.worker._shared.library import (
     model_for_generation,
     parsed_response,
 )
-from grpo_recipes.worker.completions.tool_turns import RowTokens, tools_of, with_tool_turns
+from grpo_recipes.worker.completions.tool_turns import (
+    RowTokens,
+    has_several,
+    tools_of,
+    tools_of_row,
+    with_tool_turns,
+)
 from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_vllm, given_the_policy, seed_of_answer
 from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
 
@@ -84,12 +90,13 @@ def answers(
         for start in range(0, len(prompts), size):
             on_batch()
             of_batch = prompts[start : start + size]
-            prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in tokens_of_prompts(trainer, of_batch)]
+            own = None if environments is None else environments[start : start + size]
+            tokenized = tokens_of_prompts(trainer, of_batch, own)
+            prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in tokenized]
             of_rows = None if draws is None else draws[start : start + size]
             turn = partial(_turn, generate, ends, [len(ids) for ids in prompt_ids], of_rows)
             new = turn([RowTokens(row, ids) for row, ids in enumerate(prompt_ids)])
             if tools_of(trainer):
-                own = None if environments is None else environments[start : start + size]
                 messages, new = with_tool_turns(trainer, of_batch, prompt_ids, new, turn, own)
                 completions += messages
             else:
@@ -151,8 +158,14 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
     )
 
 
-def tokens_of_prompts(trainer: Any, prompts: list[Any]) -> list[list[int]]:
-    """The tokens of prompts, all strings or all conversations, up to where the model goes on."""
+def tokens_of_prompts(trainer: Any, prompts: list[Any], environments: list[Any] | None = None) -> list[list[int]]:
+    """The tokens of prompts, all strings or all conversations, up to where the model goes on.
+
+    environments: of each prompt. Where they are of several kinds, each prompt has the tools of its own.
+    """
+    if environments is not None and len(prompts) > 1 and has_several(trainer):
+        each = zip(prompts, environments, strict=True)
+        return [ids for prompt, one in each for ids in tokens_of_prompts(trainer, [prompt], [one])]
     if isinstance(prompts[0], str):
         return list(trainer.processing_class(text=prompts)["input_ids"])
     tokenized = trainer.processing_class.apply_chat_template(
@@ -160,16 +173,17 @@ def tokens_of_prompts(trainer: Any, prompts: list[Any]) -> list[list[int]]:
         add_generation_prompt=True,
         tokenize=True,
         return_dict=True,
-        **_as_with_tools(trainer),
+        **_as_with_tools(trainer, environments[0] if environments is not None and has_several(trainer) else None),
         **(getattr(trainer.args, "chat_template_kwargs", None) or {}),
     )
     return list(tokenized["input_ids"])
 
 
-def _as_with_tools(trainer: Any) -> dict[str, Any]:
+def _as_with_tools(trainer: Any, environment: Any) -> dict[str, Any]:
     """What TRL renders prompts with where there are tools: these, and a template that goes on as it began."""
-    tools = tools_of(trainer)
-    return {"tools": tools, "chat_template": getattr(trainer, "chat_template", None)} if tools else {}
+    template = {"chat_template": getattr(trainer, "chat_template", None)} if tools_of(trainer) else {}
+    tools = tools_of_row(trainer, environment)
+    return {"tools": tools, **template} if tools else template
 
 
 def _continued(

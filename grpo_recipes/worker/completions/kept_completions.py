@@ -149,7 +149,7 @@ class KeptCompletions:
         prompts, *columns = (
             list(column)[-everywhere:] for column in (logs.get("prompt", ()), *logs.get("rewards", {}).values())
         )
-        if self._plan.environment_class is None or len(prompts) < everywhere:
+        if not self._plan.all_environments or len(prompts) < everywhere:
             prompts = [row["prompt"] for row in rows]
         names = judged_by(self._trainer, self._plan)
         if len(columns) != len(names) or any(len(column) < everywhere for column in columns):

@@ -22,10 +22,13 @@ GOES_ON = "_generate_single_turn"
 BY_NAME = ("_sync_tool_dicts", "_async_tool_dicts")
 # Which environment each row of a batch has, by its name; a single one has none. Since trl 1.8.
 OF_ROWS = "_batch_environments"
+# The column that says so.
+NAMES = "environment"
 
 _FACTORY = "held_out_environment"
 
 Row = dict[str, Any]
+Factories = Callable[[], Any] | dict[str, Callable[[], Any]]
 
 
 class RowTokens(list[int]):
@@ -64,10 +67,13 @@ def with_tool_turns(
     tokens: of each prompt's first turn. go_on: gives the new tokens of rows that a tool replied to, here in the order
     of their places and perhaps fewer than there are prompts. environments: of each prompt, None without any.
     """
-    tools, tokenizer = tools_of(trainer), tokenizer_of(trainer)
-    first = [parsed_response(tokenizer, new, old, tools) for old, new in zip(prompt_ids, tokens, strict=True)]
+    tokenizer, of_rows = tokenizer_of(trainer), environments or [None] * len(prompts)
+    first = [
+        parsed_response(tokenizer, new, old, tools_of_row(trainer, environment))
+        for old, new, environment in zip(prompt_ids, tokens, of_rows, strict=True)
+    ]
     rows = [RowTokens(row, ids) for row, ids in enumerate(prompt_ids)]
-    with _in_place_of_training(trainer, environments or [None] * len(prompts), go_on):
+    with _in_place_of_training(trainer, of_rows, go_on):
         _, completions, completion_ids, *_ = getattr(trainer, LOOP)(
             prompts=copy.deepcopy(prompts),  # the loop adds the turns to them
             prompt_ids=rows,
@@ -88,7 +94,7 @@ def _in_place_of_training(
 
     environments: of each row, None where it has none.
     """
-    called = [_of_row(trainer, environment) for environment in environments]
+    called = [{tool.__name__: tool for tool in tools_of_row(trainer, one)} for one in environments]
 
     def turn(prompt_ids: list[RowTokens], *_: Any, **__: Any) -> tuple[list[list[int]], None]:
         return go_on(prompt_ids), None
@@ -99,7 +105,7 @@ def _in_place_of_training(
         GOES_ON: turn,
         BY_NAME[0]: others,
         BY_NAME[1]: asynchronous,
-        OF_ROWS: [None] * len(environments),
+        OF_ROWS: [type(one).__name__ if has_several(trainer) else None for one in environments],
     }
     with ExitStack() as standing:
         for name, stand_in in stand_ins.items():
@@ -107,14 +113,12 @@ def _in_place_of_training(
         yield
 
 
-def _of_row(trainer: Any, environment: Any) -> dict[str, Any]:
-    """What the policy can call in one row, by name: tools, then methods of the row's environment."""
+def tools_of_row(trainer: Any, environment: Any) -> list[Any]:
+    """What the policy can call in one row: tools, then methods of the row's environment."""
     tools = tools_of(trainer)
-    if environment is not None:
-        kind = type(environment)
-        tools = [tool for tool in tools if type(getattr(tool, "__self__", None)) is not kind]
-        tools += methods_of(trainer, environment)
-    return {tool.__name__: tool for tool in tools}
+    if environment is None:
+        return tools
+    return [tool for tool in tools if not inspect.ismethod(tool)] + methods_of(trainer, environment)
 
 
 # The environments of held-out rows: an object for each completion, made for it and reset with its row, as TRL does it.
@@ -122,9 +126,14 @@ def _of_row(trainer: Any, environment: Any) -> dict[str, Any]:
 # They are other objects than those of the training, so that an evaluation leaves these as they were.
 
 
-def answer_held_out_rows_with(trainer: Any, factory: Callable[[], Any] | None) -> None:
-    """From now on held-out rows have objects of this environment; None for a training without one."""
+def answer_held_out_rows_with(trainer: Any, factory: Factories | None) -> None:
+    """From now on held-out rows have objects of this environment, or of these; None for a training without one."""
     setattr(trainer, _FACTORY, factory)
+
+
+def has_several(trainer: Any) -> bool:
+    """Whether rows have one of several environments, whose class has the name that the row names."""
+    return isinstance(getattr(trainer, _FACTORY, None), dict)
 
 
 def has_environments(trainer: Any) -> bool:
@@ -137,13 +146,15 @@ def with_environments(trainer: Any, rows: list[Row]) -> tuple[list[Row], list[An
     factory = getattr(trainer, _FACTORY, None)
     if factory is None:
         return rows, None
-    environments = [factory() for _ in rows]
-    return [_reset(one, row) for one, row in zip(environments, rows, strict=True)], environments
+    own = [factory[row[NAMES]] if isinstance(factory, dict) else factory for row in rows]
+    environments = [make() for make in own]
+    without = {NAMES} if isinstance(factory, dict) else set()
+    return [_reset(one, row, without) for one, row in zip(environments, rows, strict=True)], environments
 
 
-def _reset(environment: Any, row: Row) -> Row:
-    """Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions)."""
-    observation = environment.reset(**row)
+def _reset(environment: Any, row: Row, without: set[str]) -> Row:
+    """without: columns that it does not get. Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions)."""
+    observation = environment.reset(**{name: value for name, value in row.items() if name not in without})
     if observation is None:
         return row
     *before, last = row["prompt"]

@@ -15,7 +15,7 @@ from grpo_recipes.contract.files.folder_files import read_text, remove_tree, wri
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.integrity.seal import YOU, Damaged, opened, sealed
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.contract.prompt_shape import PICTURES, SOURCE_NAME, wrong_prompt
+from grpo_recipes.contract.prompt_shape import PICTURES, SOURCE_NAME
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
@@ -24,7 +24,7 @@ from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorte
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
-from grpo_recipes.worker.data.unreadable_rows import unreadable
+from grpo_recipes.worker.data.unreadable_rows import check_environments, check_prompts, unreadable
 
 PROMPTS_AT_ONCE = 1000
 # TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
@@ -92,7 +92,8 @@ def chosen_rows(
     if len(rows) == 0:
         choice.refuse_none()
     if data.prompt is None:
-        _check_prompts(rows, data, where, places)
+        check_prompts(rows, data, where, places)
+    check_environments(rows, data, where, places)
     if data.sort_by is not None:
         order = sorted_places(rows, data, where, places)
         rows, places = rows.select(order), [places[place] for place in order]
@@ -215,16 +216,6 @@ def prompts_of(rows: Any) -> Iterator[Any]:
     """The prompts of rows, read in batches: rows["prompt"] takes six times as long."""
     for batch in rows.select_columns("prompt").iter(PROMPTS_AT_ONCE):
         yield from batch["prompt"]
-
-
-def _check_prompts(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
-    for place, prompt in zip(places, prompts_of(rows), strict=True):
-        if reason := wrong_prompt(prompt):
-            raise Refused.of(
-                f"{where}: the prompt of row {place + 1} cannot be used",
-                because=reason,
-                fix=f"leave such rows out of {data.path}, or make their prompts with {where}.prompt",
-            )
 
 
 def _loaded(data: Data, where: str, cache: Path) -> Any:

@@ -5,18 +5,21 @@ import json
 import resource
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.findings.lost_peer import causes
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker._shared.inputs import Refused
 
 _LONGEST_LINE = 100
 _LONGEST_CAUSE = 300
 _MOST_FILES = 1000
+_AT_ONCE = 1000
 
 
 def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
@@ -121,3 +124,45 @@ def _limit_memory(wanted: int, soft: int, hard: int) -> None:
     known = [one for one in (wanted, soft, hard) if one != resource.RLIM_INFINITY]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (min(known), hard))
+
+
+# What is wrong with a row that could be read: its own prompt, or the name of its environment.
+
+ENVIRONMENT = "environment"
+
+
+def check_prompts(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
+    """Raises Refused for a prompt of the data that TRL does not take."""
+    for place, prompt in zip(places, _values(rows, "prompt"), strict=True):
+        if reason := wrong_prompt(prompt):
+            raise Refused.of(
+                f"{where}: the prompt of row {place + 1} cannot be used",
+                because=reason,
+                fix=f"leave such rows out of {data.path}, or make their prompts with {where}.prompt",
+            )
+
+
+def check_environments(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
+    """Raises Refused for a row whose environment is none of the plan's."""
+    if not data.environments:
+        return
+    known = ", ".join(data.environments)
+    if ENVIRONMENT not in rows.column_names:
+        raise Refused.of(
+            f"{where}: the rows have no column `{ENVIRONMENT}`",
+            because=f"it names which of {known} a row has",
+            fix=f'{where}.columns: {{{ENVIRONMENT}: "{data.environments[0]}"}}, or a template over the row',
+        )
+    for place, name in zip(places, _values(rows, ENVIRONMENT), strict=True):
+        if name not in data.environments:
+            raise Refused.of(
+                f"{where}: row {place + 1} has the environment {name!r}",
+                because=f"the environments are {known}",
+                fix=f"correct its column `{ENVIRONMENT}`, or leave such rows out with a filter",
+            )
+
+
+def _values(rows: Any, column: str) -> Iterator[Any]:
+    """The values of a column, read in batches: rows[column] takes six times as long."""
+    for batch in rows.select_columns(column).iter(_AT_ONCE):
+        yield from batch[column]

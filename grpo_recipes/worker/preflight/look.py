@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, prompts_of, rendered_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
+from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT, check_environments
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     EMPTY,
@@ -30,8 +32,8 @@ from grpo_recipes.worker.preflight._shared.tokens import (
     rendered_text,
     tokens_of,
 )
-from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
-from grpo_recipes.worker.preflight.checks import rows_can_be_used
+from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, in_rows, joined
+from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
 from grpo_recipes.worker.preflight.play import has_tools, played
@@ -57,7 +59,7 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
     if seen.data is not None:
         seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
         if has_tools(seen) and seen.tools is None:
-            seen.tools = played(seen, seen.data, folder)
+            _play(seen, seen.data, folder)
         _look_at_prompts(seen, seen.data)
         _look_at_rewards(seen, seen.data, folder)
     for one in sets:
@@ -66,10 +68,38 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
     return seen
 
 
+def _play(seen: Seen, data: Rows, folder: Path) -> None:
+    """What tools and environment answer; with several environments what each does for rows of its own."""
+    if not seen.plan.environment_classes:
+        seen.tools = played(seen, [data.rows[place] for place in seen.sample], folder)
+        return
+    names = list(data.rows[ENVIRONMENT])
+    for name, one in seen.plan.environment_classes.items():
+        if name not in names:
+            if seen.plan.data.source_name is None:  # other sources may have it
+                seen.faults.append(environment_resets.of_unused(name, len(names)))
+            continue
+        if all(names[place] != name for place in seen.sample):
+            seen.sample.append(names.index(name))
+        own = [place for place in seen.sample if names[place] == name]
+        alone = replace(seen, plan=replace(seen.plan, environment_class=one, environment_classes={}))
+        rows = [{key: value for key, value in data.rows[place].items() if key != ENVIRONMENT} for place in own]
+        seen.tools_of[name] = in_rows(played(alone, rows, folder), [seen.sample.index(place) for place in own])
+    first = seen.tools_of.get(names[seen.sample[0]])
+    seen.tools = joined(sorted(seen.tools_of.values(), key=lambda tools: tools is not first))
+
+
+def _with_own_tools(seen: Seen, data: Rows) -> Callable[[int], Seen]:
+    """What gives for each place in data.prompts what was seen, with the tools of the row's own environment."""
+    each = {name: replace(seen, tools=tools) for name, tools in seen.tools_of.items()}
+    names = list(data.rows[ENVIRONMENT]) if each else []
+    return lambda place: each[names[place]] if each else seen
+
+
 def _schemas(seen: Seen, folder: Path) -> list[dict[str, Any]]:
     """Of the tools, which are played for them; they need no rows, and environments are refused where this is asked."""
     if has_tools(seen):
-        seen.tools = played(seen, None, folder)
+        seen.tools = played(seen, [], folder)
     return [] if seen.tools is None else seen.tools.schemas
 
 
@@ -86,6 +116,7 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens
         places = spread(total, MOST_ROWS, seen.options.seed)
         part = rows if len(places) == total else rows.select(places)
         part = rendered_rows(part, data, where, file, places)
+        check_environments(part, data, where, places)
         return Rows(where, total, part, list(prompts_of(part)), places)
     except Refused as stopped:
         seen.faults.append(rows_can_be_used.of_refused(stopped, where))
@@ -103,8 +134,9 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
             seen.template = training_template(seen.tokenizer)
         prompts = [data.prompts[row] for row in seen.sample]
         added = _added(seen)
+        own = _with_own_tools(seen, data)
         seen.texts = [
-            rendered_text(seen, _behind(prompt, added.get(place, "")))
+            rendered_text(own(place), _behind(prompt, added.get(place, "")))
             for place, prompt in zip(seen.sample, prompts, strict=True)
         ]
         started = time.monotonic()
@@ -113,7 +145,7 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
             if time.monotonic() - started > COUNTING_S:
                 break
             if data.prompts[place]:
-                seen.lengths.append(len(tokens_of(seen, _behind(data.prompts[place], added.get(place, longest)))))
+                seen.lengths.append(len(tokens_of(own(place), _behind(data.prompts[place], added.get(place, longest)))))
                 seen.measured.append(place)
     except Exception as problem:
         seen.template_problem = f"{type(problem).__name__}: {problem}"
@@ -136,10 +168,11 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
     rows = [data.rows[place] for place in seen.sample]
     made = trials(rows, list(seen.plan.data.columns), seen.plan.rewards, seen.options.seed)
     seen.gold, seen.reference, seen.trial_texts = made.gold, made.reference, made.texts
-    messages = _played(seen, rows, made)
+    messages, own = _played(seen, rows, made), _with_own_tools(seen, data)
     ids = {case: [_completion_ids(seen, text) for text in texts] for case, texts in made.texts.items()}
     for case, of_rows in messages.items():
-        ids[case] = [played_ids(seen, row["prompt"], one) for row, one in zip(rows, of_rows, strict=True)]
+        each = zip(seen.sample, rows, of_rows, strict=True)
+        ids[case] = [played_ids(own(place), row["prompt"], one) for place, row, one in each]
         seen.played_tokens = max(map(len, ids[case]), default=0) or None
     for index, reward in enumerate(seen.plan.rewards):
         if reward.kind == "model":  # which is not loaded
@@ -218,7 +251,8 @@ def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, l
     right = made.texts.get(GOLD_IN_TAGS) or made.texts.get(GOLD) or ["" for _ in rows]
     own = seen.tools.answer
     made.texts[PLAYED] = right if own is None else [own for _ in rows]
-    return {PLAYED: [seen.tools.completion(text) for text in made.texts[PLAYED]]}
+    tools = [seen.tools_of.get(str(row.get(ENVIRONMENT)), seen.tools) for row in rows]
+    return {PLAYED: [one.completion(text) for one, text in zip(tools, made.texts[PLAYED], strict=True)]}
 
 
 def _completion_ids(seen: Seen, text: str) -> list[int]:

@@ -17,7 +17,7 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.preflight._shared.hosted import Notes, Told, end_words, hosted, noted, of_event
-from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
+from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
 from grpo_recipes.worker.tools.environments import NO_TOOLS
 from grpo_recipes.worker.tools.tool_process import ToolFailed, bounded, error_text, told
@@ -237,11 +237,11 @@ MOST_REPLIES = "max_tool_calling_iterations"
 
 def has_tools(seen: Seen) -> bool:
     """Whether there is anything that a model could call."""
-    return bool(seen.plan.tools) or seen.plan.environment_class is not None
+    return bool(seen.plan.tools) or bool(seen.plan.all_environments)
 
 
-def played(seen: Seen, data: Rows | None, folder: Path) -> ToolsSeen:
-    """What the tools answer. data: whose sample an environment is reset for, None without one."""
+def played(seen: Seen, rows: list[dict[str, Any]], folder: Path) -> ToolsSeen:
+    """What the tools answer. rows: for which an environment is reset."""
     plan, most = seen.plan, seen.plan.arguments.GRPOConfig.get(MOST_REPLIES)
     environment = plan.environment_class
     timeouts = [*(tool.timeout for tool in plan.tools), *([environment.timeout] if environment is not None else [])]
@@ -249,7 +249,7 @@ def played(seen: Seen, data: Rows | None, folder: Path) -> ToolsSeen:
     request = PlayRequest(
         plan,
         str(folder / "worker" / "user"),
-        [data.rows[place] for place in seen.sample] if data is not None else [],
+        rows,
         most if isinstance(most, int) else None,
         limit,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
+from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     EMPTY,
     GOLD,
@@ -128,11 +129,18 @@ def _examples(seen: Seen) -> list[dict[str, Any]]:
 
 
 def _environment(seen: Seen) -> list[tuple[str, str]]:
-    environment, tools = seen.plan.environment_class, seen.tools
-    if environment is None or tools is None or not tools.resets:
+    if seen.tools is None:
         return []
-    seconds = sum(one.seconds for one in tools.resets) / len(tools.resets)
-    return [("environment", f"{environment.name}, reset for {len(tools.resets)} rows, {seconds * 1e3:.2g} ms each")]
+    each = seen.tools_of or {"": seen.tools}
+    found = []
+    for name, tools in each.items() if seen.plan.all_environments else ():
+        one = seen.plan.environment_class or seen.plan.environment_classes[name]
+        if tools.resets:
+            seconds = sum(reset.seconds for reset in tools.resets) / len(tools.resets)
+            found.append(
+                ("environment", f"{one.name}, reset for {len(tools.resets)} rows, {seconds * 1e3:.2g} ms each")
+            )
+    return found
 
 
 def _tools(seen: Seen) -> list[dict[str, Any]]:
@@ -148,6 +156,9 @@ def _played(seen: Seen) -> dict[str, Any] | None:
     rewards = {reward.name: _of_played(reward) for reward in seen.rewards if PLAYED in _cases(reward)}
     if seen.plan.environment_class is not None and seen.tools.get_reward is not None:
         rewards[seen.plan.environment_class.name] = seen.tools.get_reward
+    own = str(seen.data.rows[seen.sample[0]].get(ENVIRONMENT))
+    if own in seen.tools_of and seen.tools_of[own].get_reward is not None:
+        rewards[own] = seen.tools_of[own].get_reward
     return {
         "row": seen.data.number(seen.sample[0]),
         "scripted": seen.tools.scripted,

@@ -175,7 +175,7 @@ def _other_experiment(
 _PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port", "files")
 # Of GRPOConfig: what is written and printed during training. The planner sets these; no setting has their kind.
 _PRINTED = ("save_strategy", "eval_strategy", "report_to", "run_name", "disable_tqdm")
-_MADE_WITH = ("tools", "environment_class", "rollout")
+_MADE_WITH = ("tools", "environment_class", "environment_classes", "rollout")
 _WHOLE = ("tokenizer", "shims", "deepspeed", "data", "sources", "rewards", "world", "model", "vllm", *_MADE_WITH)
 
 

@@ -26,16 +26,18 @@ NO_TOOLS = ("reset", OWN_REWARD)
 _PROMPT = "_grpo_run_prompt"
 
 
-def environment_factory(planned: EnvironmentClass, own: type, tally: Tally, user: Path) -> Callable[[], Any]:
+def environment_factory(
+    planned: EnvironmentClass, own: type, tally: Tally, user: Path, named: str | None = None
+) -> Callable[[], Any]:
     """What makes an object of the user's class. A call that takes longer than planned is ended and fails.
 
-    user: the folder of the user's files.
+    user: the folder of the user's files. named: what rows call it, None for the only one.
     """
     methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
     tools = {name: _called(each, name, planned, tally, user) for name, each in methods.items() if name not in NO_TOOLS}
     kept = {name: _kept(methods[name], planned) for name in NO_TOOLS if name in methods}
-    # The name is that of the reward that an environment may have of its own.
-    made = type(own.__name__, (own,), {**tools, **kept, "__doc__": own.__doc__, "__module__": own.__module__})
+    # The name is that of the reward that an environment may have of its own: of several the one of the recipe.
+    made = type(named or own.__name__, (own,), {**tools, **kept, "__doc__": own.__doc__, "__module__": own.__module__})
 
     def environment() -> Any:
         with contained(planned.name, "environment"), within(planned.timeout, f"{planned.name}()"):

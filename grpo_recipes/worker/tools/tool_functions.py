@@ -23,10 +23,12 @@ ToolFunction = Callable[..., Any]
 
 def check_tool_files(plan: Plan, user: Path) -> None:
     """Raises Refused if a file of a tool, the environment or the rollout is not the planned one; runs none of them."""
-    named = {"environment": plan.environment_class, "rollout": plan.rollout}
-    for kind, pinned in [*(("tool", tool) for tool in plan.tools), *named.items()]:
-        if pinned is not None:
-            checked_sources(pinned, user, kind)
+    for tool in plan.tools:
+        checked_sources(tool, user, "tool")
+    for environment in plan.all_environments.values():
+        checked_sources(environment, user, "environment")
+    if plan.rollout is not None:
+        checked_sources(plan.rollout, user, "rollout")
 
 
 def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> tuple[list[ToolFunction], ToolProcess | None]:

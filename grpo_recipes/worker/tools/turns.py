@@ -15,6 +15,8 @@ from grpo_recipes.worker.tools.tool_process import ToolProcess
 from grpo_recipes.worker.user_code.contained import contained
 from grpo_recipes.worker.user_code.user_modules import checked_sources
 
+Factories = Callable[[], Any] | dict[str, Callable[[], Any]]
+
 
 class Turns:
     """The user's code of the turns of a training. close() when that is over, however it ended.
@@ -24,8 +26,8 @@ class Turns:
 
     def __init__(self, arguments: dict[str, Any], tally: Tally, process: ToolProcess | None) -> None:
         self.arguments, self.tally, self._process = arguments, tally, process
-        # What makes an object of the environment, None without one.
-        self.environment: Callable[[], Any] | None = arguments.get("environment_factory")
+        # What makes an object of the environment, of several by their names; None without any.
+        self.environment: Factories | None = arguments.get("environment_factory")
 
     def close(self) -> None:
         """Ends the process of the tools."""
@@ -41,14 +43,23 @@ def load_turns(plan: Plan, user: Path) -> Turns:
     if functions:
         arguments["tools"] = functions
     if plan.environment_class is not None:
-        own = _loaded(plan.environment_class, user, "environment")
-        if not isinstance(own, type):
-            planned = plan.environment_class
-            raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
+        own = _loaded_class(plan.environment_class, user)
         arguments["environment_factory"] = environment_factory(plan.environment_class, own, tally, user)
+    if plan.environment_classes:
+        arguments["environment_factory"] = {
+            name: environment_factory(planned, _loaded_class(planned, user), tally, user, name)
+            for name, planned in plan.environment_classes.items()
+        }
     if plan.rollout is not None:
         arguments["rollout_func"] = rollout_function(plan.rollout, _loaded(plan.rollout, user, "rollout"))
     return Turns(arguments, tally, process)
+
+
+def _loaded_class(planned: EnvironmentClass, user: Path) -> type:
+    own = _loaded(planned, user, "environment")
+    if not isinstance(own, type):
+        raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
+    return own
 
 
 def _loaded(planned: EnvironmentClass | Rollout, user: Path, kind: str) -> Any:

@@ -88,6 +88,7 @@ class Seen:
     reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
     tools: what trying them showed, None without any; template: the text of the chat template that TRL takes with them
     in place of the tokenizer's, None for that. played_tokens: of the played completion, None where it is not known.
+    tools_of: of several environments each by its name, {} without.
     held_out: of each set, as far as they can be loaded. rewards_of_sets: by the section of each set with a name, the
     rewards that judge it, called on its first row.
     """
@@ -113,6 +114,7 @@ class Seen:
     rewards: list[RewardSeen] = field(default_factory=list)
     judges: list[JudgeSeen] = field(default_factory=list)
     tools: ToolsSeen | None = None
+    tools_of: dict[str, ToolsSeen] = field(default_factory=dict)
     template: str | None = None
     played_tokens: int | None = None
     rewards_of_sets: dict[str, list[RewardSeen]] = field(default_factory=dict)

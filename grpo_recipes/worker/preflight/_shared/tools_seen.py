@@ -1,6 +1,7 @@
 """What playing a conversation with the tools showed."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from grpo_recipes.contract.findings.finding import Path
@@ -121,6 +122,28 @@ class ToolsSeen:
         return [*messages, {"role": "assistant", "content": answer}] if self.has_end else messages
 
 
+def in_rows(tools: ToolsSeen, rows: Sequence[int]) -> ToolsSeen:
+    """The tools with the places of the sample that resets were for."""
+    return replace(tools, resets=tuple(replace(one, row=rows[one.row]) for one in tools.resets))
+
+
+def joined(each: Sequence[ToolsSeen]) -> ToolsSeen:
+    """What several environments showed, one behind the other; the played completion is that of the first."""
+    beside = [replace(one, is_turn=False) for tools in each[1:] for one in tools.calls]
+    return ToolsSeen(
+        tools=tuple({one.name: one for tools in each for one in tools.tools}.values()),
+        calls=(*(one for tools in each[:1] for one in tools.calls), *beside),
+        resets=tuple(one for tools in each for one in tools.resets),
+        scripted=any(tools.scripted for tools in each),
+        answer=next((tools.answer for tools in each if tools.answer is not None), None),
+        problem=next((tools.problem for tools in each if tools.problem), ""),
+        place=next((tools.place for tools in each if tools.problem), ""),
+        get_reward=next((tools.get_reward for tools in each if tools.get_reward is not None), None),
+        time_limit=max((tools.time_limit for tools in each), default=0.0),
+        reward_problem=next((tools.reward_problem for tools in each if tools.reward_problem), ""),
+    )
+
+
 def by_tool(tools: ToolsSeen) -> dict[str, list[ToolCall]]:
     """The calls of each tool, in their order."""
     found: dict[str, list[ToolCall]] = {}
@@ -139,4 +162,5 @@ def place_in_recipe(plan: Plan, tool: str) -> Path:
     names = [one.name for one in plan.tools]
     if tool in names:
         return ("tools", names.index(tool), "python")
-    return ("environment",) if plan.environment_class is not None else ("preflight", "turns")
+    key = next(iter(plan.all_environments), None)
+    return ("preflight", "turns") if key is None else (key.partition(".")[0],)

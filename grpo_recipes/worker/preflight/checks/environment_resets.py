@@ -15,38 +15,48 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
-from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
+from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
 ID = "PFL033"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
-    environment = seen.plan.environment_class
-    if seen.tools is None or environment is None or seen.data is None:
+    if seen.tools is None or seen.data is None:
         return
-    failed = {reset.row: reset for reset in seen.tools.resets if reset.error}
+    each = seen.tools_of or {"environment": seen.tools}
+    for name, tools in each.items() if seen.plan.all_environments else ():
+        one = seen.plan.environment_class or seen.plan.environment_classes[name]
+        yield from _of_one(seen, seen.data, one.name, tools)
+
+
+def _of_one(seen: Seen, data: Rows, name: str, tools: ToolsSeen) -> Iterator[Finding]:
+    key = ("environments",) if seen.tools_of else ("environment",)
+    failed = {reset.row: reset for reset in tools.resets if reset.error}
     if failed:
         rows = sorted(failed)
         first = failed[rows[0]]
-        numbers = [seen.data.number(seen.sample[row]) for row in rows]
+        numbers = [data.number(seen.sample[row]) for row in rows]
         yield fault(
             "error",
-            f"environment {environment.name} cannot be reset for row {numbers[0]}: {cut(first.error, 200)}",
-            ("environment",),
+            f"environment {name} cannot be reset for row {numbers[0]}: {cut(first.error, 200)}",
+            key,
             because=(
                 *((first.place,) if first.place else ()),
-                f"{len(rows)} of {_tried(seen)} rows: {listed(numbers, 5)}",
+                f"{len(rows)} of {len({reset.row for reset in tools.resets})} rows: {listed(numbers, 5)}",
             ),
         )
-    if seen.tools.reward_problem:
+    if tools.reward_problem:
         yield fault(
             "error",
-            f"get_reward of environment {environment.name} fails: {cut(seen.tools.reward_problem, 300)}",
-            ("environment",),
+            f"get_reward of environment {name} fails: {cut(tools.reward_problem, 300)}",
+            key,
             because=("it was called once, after the played turns",),
         )
 
 
-def _tried(seen: Seen) -> int:
-    assert seen.tools is not None
-    return len({reset.row for reset in seen.tools.resets})
+def of_unused(name: str, count: int) -> Finding:
+    """Of an environment that no row names."""
+    said, because = f"no row has the environment {name}", f"{count} rows were looked at"
+    fix = "remove it, or correct the column `environment` of its rows"
+    return fault("warning", said, ("environments",), because=(because,), fix=fix)._replace(rule=ID)

@@ -28,7 +28,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         failed = reward.failed
         if failed is None or failed.kind != "raised" or completions_have_the_shape.explains(reward):
             continue
-        if ENVIRONMENTS in failed.missing and seen.plan.environment_class is not None:
+        if ENVIRONMENTS in failed.missing and seen.plan.all_environments:
             yield _not_tried(reward)
         elif failed.missing:
             yield _missing(seen, reward, failed)

@@ -1,0 +1,70 @@
+"""Each row names one of several environments, whose names differ.
+
+TRL takes several environments from trl 1.8 on, by the names in the column `environment` of the rows. It reads that
+column at each batch: a row without it, or with a name that no environment has, raises ValueError in the middle of the
+training. It shows the model the methods of the row's own environment alone. A `get_reward` is a reward of the rows of
+its environment, with the environment's name in grpo-run, and with that of the class in TRL.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.wording import nearest_words
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import are_episodes, columns_at, held_out_sets, own_columns
+from grpo_recipes.user_files.reward_imports import reward_names
+
+ID = "TOL015"
+KEY, COLUMN = "environments", "environment"
+FIRST = "1.8.0"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    names = [str(item["name"]) for item in context.items(KEY)]
+    if not names:
+        return
+    if context.source.values.get(COLUMN) not in (None, *_written(context)):
+        because = "several environments stand in the place of one"
+        yield context.finding(f"the recipe has {COLUMN} and {KEY}", COLUMN, because, fix=f"one more item of {KEY}")
+        return
+    version = context.stack.version("trl")
+    if version is not None and is_within(version, f"<{FIRST}"):
+        said, because = f"trl {version} takes one environment", "its GRPOTrainer takes no dict as environment_factory"
+        yield context.finding(said, KEY, because, fix=f"trl=={FIRST} or a newer one")
+    taken = dict.fromkeys(reward_names(context.items("rewards")), "reward")
+    for index, name in enumerate(names):
+        if name in taken:
+            said = f"the name {name} is taken by a {taken[name]}"
+            because = "rows and figures of an environment are called by its name"
+            mark = context.source.mark((KEY, index, "name"))
+            yield context.finding(said, KEY, because, fix="name: a different one", mark=mark)
+        taken.setdefault(name, "different environment")
+    if are_episodes(context):
+        said, because = "several environments need rows", f"the column {COLUMN} of a row names its environment"
+        yield context.finding(said, KEY, because, fix="dataset.path with rows, or one environment")
+        return
+    yield from _of_rows(context, own_columns(context), "the rows", names)
+    for name, of_set in held_out_sets(context):
+        if of_set.value("evaluation.path") is not None:
+            rows = f"held-out set {name}" if name else "the held-out rows"
+            yield from _of_rows(of_set, columns_at(of_set, "evaluation.path"), rows, names)
+
+
+def _written(context: Context) -> list[object]:
+    """The environments as written, of which a rule sees one as the `environment`."""
+    several = context.source.values.get(KEY)
+    return several if isinstance(several, list) else []
+
+
+def _of_rows(context: Context, own: frozenset[str] | None, rows: str, names: list[str]) -> Iterator[Finding]:
+    template = context.mapping("dataset.columns").get(COLUMN)
+    listed = ", ".join(names)
+    if template is None and own is not None and COLUMN not in own:
+        because = f"it names which of {listed} a row has"
+        fix = f"columns: {{{COLUMN}: {names[0]}}}, or a template over the row"
+        yield context.finding(f"{rows} lack a column {COLUMN}", KEY, because, fix=fix)
+    elif template is not None and "{" not in str(template) and template not in names:
+        near = nearest_words(str(template), names, cutoff=0.5) or names[:1]
+        said, because = f"no environment is called {template}", f"the environments are {listed}"
+        yield context.finding(said, "dataset.columns", because, fix=f"{COLUMN}: {near[0]}")
