@@ -2,7 +2,7 @@
 
 import gc
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -42,6 +42,7 @@ from grpo_recipes.worker.export.proof import (
     TrainedSaid,
     blindness,
     computed_in,
+    held_again,
     largest,
     log_probs,
     refusal,
@@ -118,7 +119,7 @@ def exported(
         write_tokenizer(folder, writing)
         gc.collect()
         _check_tokens(plan, writing, trained)
-        proof = _proof(_loaded_again(plan, folder, asked, writing), trained, moved, dtypes, say)
+        proof = _proof(_loaded_again(plan, folder, asked, writing), trained, moved, dtypes, say, load)
         notes = _notes(plan, asked, trained, dtype)
         gguf: dict[str, Any] | None = None
         if asked.converter is not None:
@@ -157,8 +158,10 @@ def _loaded_again(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> 
     return load_plain(place, plan)
 
 
-def _proof(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, say: Say) -> ExportProof:
-    """The proof of a written export. Raises Refused where it is not the trained model."""
+def _proof(
+    model: Any, trained: _Trained, moved: float, dtypes: Dtypes, say: Say, load: Callable[[], Any]
+) -> ExportProof:
+    """The proof of a written export. Raises Refused where it is not the trained model, which load gives anew."""
     rows = model.get_input_embeddings().weight.shape[0]
     if rows != trained.rows:
         raise Refused.of(
@@ -168,6 +171,7 @@ def _proof(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, say: Say
         )
     say("proving what was written")
     proof = _held_against(model, trained, moved, dtypes)
+    proof = held_again(proof, load, model, dtypes, trained.texts.texts, say)
     if not proof.holds:
         raise Refused(refusal(proof))
     return proof
