@@ -224,11 +224,11 @@ def _of_source(plan: Plan, name: str | None) -> Plan:
 def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
     assert plan.evaluation is not None
-    names = [reward.name for reward in plan.rewards]
-    if passes is None and len(names) == 1 and plan.rewards[0].kind not in ("model", "judge"):
+    names = [*(one.name for one in plan.rewards), *(one.name for one in plan.all_environments.values())]
+    if passes is None and len(names) == len(plan.rewards) == 1 and plan.rewards[0].kind not in ("model", "judge"):
         passes = Passes(names[0], RIGHT)  # of a source that one reward judges
     if passes is None or (plan.data.source_name is not None and passes.reward not in names):
-        said = f"nothing says which answers to {plan.data.source_name} pass"
+        said = f"nothing says which answers{f' to {plan.data.source_name}' if plan.data.source_name else ''} pass"
         because = f"its rewards are {', '.join(names)}" + (f", and not {passes.reward}" if passes else "")
         raise Refusal.of(said, because=because, fix=f"--set evaluation.passes.reward={names[0]}, or a different one")
     if plan.data.source == "made":
