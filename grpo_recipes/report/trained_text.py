@@ -115,6 +115,8 @@ def profile_text(shown: Mapping[str, Any], out: str, samples: int, path: str) ->
     place = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # which YAML reads, too
     judged = "pass_rate is not none and " if shown["not_judged"] else ""
     lines.append("")
-    lines.append("equal rewards teach nothing; to train on the rows between, in the recipe:")
+    lines.append("equal rewards teach nothing; in the recipe, redraw such groups, or train on the rows between:")
+    lines.append("  grpo: {resample_groups: 3}")
     lines.append(f'  dataset: {{path: {place}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
+    lines.append("the model may unlearn what a filter leaves out: compare held-out results with and without it")
     return "\n".join(lines)

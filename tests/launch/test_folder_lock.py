@@ -16,7 +16,7 @@ import pytest
 from support.processes import wait_until
 
 from grpo_recipes.contract.errors import Refusal
-from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
+from grpo_recipes.contract.files.folder_lock import JOB_START, LAUNCHING, SERVING, TRAINING, Busy, held, holder
 from grpo_recipes.launch.local import is_running, launch
 
 MakeFolder = Callable[..., Path]
@@ -226,15 +226,13 @@ def test_a_lock_of_a_lost_machine_is_taken_by_the_next_start_of_the_same_job(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", job)
-    monkeypatch.setenv("SLURM_RESTART_COUNT", str(start))
+    monkeypatch.setenv(JOB_START, f"{job}:{start}")
     first = begin(tmp_path)
     wait_until(has_it(tmp_path, first))
     said = json.loads((tmp_path / TRAINING).read_text())
     assert (said["job"], said["start"]) == (job, start)
     (tmp_path / TRAINING).write_text(json.dumps({**said, "host": host or said["host"]}))
-    monkeypatch.setenv("SLURM_JOB_ID", "41")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    monkeypatch.setenv(JOB_START, "41:1")
     if not is_taken:
         with pytest.raises(Busy), held(tmp_path, TRAINING):
             pass

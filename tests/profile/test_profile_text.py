@@ -13,8 +13,10 @@ def test_rows_are_counted_by_kind() -> None:
         "  always solved           30   15%",
         "  equal rewards           80   40%",
         "",
-        "equal rewards teach nothing; to train on the rows between, in the recipe:",
+        "equal rewards teach nothing; in the recipe, redraw such groups, or train on the rows between:",
+        "  grpo: {resample_groups: 3}",
         '  dataset: {path: rows.jsonl, filter: "{{ pass_rate > 0.1 and pass_rate < 0.9 }}"}',
+        "the model may unlearn what a filter leaves out: compare held-out results with and without it",
     ]
 
 
@@ -28,7 +30,7 @@ def test_a_path_is_written_as_yaml_reads_it() -> None:
     import yaml
 
     path = "a, #1: {b}.jsonl"
-    line = profile_text(SHOWN, path, 8, path).splitlines()[-1]
+    line = profile_text(SHOWN, path, 8, path).splitlines()[-2]
     assert yaml.safe_load(line)["dataset"]["path"] == path
 
 

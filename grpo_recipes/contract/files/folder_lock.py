@@ -29,6 +29,8 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 TRAINING = ".training.lock"  # rank 0 has it
 SERVING = ".serving.lock"  # the process that starts the vLLM server has it
 LAUNCHING = ".lock"  # grpo-run has it
+JOB_START = "GRPO_RUN_JOB_START"
+"""The variable with a job and the number of its start: "41:0"."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _ANSWER_S = 1.0
 _STRUCT_FLOCK = "hhqqi"  # Linux on 64 bits: type, whence, start, length, process
@@ -46,7 +48,7 @@ class Busy(Mistake):
 class Holder:
     """Who trains a run folder, as it wrote into the lock. path: of the lock; pid: on its host, None is unknown.
 
-    since: ISO 8601. launch: what all ranks of one launch have in common, see this_launch. job, start: of Slurm.
+    since: ISO 8601. launch: what all ranks of one launch have in common, see this_launch. job, start: as _job_start.
     """
 
     path: Path
@@ -58,12 +60,12 @@ class Holder:
     start: int = 0
 
     def is_over(self) -> bool:
-        """Whether this is an earlier start of this process's Slurm job, on another machine.
+        """Whether this is an earlier start of this process's job, on another machine.
 
-        Slurm ends a start before it begins the next one. If its machine was lost, a file server may keep the lock: NFS
-        3 does so until that machine is up again.
+        A cluster ends a start before it begins the next one. If its machine was lost, a file server may keep the lock:
+        NFS 3 does so until that machine is up again.
         """
-        job, start = _slurm_start()
+        job, start = _job_start()
         return self.job is not None and self.job == job and self.start < start and self.host != socket.gethostname()
 
     def refusal(self) -> Finding:
@@ -120,7 +122,7 @@ def hold(folder: Path, name: str) -> FolderLock:
         "since": _now(),
         "launch": this_launch(),
     }
-    own["job"], own["start"] = _slurm_start()
+    own["job"], own["start"] = _job_start()
     with contextlib.suppress(OSError):  # a full disk says so when the run begins
         os.ftruncate(file, 0)
         os.pwrite(file, f"{json.dumps(own)}\n".encode(), 0)
@@ -176,10 +178,10 @@ def this_launch() -> str | None:
     return None if address is None or port is None else f"{address}:{port}"
 
 
-def _slurm_start() -> tuple[str | None, int]:
-    """The Slurm job of this process, None without one, and which of its starts this is, from 0."""
-    start = os.environ.get("SLURM_RESTART_COUNT", "0")
-    return os.environ.get("SLURM_JOB_ID"), int(start) if start.isdecimal() else 0
+def _job_start() -> tuple[str | None, int]:
+    """The job that a cluster starts again, as its script says, None without one; and which start this is, from 0."""
+    job, _, start = os.environ.get(JOB_START, "").partition(":")
+    return job or None, int(start) if start.isdecimal() else 0
 
 
 def _lock(path: Path, file: int) -> None:

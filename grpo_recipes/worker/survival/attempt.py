@@ -24,7 +24,7 @@ from grpo_recipes.worker._shared.record import Record
 
 # The other machines notice a lost one only when a collective gives up, after trl.ddp_timeout.
 _OTHERS_END_S = 3600.0
-_LOST_END_S = 60.0  # of a start whose machine Slurm has lost, and whose lock nobody lets go
+_LOST_END_S = 60.0  # of a start whose machine was lost, and whose lock nobody lets go
 # Machine 0 writes how the run ended when the others have ended; a network file system shows it later.
 _RECORD_S = 60.0
 _POLL_S = 1.0
