@@ -182,7 +182,8 @@ def _template(
     if missing:
         said = f"{file} has no column {listed(missing)}"
         why = [f"its columns are {listed(columns or ())}"]
-        near = nearest_words(missing[0], columns or (), cutoff=0.7) if len(missing) == 1 else []
+        is_one = len(missing) == 1 and key != "dataset.columns"  # of which there may be thousands
+        near = nearest_words(missing[0], (columns or ())[:1000], cutoff=0.7) if is_one else []
         fix = f"use {near[0]}, if you meant that" if near else f"use one of {listed(columns or ())}"
         rows = context.path("evaluation.path")
         if section == "evaluation" and rows[1:2] == ("sets",) and context.path(key)[:1] == ("dataset",):
