@@ -259,7 +259,7 @@ def test_rewards_without_an_answer_and_rewards_that_raise(profile: Profile, sums
     }
     done = profile("-o", "two.jsonl", **values)
     assert done.code == 0, done.err
-    assert str(tmp_path / "two.jsonl") in done.out.splitlines()[-1], "the recipe is in a different folder"
+    assert str(tmp_path / "two.jsonl") in done.out.splitlines()[-2], "the recipe is in a different folder"
     assert [mean for _, mean, _ in rates(tmp_path / "two.jsonl")] == [
         passed / 2 for passed, _, _ in rates(tmp_path / "two.jsonl")
     ]
