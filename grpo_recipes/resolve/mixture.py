@@ -121,11 +121,12 @@ def _of_environment(context: Context, index: int, item: Mapping[str, object]) ->
 
 
 def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Context]) -> list[Finding]:
-    """The findings of all environments, each once, at the keys of its own."""
+    """What is found with each environment, at that environment's keys, and once if it is found with several."""
     told: dict[tuple[str, str, str], Finding] = {}
     for view, findings in zip(views, found, strict=True):
         written = view.source.values[SEVERAL]
-        index = written.index(view.source.values[ENVIRONMENT])  # type: ignore[attr-defined]
+        assert isinstance(written, list)
+        index = written.index(view.source.values[ENVIRONMENT])
         for one in findings:
             patch = tuple(
                 each._replace(path=(SEVERAL, index, *each.path[1:])) if each.path[:1] == (ENVIRONMENT,) else each

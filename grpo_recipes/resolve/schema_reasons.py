@@ -41,6 +41,11 @@ _SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
         ("it is a list, and each source has its name in it", "datasets: [{source: a, path: a.jsonl}, ...]"),
     ),
     (
+        "environments",
+        dict,
+        ("it is a list, and each environment has its name in it", "environments: [{name: a, python: a.py:A}, ...]"),
+    ),
+    (
         "evaluation.sets",
         list,
         ("each set stands under its name", "sets: {easy: {path: easy.jsonl}, hard: {path: hard.jsonl}}"),

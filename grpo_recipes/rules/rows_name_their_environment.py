@@ -25,7 +25,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not names:
         return
     if context.source.values.get(COLUMN) not in (None, *_written(context)):
-        because = "several environments stand in the place of one"
+        because = f"{KEY} replaces {COLUMN}"
         yield context.finding(f"the recipe has {COLUMN} and {KEY}", COLUMN, because, fix=f"one more item of {KEY}")
         return
     version = context.stack.version("trl")

@@ -16,7 +16,7 @@ ID = "RWD007"
 
 def check(context: Context) -> Iterator[Finding]:
     weights = [reward["weight"] for reward in context.items("rewards")]
-    if any(weights):
+    if any(weights) or {("environment",), ("environments",)} & context.refused:
         return
     said, environment = said_code(context, "environment"), read_environment(context)
     why = []

@@ -196,8 +196,8 @@ class Recipe(Section):
     """Functions that the model can call while it answers. The model sees them in this order."""
     environment: EnvironmentSection | None = None
     environments: Annotated[list[NamedEnvironmentSection], Field(max_length=16)] = []
-    """Several of them, in the place of `environment`. A row has the environment that its column `environment` names, of
-    the data or of `columns`, and the model sees that one's methods alone; `reset` does not get that column.
+    """Several environments, instead of `environment`. Each row names its own in the column `environment`, of the data
+    or of `columns`. The model sees only the methods of that one, and `reset` does not get the column.
     """
     rollout: RolloutSection | None = None
     evaluation: EvaluationSection | None = None

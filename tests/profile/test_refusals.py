@@ -53,7 +53,7 @@ def test_the_way_out_is_named(
 @pytest.mark.parametrize(
     ("words", "message", "fix"),
     [
-        ((), "a mixture is profiled source by source", "--source math"),
+        ((), "a profile answers one source of a mixture", "--source math"),
         (("--source", "maths"), "--source maths: there is no such source", "--source math"),
         (
             ("--source", "code", "--set", "evaluation.passes.reward=exact_match"),

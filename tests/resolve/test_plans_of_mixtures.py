@@ -110,6 +110,7 @@ def test_a_trial_takes_some_rows_of_each_source(recipe: Path) -> None:
     ("text", "message", "fix"),
     [
         ("dataset: null\ndatasets: {math: {path: owner/math}}", "datasets is {", "datasets: [{source: a,"),
+        ("environments: {game: {python: game.py:Game}}", "environments is {", "environments: [{name: a,"),
         ("dataset: [{path: owner/math}]", "dataset is [{", "datasets: [{source: a,"),
         ("evaluation: {sets: [{path: owner/sums}]}", "evaluation.sets is [{", "sets: {easy: {path:"),
         (

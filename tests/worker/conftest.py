@@ -48,9 +48,8 @@ def held_out(sums: Path) -> Callable[..., Changes]:
     """The evaluation section of a plan, over the first 11 sums, with changes."""
 
     def make(**changes: Any) -> Changes:
-        data = planned_data(sums, max_rows=11)
         return {
-            "data": data,
+            "data": planned_data(sums, max_rows=11),
             "at_start": True,
             "every_steps": 0,
             "greedy": True,

@@ -82,32 +82,15 @@ def plan_with(model: Path, rows: Path, *classes: str, **sections: Any) -> Change
 
 
 @pytest.fixture(scope="module")
-def played(trained: Callable[..., Trained], model: Path, rows: Path) -> Trained:
+def played(trained: Callable[..., Trained], model: Path, rows: Path, held_out: Callable[..., Changes]) -> Trained:
     data = planned_data(
         rows,
         columns={"solution": "{{ answer }}", "environment": "{{ kind }}"},
         environments=list(NAMES),
         max_rows=11,
     )
-    evaluation = {
-        "data": data,
-        "at_start": True,
-        "every_steps": 0,
-        "greedy": True,
-        "batch_size": 4,
-        "sampling": {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0},
-        "max_prompt_length": None,
-        "samples": 1,
-        "pass_at": [],
-        "passes": None,
-        "keep_best": False,
-        "stop_after": None,
-        "generated_by": "transformers",
-        "name": "",
-        "rewards": [],
-        "others": [],
-    }
-    return trained(plan_with(model, rows, "Adds", "Fails", evaluation=evaluation), user={"mine.py": GAME})
+    plan = plan_with(model, rows, "Adds", "Fails", evaluation=held_out(data=data))
+    return trained(plan, user={"mine.py": GAME})
 
 
 def _rows(folder: Path) -> list[Any]:

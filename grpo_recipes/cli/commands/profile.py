@@ -211,7 +211,9 @@ def _of_source(plan: Plan, name: str | None) -> Plan:
     if not names:
         return plan
     if name not in names:
-        said = "a mixture is profiled source by source" if name is None else f"--source {name}: there is no such source"
+        said = (
+            "a profile answers one source of a mixture" if name is None else f"--source {name}: there is no such source"
+        )
         raise Refusal.of(said, because=f"its sources are {', '.join(map(str, names))}", fix=f"--source {names[0]}")
     rewards = tuple(replace(reward, not_of=()) for reward in plan.rewards if name not in reward.not_of)
     config = dict(plan.arguments.GRPOConfig)

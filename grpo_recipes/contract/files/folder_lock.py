@@ -104,9 +104,9 @@ class FolderLock:
 def hold(folder: Path, name: str) -> FolderLock:
     """Takes a lock of a run folder, for the rest of this process if not released, and writes into it who that is.
 
-    Raises Busy where another process has it, and OSError for a folder that cannot be written. A file system without
-    locks is gone on with, and that is said; the lock of a start that is over is taken, and that is said. A file with
-    another name in a copy made of hard links becomes one of its own, when nobody holds it.
+    Raises Busy where another process has it, and OSError for a folder that cannot be written. It goes on, and says so,
+    where the file system has no locks and where the lock is of a start that is over. If the file is a hard link to that
+    of another folder and nobody holds it, a new file takes its place.
     """
     path = folder / name
     for may_be_shared in (False, False, True):  # a file system that always counts another name is gone on with
