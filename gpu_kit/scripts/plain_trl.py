@@ -92,7 +92,7 @@ def main() -> None:
         generations_s = clock.generating[FIRST:]
         updates_s = [step - generation for step, generation in zip(steps_s, generations_s, strict=True)]
         medians = {"generation_s": statistics.median(generations_s), "update_s": statistics.median(updates_s)}
-        found |= {"step_s": min(steps_s), **medians}
+        found |= {"step_s": min(steps_s), "median_step_s": statistics.median(steps_s), **medians}
     print(json.dumps(found))
 
 

@@ -63,5 +63,9 @@ STAGES = {
     "vllm_adapter": Stage(with_vllm.run_adapter, 480, "vLLM gets the adapter alone, and what that costs it"),
     "vllm_4bit": Stage(with_vllm.run_4bit, 480, "a base in four bits trains with vLLM"),
     "hand_over": Stage(with_vllm.run_hand_over, 540, "seconds to hand 7B to vLLM, and its adapter alone", alone=True),
+    "vllm_sleep": Stage(with_vllm.run_sleep, 480, "LoRA of 7B beside a vLLM that gives its memory back"),
+    "vllm_stops": Stage(with_vllm.run_stops, 480, "a stop text ends what vLLM generates"),
+    "vllm_real": Stage(real_model.run_with_vllm, 480, "SmolLM2-135M learns sums from what vLLM generates"),
+    "vllm_speed": Stage(with_vllm.run_speed, 540, "seconds of a step with vLLM, beside TRL alone", alone=True),
     "vllm_drift": Stage(with_vllm.run_drift, 540, "vLLM and the policy stay together over fifty steps of LoRA"),
 }

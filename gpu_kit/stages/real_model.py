@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpu_kit.bench import Bench, LeftOut
+from gpu_kit.machine import installed
 from gpu_kit.trained import Trained, command, environment
 
 SEEDS = (1, 2, 3)
@@ -12,13 +13,31 @@ LEAST = 0.3
 """By so much the share of right answers grows with each seed; on the CPU it was 0.67 and more."""
 
 
+WITH_VLLM = (
+    "generation.use_vllm=true",
+    "generation.vllm_mode=colocate",
+    "generation.vllm_gpu_memory_utilization=0.05",
+    f"generation.vllm_engine.kv_cache_memory_bytes={2 << 30}",
+)
+
+
 def run(bench: Bench) -> None:
+    _learns(bench, ())
+
+
+def run_with_vllm(bench: Bench) -> None:
+    if not installed("vllm"):
+        raise LeftOut("vllm is not installed")
+    _learns(bench, WITH_VLLM)
+
+
+def _learns(bench: Bench, settings: tuple[str, ...]) -> None:
     if bench.scale.is_small:
         raise LeftOut("make real trains it on the CPU")
     recipe = _recipe(bench)
 
     def trained(seed: int) -> Trained:
-        return bench.train(recipe, f"seed={seed}", name=f"seed-{seed}", words=("--allow-code", "here"))
+        return bench.train(recipe, f"seed={seed}", *settings, name=f"seed-{seed}", words=("--allow-code", "here"))
 
     with ThreadPoolExecutor(len(SEEDS)) as side_by_side:
         runs = list(side_by_side.map(trained, SEEDS))

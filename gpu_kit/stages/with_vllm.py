@@ -14,9 +14,13 @@ SETTINGS = (
     "training.learning_rate=1e-5",  # with 1e-4 the model that nothing trained answers at random after two steps
 )
 ADAPTER = "generation.weight_sync=adapter"
-SAMPLER, HAND_OVER = "PRF010", "PRF011"
+SAMPLER, HAND_OVER, ENDS = "PRF010", "PRF011", "PRF008"
 APART = "sampling/sampling_logp_difference/mean"
 MOST_GROWTH = 2.0
+MOST_OF_TRL = 1.05
+EAGER = "generation.vllm_engine.enforce_eager=true"
+"""vLLM starts a minute earlier where it compiles nothing."""
+STOP = "e"
 
 
 def run(bench: Bench) -> None:
@@ -36,10 +40,44 @@ def run_4bit(bench: Bench) -> None:
 def run_hand_over(bench: Bench) -> None:
     """The same training of 7B with all weights handed over, and with the adapter alone."""
     for name, more in (("full", ()), ("adapter", (ADAPTER,))):
-        found = _trained(
-            bench, name, 4, size="7B", prompts=8, more=("generation.vllm_gpu_memory_utilization=0.3", *more)
-        )
-        _proved(bench, found)
+        _proved(bench, _trained_7b(bench, name, *more), prompts=8)
+
+
+def run_sleep(bench: Bench) -> None:
+    """7B beside a vLLM that gives its memory back while the policy is scored and updated."""
+    _proved(bench, _trained_7b(bench, "asleep", "trl.vllm_enable_sleep_mode=true"), prompts=8)
+
+
+def run_stops(bench: Bench) -> None:
+    """A stop text ends what vLLM generates: completions are shorter, and fewer run into the limit."""
+    found = {}
+    for name, more in (("endless", ()), ("stopped", (f"generation.stop=['{STOP}']",))):
+        run = _trained(bench, name, 2, more=(EAGER, *more))
+        bench.figure(f"{name}: completions", run.shown.get(ENDS))
+        found[name] = sum(step["completions/mean_length"] for step in run.steps) / len(run.steps)
+        bench.figure(f"{name}: mean tokens of a completion", round(found[name], 1))
+    bench.holds(found["stopped"] < found["endless"], f"the stop text {STOP!r} ended nothing: {found}")
+
+
+def run_speed(bench: Bench) -> None:
+    """Steps of 1.5B with vLLM in the training process, and those of TRL alone with the same arguments."""
+    run = _trained(bench, "ours", 10, size="1.5B", kv_cache=False)
+    _proved(bench, run)
+    alone = bench.measured("plain_trl.py", str(run.folder / "plan.json"), str(bench.folder / "plain"))
+    seconds = {"grpo-run": run.step_seconds(without=2), "TRL alone": alone["median_step_s"]}
+    bench.figure("median seconds of a step", seconds)
+    bench.figure("seconds of its generation, with the hand-over, and of the rest", {
+        "TRL alone": [round(alone["generation_s"], 3), round(alone["update_s"], 3)],
+        "grpo-run": run.phase_seconds(2),
+    })  # fmt: skip
+    ratio = (run.step_seconds(without=2) or 0) / alone["median_step_s"]
+    bench.figure("grpo-run : TRL alone", round(ratio, 4))
+    bench.holds(ratio <= MOST_OF_TRL, f"a step takes {ratio:.3f} times that of TRL alone")
+
+
+def _trained_7b(bench: Bench, name: str, *more: str) -> Trained:
+    share = "generation.vllm_gpu_memory_utilization=0.3"
+    return _trained(bench, name, 4, size="7B", prompts=8, more=(share, EAGER, *more))
 
 
 def _proved(bench: Bench, found: Trained, prompts: int = 16) -> None:
@@ -70,11 +108,13 @@ def _trained(
     more: tuple[str, ...] = (),
     size: str = "0.5B",
     prompts: int = 16,
+    kv_cache: bool = True,
 ) -> Trained:
     if bench.scale.device == "cpu":
         raise LeftOut("vLLM takes the weights of a trainer from a GPU alone")
     if not installed("vllm"):
         raise LeftOut("vllm is not installed")
     bench.figure("packages", versions())
+    settings = SETTINGS if kv_cache else tuple(one for one in SETTINGS if "kv_cache" not in one)
     file = bench.recipe(name, size, tokens=tokens, prompts=prompts)
-    return bench.completed(bench.train(file, f"training.max_steps={steps}", *SETTINGS, *more))
+    return bench.completed(bench.train(file, f"training.max_steps={steps}", *settings, *more))
