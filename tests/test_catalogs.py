@@ -76,7 +76,8 @@ KINDS = {
     "rewards": (_units("rewards") - OF_SEVERAL_REWARDS, set(shipped_rewards())),
     "proofs": (
         _units("worker/proofs", "prove"),
-        _in_table("worker/proofs/catalog.py", "FIRST_STEP", "WITH_VLLM", "WITHOUT_PADDING") | PROOFS_OF_LATER,
+        _in_table("worker/proofs/catalog.py", "FIRST_STEP", "WITH_VLLM", "WITHOUT_PADDING", "WITH_IMAGES")
+        | PROOFS_OF_LATER,
     ),
     "proofs of turns": (
         _units("worker/proofs/of_turns", "prove"),

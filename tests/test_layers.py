@@ -97,7 +97,7 @@ ALLOWED = {
 MOST_LINES = 300
 MOST_MODULES = 15
 # Folders with one unit of a kind in each file, however many there are.
-ONE_UNIT_A_FILE = ("cli.commands", "rewards", "rules", "worker.preflight.checks", "worker.shims")
+ONE_UNIT_A_FILE = ("worker.proofs", "cli.commands", "rewards", "rules", "worker.preflight.checks", "worker.shims")
 # What validate makes as dataclasses: what is changed in place, or keeps what it found.
 CHANGING = {
     "facts.facts.Facts",

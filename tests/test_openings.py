@@ -75,6 +75,7 @@ BOUNDED = ("grpo_recipes.contract.files.folder_files", "grpo_recipes.contract.fi
 ALLOWED = {
     "contract/host/processes.py": "/proc alone",
     "render/": "writes a new folder under a name that nobody knows, then renames it",
+    "worker/data/images.py": "bytes, which Pillow decodes; and an image beside the user's data",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
     "worker/export/texts.py": (
         "a new folder under a name that nobody knows, then renamed; no run folder;"

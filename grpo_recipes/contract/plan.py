@@ -75,15 +75,13 @@ class Tokenizer:
 class Data:
     """Rows and how a row becomes a prompt.
 
-    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet), "folder" (absolute path) or
-    "made", of what made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row,
-    None for the column `prompt`. prompt_format: TRL's words, "conversational" (messages) or "standard" (a string),
-    of a template. columns: name -> jinja2 template; added to the row and passed to the rewards. filter: template;
-    rows with False go. max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first that
-    stay, in the order of shuffle_seed or of the data. sha256, commit: as for a model. rows: of all data, None where
-    nobody counted them. sort_by: column, of which a minus before it takes the largest first. Of a source in a
-    mixture: source_name; weight in relation to the others, None for its rows; from_step, the first that draws;
-    in_order: never shuffled. environments: names of which each row has one.
+    source: "hub" (path is an id), "file" (format json|csv|parquet) and "folder" (absolute paths), or "made" of what
+    made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row, None for its column.
+    prompt_format: of a template, messages or a string. columns: name -> jinja2 template; rewards get them too. filter:
+    template; rows with False go. max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first
+    that stay, in their order. sha256, commit: as for a model. rows: of all data. sort_by: column, with a minus for the
+    largest first. Of a source in a mixture: source_name; weight, None for its rows; from_step, the first that draws;
+    in_order: never shuffled. environments: names; a row has one. images: their columns, in order; max_pixels: of each.
     """
 
     source: Literal["hub", "file", "folder", "made"]
@@ -111,6 +109,8 @@ class Data:
     from_step: int = 1
     in_order: bool = False
     environments: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    max_pixels: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
-"""`exclude_modules` leaves at least one module to adapt.
+"""`exclude_modules` leaves at least one module to adapt, and by default leaves out the part that sees.
 
 PEFT matches `exclude_modules` like `target_modules`: a list holds whole names or their last parts, a text is one
 regular expression for the whole name. If it covers every target, PEFT raises ValueError ("No modules were targeted for
 adaptation") after loading the model.
+
+With `dataset.images` and the default of `target_modules`, the rule leaves the vision part of the model out: it stays as
+it is, like in most published recipes. PEFT would adapt its linear layers too, since all-linear and names such as q_proj
+match them. A recipe that writes `target_modules` itself decides, and is told if they reach the vision part.
 """
 
 from collections.abc import Iterator
@@ -10,20 +14,48 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import named
-from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, selected, words
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, selected, words
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "LRA014"
 EXCLUDED = "LoraConfig.exclude_modules"
+OWNS = (EXCLUDED,)
+TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_tokens)\..*"
+"""The parts of models that see, in transformers 4.46 to 5.23; a projector behind them is adapted."""
+# Names of linear layers of CLIP and SigLIP, which these models see with.
+OF_TOWERS = {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"}
+SEE_WITH_THEM = {"gemma3", "idefics2", "idefics3", "llava", "llava_next", "paligemma", "smolvlm"}
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    written = context.given(EXCLUDED) or context.given(TARGETS)
+    if context.has_section("lora") and image_columns(context) and not written:
+        yield decided(EXCLUDED, TOWERS, "target_modules is not written, and the vision part stays as it is")
 
 
 def check(context: Context) -> Iterator[Finding]:
+    yield from _reaches_the_vision_part(context)
     excluded = context.value(EXCLUDED) if context.has_section("lora") else None
     if not excluded or context.value("LoraConfig.target_parameters") or not _covers(context, excluded):
         return
     shown = f"[{', '.join(words(excluded))}]" if isinstance(excluded, list) else str(excluded)
     because = [f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"]
     yield context.wrong("exclude_modules leaves no module to adapt", EXCLUDED, because)
+
+
+def _reaches_the_vision_part(context: Context) -> Iterator[Finding]:
+    if not context.has_section("lora") or not image_columns(context) or context.value(EXCLUDED) is not None:
+        return
+    targets, config = context.value(TARGETS), model_config(context) or {}
+    reached = sorted(OF_TOWERS & {*words(targets)}) if config.get("model_type") in SEE_WITH_THEM else []
+    if is_all_linear(targets) or reached:
+        said = f"target_modules {', '.join(reached) or targets} also adapt the vision part"
+        because = "its linear layers have such names" if reached else "all-linear means those of all parts"
+        fix = f"peft.exclude_modules: '{TOWERS}' leaves it as it is"
+        yield context.finding(said, TARGETS, because, fix=fix, severity="note")
 
 
 def _covers(context: Context, excluded: object) -> bool:

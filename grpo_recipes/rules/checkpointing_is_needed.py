@@ -19,6 +19,7 @@ CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
 ENOUGH_TOKENS = 4096
 OWNS = (CHECKPOINTING,)
 READS = (
+    "LoraConfig.exclude_modules",
     "world.all_gpus",
     "world.device",
     "world.num_processes",

@@ -12,7 +12,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import PICTURES
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
-from grpo_recipes.rules._shared.training_rows import is_conversational, own_columns
+from grpo_recipes.rules._shared.training_rows import image_columns, is_conversational, own_columns
 
 ID = "DAT003"
 TAKEN = ("prompts", "completions")
@@ -35,7 +35,8 @@ def check(context: Context) -> Iterator[Finding]:
         elif name in added:
             yield _finding(context, name, "never reaches a reward", "TRL uses that name for its own argument")
     for name in PICTURES:
-        if (name in added or name in own) and reads_text_alone(context):
+        is_other = name in own and name not in image_columns(context)
+        if (name in added or is_other) and reads_text_alone(context):
             why = "TRL treats rows with such a column as pictures, and this is a text model"
             yield _finding(context, name, "makes TRL treat the rows as pictures", why)
 

@@ -36,6 +36,7 @@ STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
 TRL_FIELDS = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
 OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
 READS = (
+    "LoraConfig.exclude_modules",
     "world.all_gpus",
     "world.device",
     "world.num_processes",

@@ -1,9 +1,9 @@
-"""A vision-language model is trained on text.
+"""A vision-language model without `dataset.images` is trained on text.
 
-TRL trains it on text like any other model: its vision part gets no gradient and does not change. Rows with pictures are
-refused: DAT005 checks local rows, preflight and the start of a run check the others. If the rule cannot read the rows,
-it warns that they were not checked, since data for such a model mostly has pictures. Its processor needs Pillow, and
-for some families torchvision, even for text (STK010).
+TRL trains it on text like any other model: its vision part gets no gradient and does not change. Images that the recipe
+does not name are refused: DAT005 checks local rows, preflight and the start of a run check the others. If the rule
+cannot read the rows, it warns that they were not checked, since data for such a model mostly has images. Its processor
+needs Pillow, and for some families torchvision, even for text (STK010).
 """
 
 from collections.abc import Iterator
@@ -11,23 +11,24 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
-from grpo_recipes.rules._shared.training_rows import own_columns
+from grpo_recipes.rules._shared.training_rows import image_columns, own_columns
 
 ID = "MDL003"
 
 
 def check(context: Context) -> Iterator[Finding]:
     config = model_config(context)
-    if config is None or not sees(config) or own_columns(context) is not None:
+    if config is None or not sees(config) or own_columns(context) is not None or image_columns(context):
         return
     of_text = text_model(config)
     yield context.finding(
         f"{context.text(MODEL)} is a vision model, and is trained on text only",
         MODEL,
         [
-            "rows with pictures stop preflight and the run: evaluation and reports would not see them",
+            "the recipe names no dataset.images, and rows with a column of images stop preflight and the run",
             f"the rows of {context.text('dataset.path')} are not known here",
         ],
         severity="warning",
-        fix="grpo-run preflight, which checks all rows" + (f"; or a text model, such as {of_text}" if of_text else ""),
+        fix="dataset.images: the column with the images; or grpo-run preflight, which checks all rows"
+        + (f"; or a text model, such as {of_text}" if of_text else ""),
     )

@@ -2,7 +2,7 @@
 
 Before 0.20 TRL loads every model as a causal language model and cannot use a processor: a class such as
 Qwen2VLForConditionalGeneration raises ValueError, after the plan and the queue. From 0.20 on TRL loads the class that
-config.json names, and trains it on text like any other; for rows with pictures see DAT005.
+config.json names, and trains it on text like any other; for rows with images see DAT005.
 """
 
 from collections.abc import Iterator

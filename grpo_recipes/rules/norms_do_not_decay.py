@@ -13,6 +13,7 @@ from grpo_recipes.rules._shared.settings import Setting
 ID = "SHM018"
 APPLIES_TO = {"transformers": "<4.53"}
 OWNS = ("shims.weight_decay_names",)
+READS = ("LoraConfig.exclude_modules",)
 DECAY = "GRPOConfig.weight_decay"
 
 

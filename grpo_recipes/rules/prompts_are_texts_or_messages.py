@@ -4,7 +4,7 @@ Without `dataset.prompt` the rows bring their own prompts, and TRL uses them unc
 ShareGPT rows (`from`, `value`), null, numbers and lists of texts reach the tokenizer as if they were text, which ends
 the first generation that meets one, after loading the model. An empty list raises IndexError, a message without
 `content` KeyError. The rule reads the first 64 rows of a local .jsonl file; preflight reads all, and a run stops at
-such a row before it loads the model. For messages with pictures see DAT005.
+such a row before it loads the model. For messages with images see DAT005.
 """
 
 from collections.abc import Iterator

@@ -15,7 +15,14 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.accepted_keys import kept_back, not_passed
 from grpo_recipes.rewards.catalog import TOKENS, shipped_reward
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import SETS, columns_at, held_out_sets, judged_by, own_columns
+from grpo_recipes.rules._shared.training_rows import (
+    SETS,
+    columns_at,
+    given_to_rewards,
+    held_out_sets,
+    judged_by,
+    own_columns,
+)
 from grpo_recipes.rules.judge_can_be_asked import judge_columns
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
 from grpo_recipes.user_files.local_files import listed
@@ -31,7 +38,7 @@ _ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "targe
 def _available(context: Context) -> frozenset[str] | None:
     """The columns that rewards receive; None if the data set's own are unknown."""
     own = own_columns(context)
-    return None if own is None else own | frozenset(context.mapping("dataset.columns"))
+    return None if own is None else given_to_rewards(context, own) | frozenset(context.mapping("dataset.columns"))
 
 
 def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
@@ -129,7 +136,7 @@ def _of_sets(context: Context) -> Iterator[Finding]:
     names = reward_names(context.items("rewards"))
     for name, one in held_out_sets(context):
         own = columns_at(one, "evaluation.path")
-        available = None if own is None else own | frozenset(one.mapping("dataset.columns"))
+        available = None if own is None else given_to_rewards(one, own) | frozenset(one.mapping("dataset.columns"))
         judges = judged_by(one) or names
         for index, reward in enumerate(context.items("rewards") if available is not None else ()):
             missing = [

@@ -10,7 +10,7 @@ for entropy.
 It does so for the model families that score a row the same without its padding; run.json says what it did, and PRF036
 compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip ratios)
 are weighted by the tokens of each micro-batch, so they are those of the step in one piece; clip_ratio/low_min and
-high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL as it is.
+high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL as it is, and so do rows with images.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.losses import LOSS, LOSSES, depends_on_the_cut
 from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "SHM025"
 APPLIES_TO = {"trl": ">=0.20"}
@@ -31,6 +32,8 @@ BONUS = ("GRPOConfig.entropy_coef", "GRPOConfig.use_adaptive_entropy")
 def decide(context: Context) -> Iterator[Setting]:
     if any(context.value(key) for key in COMPILED) or context.value(LOSS) not in LOSSES:
         return
+    if image_columns(context):
+        return  # images of a micro-batch are cut by the number of their rows
     key = depends_on_the_cut(context) or next((key for key in BONUS if context.value(key)), None)
     if key is None:
         yield decided(OWNS[0], "sorted", "TRL pads each row to the longest of the generation")

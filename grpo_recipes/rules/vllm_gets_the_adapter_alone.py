@@ -26,7 +26,7 @@ from grpo_recipes.rules._shared.settings import Setting
 ID = "SHM028"
 OWNS = ("shims.adapter_sync",)
 USE_VLLM, VLLM_MODE, STRATEGY = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode", "distributed.strategy"
-READS = (USE_VLLM, VLLM_MODE, STRATEGY)
+READS = (USE_VLLM, VLLM_MODE, STRATEGY, "LoraConfig.exclude_modules")
 FOUR_BITS, EIGHT_BITS = "BitsAndBytesConfig.load_in_4bit", "BitsAndBytesConfig.load_in_8bit"
 SYNC, SECTION, RANK = "generation.weight_sync", "lora", "LoraConfig.r"
 ASLEEP = "GRPOConfig.vllm_enable_sleep_mode"

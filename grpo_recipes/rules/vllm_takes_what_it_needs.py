@@ -29,6 +29,7 @@ LENGTH = "GRPOConfig.vllm_max_model_length"
 SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
 OWNS = (TENSOR_PARALLEL, LENGTH, SHARE)
 READS = (
+    "LoraConfig.exclude_modules",
     "GRPOConfig.use_vllm",
     "GRPOConfig.vllm_mode",
     "GRPOConfig.gradient_accumulation_steps",

@@ -67,6 +67,15 @@ class DatasetSection(Section):
     """
     columns: dict[str, str] = {}
     """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
+    images: Word | list[Word] | None = None
+    """Column with the images of a row, or several in the order in which the model sees them. A value is a file's path,
+    relative to the data file, the bytes of a file, an image of `datasets`, or a list of these. They come before the
+    text of the first user message, and rewards receive them as `images`. null: no images, for rows of text.
+    """
+    max_pixels: PositiveInt | None = None
+    """Largest width times height of an image; a larger one is scaled down before the model's processor sees it, e.g.
+    1003520. null: as it is.
+    """
     filter: Word | None = None
     """Rows to keep: an expression over the row's columns, those of `columns`, and prompt_tokens, the length of the
     prompt as in max_prompt_tokens. E.g. "{{ prompt_tokens <= 1024 and level in ('3', '4') }}". A row stays where the

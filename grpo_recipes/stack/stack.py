@@ -43,6 +43,7 @@ OPTIONAL_PACKAGES = (
     "mlflow-skinny",
     "neptune",
     "neptune-client",
+    "num2words",
     "pillow",
     "reasoning-gym",
     "schedulefree",

@@ -1,7 +1,6 @@
 """The training itself, from top to bottom: prepared, proved, watched, run, and its model handed over.
 
-Every process of the run goes through the same methods in the same order; where one of them waits for the others, all
-have to come there.
+All processes go through the same methods in the same order; where one waits for the others, all have to come there.
 """
 
 import os
@@ -32,6 +31,7 @@ from grpo_recipes.worker.completions.kept_completions import keep_completions, r
 from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.data.images import refuse_written_tokens
 from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
@@ -151,6 +151,7 @@ class Training:
         redact_completions(trainer)
         refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
         refuse_endless_template(trainer, self.rows)
+        refuse_written_tokens(trainer.processing_class, [self.rows, *self.held_out])
         if told:
             self._say(told)
         if ignored := set_aside(trainer):

@@ -33,6 +33,8 @@ BECOMES = {
     "tokenizer.add_tokens": "tokens of that tokenizer, and rows of the model's embedding, before the trainer is made",
     "dataset": "GRPOTrainer's `train_dataset`",
     "dataset.reasoning_gym": "the rows that the package's dataset of these tasks makes",
+    "dataset.images": "the column `images` of `train_dataset`",
+    "dataset.max_pixels": "the size of these images",
     "dataset.filter": "the rows of `train_dataset`",
     "dataset.max_prompt_tokens": "the rows of `train_dataset`; with `over: cut` `GRPOConfig.max_prompt_length`",
     "dataset.shuffle_seed": "the order of those rows, before `max_rows`",

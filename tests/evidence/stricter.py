@@ -37,7 +37,7 @@ STRICTER = {
     "RWD012": "the option is grpo-run's own reward's, which raises at the first completions",
     "DAT009": "the keys are grpo-run's own; of two places one would not be read, and of none there are no rows",
     "DAT012": "the keys are grpo-run's own; what is written twice, or not at all, has no one meaning",
-    "DAT005": "TRL would train on the pictures; what grpo-run measures would be without them, and nobody would know",
+    "DAT005": "TRL would train on the images; what grpo-run measures would be without them, and nobody would know",
     "MDL004": "trl 0.19.1 grpo_trainer.py calls AutoModelForCausalLM alone, and 0.20.0 the class of config.json",
     "SRV002": "nothing would read the section; what it describes is not what would run",
     "SRV003": "a flag that TRL's server has not is an error of its parser; tests/stacks has the flags of each release",

@@ -330,6 +330,33 @@ def stop_that_the_mask_does_not_know() -> None:
     _masks(change)
 
 
+def images_that_the_loss_does_not_get() -> None:
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def score(self: Any, *given: Any, **named: Any) -> Any:
+        return original(self, *given, **{name: value for name, value in named.items() if "pixel" not in name})
+
+    GRPOTrainer._get_per_token_logps_and_entropies = score
+
+
+def images_that_the_generation_does_not_get() -> None:
+    original = GRPOTrainer._generate_single_turn
+
+    def generate(self: Any, ids: Any, images: Any, fields: Any, *given: Any, **named: Any) -> Any:
+        return original(self, ids, None, {}, *given, **named)
+
+    GRPOTrainer._generate_single_turn = generate
+
+
+def other_images_in_the_loss() -> None:
+    original = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def score(self: Any, *given: Any, **named: Any) -> Any:
+        return original(self, *given, **{**named, "pixel_values": named["pixel_values"] * 0.5})
+
+    GRPOTrainer._get_per_token_logps_and_entropies = score
+
+
 def _drops_from_losses(change: Callable[[dict[str, Any]], None]) -> None:
     """Changes what TRL made of a generation with replies of tools."""
 

@@ -73,6 +73,8 @@ def planned_data(path: Path, **changes: Any) -> Changes:
         "from_step": 1,
         "in_order": False,
         "environments": [],
+        "images": [],
+        "max_pixels": None,
         **changes,
     }
 

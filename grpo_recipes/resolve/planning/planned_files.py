@@ -9,7 +9,15 @@ from typing import Any
 from grpo_recipes.contract.plan import Data, HeldOutSet, Model, PlannedSetting, Reward, Tokenizer
 from grpo_recipes.contract.plan_sections import Package, Passes
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import SETS, are_episodes, held_out_sets, judged_by, makes_rows, tasks
+from grpo_recipes.rules._shared.training_rows import (
+    SETS,
+    are_episodes,
+    held_out_sets,
+    image_columns,
+    judged_by,
+    makes_rows,
+    tasks,
+)
 from grpo_recipes.rules.groups_can_be_redrawn import SHUFFLES
 from grpo_recipes.rules.what_passes_is_said import what_passes
 from grpo_recipes.user_files.digests import (
@@ -131,6 +139,8 @@ def _prompts(context: Context) -> dict[str, Any]:
         "system_prompt": _text_or_none(context.value("dataset.system_prompt")),
         "columns": {k: str(v) for k, v in context.mapping("dataset.columns").items()},
         "environments": tuple(str(one["name"]) for one in context.items("environments")),
+        "images": image_columns(context),
+        "max_pixels": context.value("dataset.max_pixels"),
     }
 
 

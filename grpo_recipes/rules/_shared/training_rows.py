@@ -75,6 +75,18 @@ def first_row_of(context: Context) -> Mapping[str, object] | None:
     return first_row(path) if path is not None else None
 
 
+def image_columns(context: Context) -> tuple[str, ...]:
+    """The columns that `dataset.images` names, () without images."""
+    named = context.value("dataset.images")
+    return tuple(map(str, named)) if isinstance(named, list) else () if named is None else (str(named),)
+
+
+def given_to_rewards(context: Context, own: frozenset[str]) -> frozenset[str]:
+    """The columns that rewards get of data with these: named columns of images become `images`."""
+    named = image_columns(context)
+    return (own - {*named}) | {"images"} if named else own
+
+
 def is_conversational(context: Context) -> bool | None:
     """Whether prompts are messages for TRL; None if the rows have a prompt of an unknown kind."""
     if context.value("dataset.prompt") is not None or makes_rows(context):

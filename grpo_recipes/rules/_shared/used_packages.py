@@ -13,6 +13,7 @@ ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
 OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", PACKAGE, "vllm"})
 """Packages of a stack that a recipe may not need."""
 
+_LOADED_WITH = "AutoProcessor cannot load the model's processor without it"
 WITH_MATH_VERIFY = tuple(
     f"trl.rewards:{name}" for name in ("accuracy_reward", "reasoning_accuracy_reward", "get_cosine_scaled_reward")
 )
@@ -61,7 +62,9 @@ def _of_the_processor(context: Context) -> Iterator[tuple[str, str, str, str]]:
         and transformers is not None
         and is_within(transformers, ">=5")
     ):
-        yield "torchvision", MODEL, "AutoProcessor cannot load the model's processor without it", ""
+        yield "torchvision", MODEL, _LOADED_WITH, ""
+    if config.get("model_type") == "smolvlm":
+        yield "num2words", MODEL, _LOADED_WITH, ""
 
 
 def unused(context: Context) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -101,3 +101,36 @@ def answer_text(completion: Any) -> str:
     if isinstance(completion, str):
         return completion
     return prompt_text([message for message in completion if message.get("role") != "tool"] or [{}])
+
+
+# The images of rows.
+
+
+IMAGES = "images"
+"""The column of prepared rows, by the name that TRL and the rewards read: a list of bytes and path in each row."""
+
+
+def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A prepared row with its images as RGB images of Pillow."""
+    if IMAGES not in row:
+        return dict(row)
+    from datasets import Image
+
+    kind = Image(mode="RGB")
+    return {**row, IMAGES: [kind.decode_example(image) for image in row[IMAGES]]}
+
+
+def shown_with(prompt: Any, images: Sequence[Any] | None) -> Any:
+    """The prompt with its images before the text of the first user message, as TRL shows it to a processor.
+
+    Source: trl 0.24.0 to 1.16.0 data_utils.py (prepare_multimodal_messages).
+    """
+    if images is None:
+        return prompt
+    told, left = [], list(images)
+    for message in prompt:
+        shown = left if message["role"] == "user" else []
+        left = [] if message["role"] == "user" else left
+        parts = [{"type": "image", "image": image} for image in shown]
+        told.append({**message, "content": [*parts, {"type": "text", "text": message["content"]}]})
+    return told

@@ -71,6 +71,7 @@ def answered_rows(
     # What made completions of the training, and not these.
     environments = plan.all_environments.values() if prompt is not None else ()
     without = [f"environment {one.name}" for one in environments]
+    without += ["the images of a row"] if prompt is not None and data.images else []
     without += [f"rollout {plan.rollout.name}"] if plan.rollout is not None else []
     return {
         "data": None if prompt is not None else where,

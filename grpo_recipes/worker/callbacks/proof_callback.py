@@ -213,6 +213,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             losses=tuple(float(loss) for loss in witness.losses),
             noise=witness.noise,
             unpadded=witness.unpadded,
+            images=witness.images(),
             gradients=tuple(gradients),
             precision=precision(trainer, witness.compute_dtype, witness.scores_dtypes),
             reference=reference(trainer),

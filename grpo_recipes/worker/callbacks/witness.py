@@ -1,5 +1,6 @@
 """Watches the loss of the first step: what went in, which modules ran, what the model returned."""
 
+import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
@@ -15,7 +16,7 @@ from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_gener
 from grpo_recipes.worker.callbacks.turn_witness import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
-from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, Sampled, completion
+from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion
 from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
 
@@ -49,6 +50,10 @@ class Witness:
         self.leave = standing.close
         if self.turns is not None:
             standing.callback(self.turns.leave)
+        self._generated: set[str] | None = None
+        self._shown: list[set[str]] = []
+        if plan.data.images or any(source.images for source in plan.sources):
+            standing.enter_context(replaced(trainer.model, "generate", self._noted_images(trainer.model.generate)))
         standing.enter_context(replaced(trainer, "compute_loss", self._watched))
         scoring = next((name for name in SCORING if hasattr(trainer, name)), None)
         if scoring is not None:
@@ -87,6 +92,31 @@ class Witness:
             self._on_dead_loss()
         return loss
 
+    def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+        """In place of the policy's own; only the first generation counts, which the first step trains."""
+        self._generated = generated = set[str]()
+        is_first = True
+
+        def noted(*given: Any, **named: Any) -> Any:
+            nonlocal is_first
+            if is_first and self._trainer.model.training:
+                generated.update(_parts(named))
+            is_first = is_first and not self._trainer.model.training
+            return generate(*given, **named)
+
+        return noted
+
+    def images(self) -> ImagesSeen | None:
+        """What the model was given of images; None for rows of text."""
+        if self._generated is None:
+            return None
+        trained = frozenset().union(*self._shown)
+        return ImagesSeen(frozenset(self._generated), trained, sum(not parts for parts in self._shown))
+
+    def _note_input(self, _: Any, __: Any, named: dict[str, Any]) -> None:
+        if torch.is_grad_enabled():
+            self._shown.append(_parts(named))
+
     def _noted_generation(self) -> AbstractContextManager[None]:
         """While it is open, the lengths of what the policy generates are noted."""
         policy = self._trainer.model
@@ -105,6 +135,8 @@ class Witness:
         policy = self._trainer.model
         handles = [module.register_forward_hook(self._note_module) for module in {*self._owners.values()}]
         handles.append(policy.register_forward_hook(self._note_output))
+        if self._generated is not None:
+            handles.append(policy.register_forward_pre_hook(self._note_input, with_kwargs=True))
         linear = _first_linear(policy)
         if linear is not None:
             handles.append(linear.register_forward_hook(self._note_dtype))
@@ -171,6 +203,13 @@ class Witness:
             masked=bool(getattr(arguments, "mask_truncated_completions", False)),
             clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
+
+
+def _parts(named: dict[str, Any]) -> set[str]:
+    """A digest of each part of the images that a model is called with: an image, a tile or a patch."""
+    pixels = named.get("pixel_values")
+    parts = () if pixels is None else pixels.detach().float().cpu().contiguous()
+    return {hashlib.sha256(part.numpy().tobytes()).hexdigest()[:16] for part in parts}
 
 
 def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:

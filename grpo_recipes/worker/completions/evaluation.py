@@ -10,7 +10,7 @@ import torch
 from trl.data_utils import apply_chat_template
 
 from grpo_recipes.contract.plan import Evaluation, Plan
-from grpo_recipes.worker._shared.inputs import answer_text, prompt_text
+from grpo_recipes.worker._shared.inputs import IMAGES, answer_text, decoded, prompt_text, shown_with
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, undisturbed
@@ -69,21 +69,23 @@ def answered_and_judged(
 
     draws: as answers() takes them. judging: places of the trainer's rewards that judge, None for all. Rows with an
     environment are answered and judged a batch after another, so that the objects of one batch are all that there are;
-    ranks with equally many rows have equally many batches.
+    ranks with equally many rows have equally many batches. So are rows with images, whose images are decoded then.
     """
-    size = how.batch_size if has_environments(trainer) else len(rows)
+    has_images = bool(rows) and IMAGES in rows[0]
+    size = how.batch_size if has_environments(trainer) or has_images else len(rows)
     asked: list[Row] = []
     completions: list[Any] = []
     tokens: list[list[int]] = []
     columns: list[list[float | None]] = [[] for _ in (trainer.reward_funcs if judging is None else judging)]
     for start in range(0, len(rows), size):
-        given, environments = with_environments(trainer, rows[start : start + size])
+        given, environments = with_environments(trainer, [decoded(row) for row in rows[start : start + size]])
+        prompts = [shown_with(row["prompt"], row.get(IMAGES)) for row in given]
         own = None if draws is None else draws[start : start + size]
-        said, ids = answers(trainer, [row["prompt"] for row in given], how, ends, on_batch, own, environments)
+        said, ids = answers(trainer, prompts, how, ends, on_batch, own, environments)
         on_batch()
         for column, values in zip(columns, judge(trainer, given, said, ids, environments, judging), strict=True):
             column += values
-        asked += given
+        asked += [{name: value for name, value in row.items() if name != IMAGES} for row in given]
         completions += said
         tokens += ids
     return asked, completions, tokens, columns
@@ -124,7 +126,7 @@ def judge(
     that it does not end up among training metrics.
     Raises ValueError if a function does not return one value for each completion.
     """
-    prompts = [row["prompt"] for row in rows]
+    prompts = [shown_with(row["prompt"], row.get(IMAGES)) for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name not in OWN_COLUMNS}
     given = {**columns, "trainer_state": trainer.state, "log_extra": _ignore, "log_metric": _ignore}
     if environments is not None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 import torch
 from transformers import set_seed
+from trl.trainer.utils import pad
 
 from grpo_recipes.contract.plan import Evaluation
 from grpo_recipes.worker._shared.inputs import replaced
@@ -31,7 +32,7 @@ from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
 
 Draws = list[tuple[int, int, int]]
 """Row and sample of each prompt, and how many tokens its completion has already."""
-Continue = Callable[[Sequence[list[int]], Draws], list[list[int]]]
+Continue = Callable[..., list[list[int]]]
 
 
 @contextmanager
@@ -91,10 +92,11 @@ def answers(
             on_batch()
             of_batch = prompts[start : start + size]
             own = None if environments is None else environments[start : start + size]
-            tokenized = tokens_of_prompts(trainer, of_batch, own)
+            tokenized, beside = tokens_of_prompts(trainer, of_batch, own)
             prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in tokenized]
             of_rows = None if draws is None else draws[start : start + size]
-            turn = partial(_turn, generate, ends, [len(ids) for ids in prompt_ids], of_rows)
+            going_on = partial(generate, beside=beside) if beside else generate
+            turn = partial(_turn, going_on, ends, [len(ids) for ids in prompt_ids], of_rows)
             new = turn([RowTokens(row, ids) for row, ids in enumerate(prompt_ids)])
             if tools_of(trainer):
                 messages, new = with_tool_turns(trainer, of_batch, prompt_ids, new, turn, own)
@@ -154,20 +156,33 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=list(ends.tokens),
         cache_implementation=getattr(arguments, "cache_implementation", None),
+        suppress_tokens=_never_sampled(trainer),
         **values,
     )
 
 
-def tokens_of_prompts(trainer: Any, prompts: list[Any], environments: list[Any] | None = None) -> list[list[int]]:
-    """The tokens of prompts, all strings or all conversations, up to where the model goes on.
+def _never_sampled(trainer: Any) -> list[int] | None:
+    """The token of an image, where TRL keeps a processor's policy from sampling it: from trl 1.16 on."""
+    if tokenizer_of(trainer) is trainer.processing_class:
+        return None
+    of_training = getattr(trainer, "generation_config", None)
+    found: list[int] | None = getattr(of_training, "suppress_tokens", None)
+    return found
+
+
+def tokens_of_prompts(
+    trainer: Any, prompts: list[Any], environments: list[Any] | None = None
+) -> tuple[list[list[int]], dict[str, Any]]:
+    """The tokens of prompts, all strings or all conversations, up to where the model goes on; and what a processor
+    makes of their images, by its name, {} without any.
 
     environments: of each prompt. Where they are of several kinds, each prompt has the tools of its own.
     """
     if environments is not None and len(prompts) > 1 and has_several(trainer):
         each = zip(prompts, environments, strict=True)
-        return [ids for prompt, one in each for ids in tokens_of_prompts(trainer, [prompt], [one])]
+        return [ids for prompt, one in each for ids in tokens_of_prompts(trainer, [prompt], [one])[0]], {}
     if isinstance(prompts[0], str):
-        return list(trainer.processing_class(text=prompts)["input_ids"])
+        return list(trainer.processing_class(text=prompts)["input_ids"]), {}
     tokenized = trainer.processing_class.apply_chat_template(
         conversation=prompts,
         add_generation_prompt=True,
@@ -176,7 +191,8 @@ def tokens_of_prompts(trainer: Any, prompts: list[Any], environments: list[Any] 
         **_as_with_tools(trainer, environments[0] if environments is not None and has_several(trainer) else None),
         **(getattr(trainer.args, "chat_template_kwargs", None) or {}),
     )
-    return list(tokenized["input_ids"])
+    beside = {name: value for name, value in tokenized.items() if name not in ("input_ids", "attention_mask")}
+    return list(tokenized["input_ids"]), beside if "pixel_values" in beside else {}
 
 
 def _as_with_tools(trainer: Any, environment: Any) -> dict[str, Any]:
@@ -187,22 +203,41 @@ def _as_with_tools(trainer: Any, environment: Any) -> dict[str, Any]:
 
 
 def _continued(
-    trainer: Any, model: Any, configuration: Any, ends: Ends, prompt_ids: Sequence[list[int]], draws: Draws
+    trainer: Any,
+    model: Any,
+    configuration: Any,
+    ends: Ends,
+    prompt_ids: Sequence[list[int]],
+    draws: Draws,
+    beside: Mapping[str, Any] | None = None,
 ) -> list[list[int]]:
-    """The new tokens of each prompt, with what transformers pads them. Inputs: (B, P), padded left."""
+    """The new tokens of each prompt, with what transformers pads them. Inputs: (B, P), padded left.
+
+    beside: of their images; what has a value for each token is padded as the tokens are.
+    """
     width = max(len(ids) for ids in prompt_ids)
     padding = tokenizer_of(trainer).pad_token_id
     device = trainer.accelerator.device
     padded = torch.tensor([[padding] * (width - len(ids)) + list(ids) for ids in prompt_ids], device=device)
     mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompt_ids], device=device)
+    fields = {name: _tensor(value).to(device) for name, value in (beside or {}).items()}
     with _drawn(trainer, draws):
         new = model.generate(
             input_ids=padded,
             attention_mask=mask,
+            **fields,
             generation_config=configuration,
             stopping_criteria=ends.criteria(),
         )[:, width:]
     return [list(row) for row in new.tolist()]
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    """A field of a processor. Source: trl 0.29.1 and 1.16.0 grpo_trainer.py (_generate_single_turn)."""
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        padded: torch.Tensor = pad([torch.tensor(numpy.array(row)) for row in value], 0, "left")
+        return padded
+    return value if isinstance(value, torch.Tensor) else torch.tensor(numpy.array(value))
 
 
 def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens: list[list[int]]) -> list[Any]:

@@ -15,12 +15,13 @@ from grpo_recipes.contract.files.folder_files import read_text, remove_tree, wri
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.integrity.seal import YOU, Damaged, opened, sealed
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.contract.prompt_shape import PICTURES, SOURCE_NAME
+from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorted_places
+from grpo_recipes.worker.data.images import check_image_columns, undecoded, with_images
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
@@ -29,8 +30,6 @@ from grpo_recipes.worker.data.unreadable_rows import check_environments, check_p
 PROMPTS_AT_ONCE = 1000
 # TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
 TAKEN_COLUMNS = ("prompts", "completions")
-
-
 _PURPOSE = "rendered rows"
 _KEPT = re.compile(r"(dataset|datasets\.[\w-]+|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
 
@@ -82,16 +81,16 @@ def chosen_rows(
     is_all = isinstance(places, range)
     rows = loaded if len(places) == len(loaded) and is_all else loaded.select(places)
     if len(rows) > 0 and choice.is_done:
-        rows = rendered_rows(rows, data, where, file, None if is_all else places)
+        rows = rendered_rows(rows, data, where, file, None if is_all else places, seen)
     elif len(rows) > 0:
         whole = file.with_name(f"{file.stem}-all.arrow")
-        rows = rendered_rows(rows, data, where, whole, None if is_all else places)
+        rows = rendered_rows(rows, data, where, whole, None if is_all else places, seen)
         assert tokens is not None  # held-out rows are not chosen
         rows, places = choice.last(rows, places, tokens, **_written(data, where, file))
         whole.unlink()
     if len(rows) == 0:
         choice.refuse_none()
-    if data.prompt is None:
+    if data.prompt is None or data.images:
         check_prompts(rows, data, where, places)
     check_environments(rows, data, where, places)
     if data.sort_by is not None:
@@ -160,14 +159,26 @@ def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | N
     if len(rows) == 0:
         raise Refused.of(f"{where}: {data.path} has no rows")
     _check_columns(data, where, rows.column_names)
-    return rows
+    return undecoded(rows, data)
 
 
-def rendered_rows(rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None = None) -> Any:
+def rendered_rows(
+    rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None = None, seen: Any = None
+) -> Any:
     """The loaded rows with what the templates make of them, which are written to a file and read from there.
 
-    places: of the rows in the data, where it is a part.
+    places: of the rows in the data, where it is a part. seen: as prepared_rows, for what their images show.
     """
+    if not data.images:
+        return _with_texts(rows, data, where, file, places)
+    without = file.with_name(f"{file.stem}-without.arrow")
+    texts = _with_texts(rows, data, where, without, places)
+    made = with_images(texts, data, where, places, {} if seen is None else seen, _written(data, where, file))
+    without.unlink()
+    return made
+
+
+def _with_texts(rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None) -> Any:
     file.parent.mkdir(parents=True, exist_ok=True)
     how = {"batched": True, **_written(data, where, file)}
     with contextlib.suppress(Exception):  # whatever it is, jinja2 renders the rows, or says which one it cannot
@@ -193,22 +204,13 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
             because=f"{data.path} has the columns {', '.join(sorted(columns))}",
             fix=f"{where}.prompt with a template over them",
         )
-    for names, because, fix in (
-        (TAKEN_COLUMNS, "trl passes its own values by this name to the reward functions beside the columns", "rename"),
-        (
-            PICTURES,
-            "trl trains on the pictures in it, and evaluation, preflight and reports would not see them",
-            "drop",
-        ),
-    ):
-        if taken := [name for name in names if name in columns or name in data.columns]:
-            what = f"{where}: the rows have a column `{taken[0]}`"
-            raise Refused.of(what, because=because, fix=f"{fix} the column in {data.path}")
+    check_image_columns(data, where, columns)
+    passed = "trl passes its own values by this name to the reward functions beside the columns"
+    taken = {name: passed for name in TAKEN_COLUMNS if name in columns or name in data.columns}
     if data.source_name is not None and SOURCE_NAME in columns:
-        what, because = (
-            f"{where}: the rows have a column `{SOURCE_NAME}`",
-            "a mixture writes the name of the source there",
-        )
+        taken[SOURCE_NAME] = "a mixture writes the name of the source there"
+    for name, because in taken.items():
+        what = f"{where}: the rows have a column `{name}`"
         raise Refused.of(what, because=because, fix=f"rename the column in {data.path}")
 
 

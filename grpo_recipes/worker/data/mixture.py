@@ -18,7 +18,7 @@ import numpy as np
 from datasets import Dataset, concatenate_datasets
 
 from grpo_recipes.contract.plan import Data, Plan
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.inputs import IMAGES, Refused
 from grpo_recipes.worker.data.chosen_rows import refuse_too_few, shuffled
 from grpo_recipes.worker.data.dataset import prepared_rows
 
@@ -141,6 +141,12 @@ def _rows(data: Data, size: int, count: int, seed: str) -> Any:
 
 def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
     """All rows, one source behind the other. Raises Refused where a column has values of another kind in one."""
+    if len({IMAGES in rows.column_names for rows in found}) > 1:
+        raise Refused.of(
+            "datasets: some sources have images and others have none",
+            because="trl trains on rows that have images all or none",
+            fix="images in each source",
+        )
     known: dict[str, tuple[Data, Any]] = {}
     for data, rows in zip(sources, found, strict=True):
         for name, feature in rows.features.items():

@@ -15,6 +15,7 @@ from grpo_recipes.contract.findings.lost_peer import causes
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker.data.images import wrong_prompt_for_images
 
 _LONGEST_LINE = 100
 _LONGEST_CAUSE = 300
@@ -134,7 +135,7 @@ ENVIRONMENT = "environment"
 def check_prompts(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
     """Raises Refused for a prompt of the data that TRL does not take."""
     for place, prompt in zip(places, _values(rows, "prompt"), strict=True):
-        if reason := wrong_prompt(prompt):
+        if reason := wrong_prompt(prompt) or (wrong_prompt_for_images(prompt) if data.images else None):
             raise Refused.of(
                 f"{where}: the prompt of row {place + 1} cannot be used",
                 because=reason,

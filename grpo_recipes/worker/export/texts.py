@@ -68,28 +68,30 @@ def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
     # A recorded prompt has the shape that a template of the recipe gave it, else it is text.
     is_text = data.prompt is None or data.prompt_format == "standard"
     asked = [row["prompt"] if is_text else as_asked(data, row["prompt"]) for row in rows]
-    prompts = tokens_of_prompts(policy, asked)
+    prompts, _ = tokens_of_prompts(policy, asked)
     tokenizer = tokenizer_of(policy)
     texts = []
     for row, prompt in zip(rows, prompts, strict=True):
         completion = tokenizer(row["completion"], add_special_tokens=False)["input_ids"][:MOST_TOKENS]
         texts.append(_spoken(prompt, [*completion, tokenizer.eos_token_id]))
-    return Texts(texts, f"{len(texts)} completions that the run recorded at step {newest}")
+    shown = ", without their images" if data.images else ""
+    return Texts(texts, f"{len(texts)} completions that the run recorded at step {newest}{shown}")
 
 
 def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
     how = plan.evaluation
     data, where = (plan.data, "dataset") if how is None else (how.data, how.section)
     rows = prepared_rows(data, where, scratch, 0, tokens=PromptTokens(plan, lambda: policy.processing_class, tuple))
+    shown = " without their images" if data.images else ""
     prompts = [row["prompt"] for row in rows.select(range(min(len(rows), MOST_ROWS // 2)))]
     how = as_trained(plan, data, greedy=False)
     with undisturbed(policy):
         _, tokens = answers(policy, prompts, how, ends_of(policy, plan), lambda: None)
     texts = [
         _spoken(prompt, completion[:MOST_TOKENS])
-        for prompt, completion in zip(tokens_of_prompts(policy, prompts), tokens, strict=True)
+        for prompt, completion in zip(tokens_of_prompts(policy, prompts)[0], tokens, strict=True)
     ]
-    return Texts(texts, f"{len(texts)} completions made now, since the run recorded none,")
+    return Texts(texts, f"{len(texts)} completions made now{shown}, since the run recorded none,")
 
 
 def _spoken(prompt: list[int], completion: list[int]) -> ProofText:

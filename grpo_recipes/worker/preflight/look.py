@@ -11,9 +11,9 @@ from typing import Any
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, Reward
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
-from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, prompts_of, rendered_rows
+from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, rendered_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
-from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT, check_environments
+from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT, check_environments, check_prompts
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     EMPTY,
@@ -24,13 +24,22 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     JudgeSeen,
     RewardSeen,
 )
-from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen, content_of, is_conversational
+from grpo_recipes.worker.preflight._shared.seen import (
+    Options,
+    Rows,
+    Seen,
+    content_of,
+    is_conversational,
+)
 from grpo_recipes.worker.preflight._shared.tokens import (
     KEPT_COLUMNS,
+    as_rewarded,
     passed_names,
     played_ids,
+    prompts_seen,
     rendered_text,
     tokens_of,
+    tokens_with_images,
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, in_rows, joined
 from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
@@ -110,14 +119,15 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens
             rows, kept, left_out = chosen_rows(data, where, folder / "cache", file, tokens, {})
             places = spread(len(rows), MOST_ROWS, seen.options.seed)
             part = rows if len(rows) == len(places) else rows.select(places)
-            return Rows(where, len(rows), part, list(prompts_of(part)), [kept[place] for place in places], left_out)
+            kept = [kept[place] for place in places]
+            return Rows(where, len(rows), part, prompts_seen(part), kept, left_out, bool(data.images))
         rows = loaded_rows(data, where, folder / "cache")
-        total = len(rows)
-        places = spread(total, MOST_ROWS, seen.options.seed)
-        part = rows if len(places) == total else rows.select(places)
-        part = rendered_rows(part, data, where, file, places)
+        places = spread(total := len(rows), MOST_ROWS, seen.options.seed)
+        part = rendered_rows(rows if len(places) == total else rows.select(places), data, where, file, places)
         check_environments(part, data, where, places)
-        return Rows(where, total, part, list(prompts_of(part)), places)
+        if data.images:
+            check_prompts(part, data, where, places)
+        return Rows(where, total, part, prompts_seen(part), places, has_images=bool(data.images))
     except Refused as stopped:
         seen.faults.append(rows_can_be_used.of_refused(stopped, where))
     except Exception as problem:
@@ -139,6 +149,10 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
             rendered_text(own(place), _behind(prompt, added.get(place, "")))
             for place, prompt in zip(seen.sample, prompts, strict=True)
         ]
+        if seen.processor is not None:
+            seen.measured = list(seen.sample)
+            seen.lengths = [tokens_with_images(seen, data, place) for place in seen.sample]
+            return
         started = time.monotonic()
         longest = max(added.values(), key=lambda text: len(seen.tokenizer(text)["input_ids"]), default="")
         for place in spread(len(data.prompts), MOST_COUNTED, seen.options.seed):
@@ -165,7 +179,7 @@ def _behind(prompt: Any, added: str) -> Any:
 
 
 def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
-    rows = [data.rows[place] for place in seen.sample]
+    rows = as_rewarded(data, seen.sample)
     made = trials(rows, list(seen.plan.data.columns), seen.plan.rewards, seen.options.seed)
     seen.gold, seen.reference, seen.trial_texts = made.gold, made.reference, made.texts
     messages, own = _played(seen, rows, made), _with_own_tools(seen, data)
@@ -204,10 +218,10 @@ def _asked(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials)
 
 def _look_at_set(seen: Seen, of_set: Evaluation, folder: Path) -> None:
     """Calls each reward that judges a set on an empty completion of its first row."""
-    found = next((rows.rows for rows in seen.held_out if rows.where == of_set.section), None)
-    if found is None or len(found) == 0:
+    found = next((rows for rows in seen.held_out if rows.where == of_set.section), None)
+    if found is None or len(found.rows) == 0:
         return
-    row = found[0]
+    (row,) = as_rewarded(found, [0])
     judges = [one for one in enumerate(seen.plan.rewards) if not of_set.rewards or one[1].name in of_set.rewards]
     seen.rewards_of_sets[of_set.section] = [
         _tried(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoProcessor, AutoTokenizer, GenerationConfig
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.planned import trust_remote_code
@@ -24,6 +24,8 @@ def look_at_tokenizer(seen: Seen) -> None:
         tokenizer = AutoTokenizer.from_pretrained(
             plan.model.path, truncation_side="left", padding_side="left", **origin
         )
+        if any(data.images for data in plan.trained_data.values()):
+            seen.processor = _processor(plan, origin)
         if plan.tokenizer.chat_template_path is not None:
             tokenizer.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
     except Exception as problem:
@@ -38,6 +40,16 @@ def look_at_tokenizer(seen: Seen) -> None:
         _end_tokens(plan, tokenizer, seen.config, origin), plan.expect.stop_token_ids, plan.expect.stop
     )
     seen.context = _context(seen.config, tokenizer)
+
+
+def _processor(plan: Plan, origin: dict[str, Any]) -> Any:
+    """The processor of a model that sees. Raises what the library raises, and ValueError where it is a tokenizer."""
+    processor = AutoProcessor.from_pretrained(plan.model.path, padding_side="left", **origin)
+    if getattr(processor, "image_processor", None) is None:
+        raise ValueError("it has no processor of images, and the rows have images")
+    if plan.tokenizer.chat_template_path is not None:
+        processor.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
+    return processor
 
 
 def _config(plan: Plan, origin: dict[str, Any]) -> Any:

@@ -81,6 +81,12 @@ def profile_served_rows(
     now: Say,
 ) -> dict[str, Any]:
     """As profile_rows, answered by a server. served: base_url, model and key_variable of what is asked."""
+    if plan.data.images:
+        raise Refused.of(
+            "a server is not asked about rows with images",
+            because="its messages would be sent without them",
+            fix="no --base-url: the model of the recipe answers",
+        )
     now("loading the data")
     own = _own_rows(plan, folder)
     server = ServedModel(plan, folder, served)

@@ -6,6 +6,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import (
     devices_are_planned,
     gradient_reaches_every_tensor,
+    images_are_shown,
     logits_cover_the_completion,
     mask_ends_with_the_completion,
     memory_is_measured,
@@ -31,10 +32,12 @@ FIRST_STEP: tuple[Prove, ...] = (
     memory_is_measured.prove,
 )
 WITH_VLLM: tuple[Prove, ...] = (sampler_is_the_policy.prove,)
+WITH_IMAGES: tuple[Prove, ...] = (images_are_shown.prove,)
 WITHOUT_PADDING: tuple[Prove, ...] = (padding_changes_no_score.prove,)
 
 
 def first_step(plan: Plan) -> tuple[Prove, ...]:
     """The proofs of a run's first step."""
     with_vllm = WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else ()
-    return FIRST_STEP + (WITHOUT_PADDING if "less_padding" in plan.shims else ()) + with_vllm
+    with_images = WITH_IMAGES if any(data.images for data in plan.trained_data.values()) else ()
+    return FIRST_STEP + (WITHOUT_PADDING if "less_padding" in plan.shims else ()) + with_vllm + with_images

@@ -8,7 +8,8 @@ embedding, and nothing that enables input gradients: TRL 0.14 and 0.15 with LoRA
 detached, gradients that are discarded before the optimizer sees them, and a loss that is NaN from the start, which the
 Trainer's own filter hides. A gradient of zeros is not a failure: groups without variance have one, and so has every
 LoRA A in the first step, since B is zero. A tensor whose module took no part in the loss (the vision tower under text)
-is counted separately. ZeRO keeps no gradients to look at, so the proof watches their arrival there.
+is counted separately, and so are last layers of a vision tower that run and are not used, such as LLaVA's. ZeRO keeps
+no gradients to look at, so the proof watches their arrival there.
 Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
 """
 
@@ -21,6 +22,8 @@ from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 ID = "PRF004"
 PROOF = Statement(ID, "gradient")
 SHOWN_NAMES = 3
+TOWERS = ("vision_tower", "vision_model", "visual")
+"""Names of the parts of models that see."""
 PLANNED = "a finite loss, and a gradient for every trainable tensor in it (zeros are allowed)"
 
 
@@ -46,15 +49,26 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
             fix="look for code that replaces advantages; or --accept SHM024, to train as TRL does",
         )
     tensors = merged(seen)
-    due = [tensor for tensor in tensors if tensor.due or tensor.present]
+    unused = _unused_of_the_tower(tensors)
+    due = [tensor for tensor in tensors if (tensor.due or tensor.present) and tensor not in unused]
     missing = [tensor.name for tensor in due if not tensor.present]
     if missing or not due:
         return _missing(missing, due, tensors)
     zero = sum(not tensor.nonzero for tensor in due)
     shown = f"loss has grad_fn · gradient on {len(due)}/{len(due)} trainable tensors"
     shown += f", {zero} of them zero" if zero else ""
-    idle = len(tensors) - len(due)
-    return PROOF.holds(shown + (f", {idle} in modules that took no part" if idle else ""))
+    idle = len(tensors) - len(due) - len(unused)
+    shown += f", {idle} in modules that took no part" if idle else ""
+    return PROOF.holds(shown + (f", {len(unused)} of the vision part are not used by the loss" if unused else ""))
+
+
+def _unused_of_the_tower(tensors: list[Gradient]) -> list[Gradient]:
+    """The tensors of a vision part without a gradient, where others of it have one: LLaVA takes what an earlier layer
+    of CLIP gives, and what follows runs for nothing.
+    """
+    of_tower = [one for one in tensors if any(word in one.name for word in TOWERS)]
+    has_gradient = any(one.present for one in of_tower)
+    return [one for one in of_tower if one.due and not one.present] if has_gradient else []
 
 
 def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:

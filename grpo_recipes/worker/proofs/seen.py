@@ -219,6 +219,17 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
+class ImagesSeen:
+    """What the model was given of images. generated, trained: digests of their parts, such as an image or a tile of
+    one, in the first generation and in the losses. without: losses that got none.
+    """
+
+    generated: frozenset[str]
+    trained: frozenset[str]
+    without: int
+
+
+@dataclass(frozen=True, slots=True)
 class FirstStep:
     """The first step of one process.
 
@@ -226,7 +237,7 @@ class FirstStep:
     gpu_gib: peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage where the
     shim leaves none, in groups without variance. sampled: None without vLLM. turns: None
     without tools. scored: the loss against the policy, in first turns and in later ones; () without tools.
-    unpadded: scores of the shim less_padding against TRL's own; None where TRL scores.
+    unpadded: scores of the shim less_padding against TRL's own; None where TRL scores. images: None for rows of text.
     """
 
     rank: int
@@ -248,6 +259,7 @@ class FirstStep:
     scored: tuple[Sampled, ...] = ()
     noise: float = 0.0
     unpadded: Sampled | None = None
+    images: ImagesSeen | None = None
 
 
 def completion(

@@ -38,6 +38,7 @@ from grpo_recipes.worker._shared.planned import (
     own_model_folder,
     trust_remote_code,
 )
+from grpo_recipes.worker.data.images import decoding
 from grpo_recipes.worker.serving.health import server_arguments
 from grpo_recipes.worker.trainer.own_model import go_on_with, write_model, write_own_model
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
@@ -79,7 +80,7 @@ def build_trainer(
             model=path,
             reward_funcs=[awaited(reward) for reward in rewards],
             args=arguments,
-            train_dataset=rows,
+            train_dataset=decoding(rows),
             processing_class=planned_processing(plan, path),
             peft_config=None if lora is None else LoraConfig(**lora),
             **_quantization(plan, arguments),

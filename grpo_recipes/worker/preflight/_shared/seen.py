@@ -52,7 +52,8 @@ class Rows:
     """The rows of a section, "dataset", "evaluation" or that of one of several held-out sets.
 
     total: how many a run has. rows: the datasets.Dataset of those that were rendered, all or a part spread evenly;
-    prompts: theirs. places: of these rows in the data, counted from 0. left_out: as they were chosen, None for all.
+    prompts: theirs, where has_images with a digest for each image. places: of these rows in the data, counted from 0.
+    left_out: as they were chosen, None for all.
     """
 
     where: str
@@ -61,6 +62,7 @@ class Rows:
     prompts: list[Any]
     places: Sequence[int]
     left_out: LeftOut | None = None
+    has_images: bool = False
 
     def number(self, place: int) -> int:
         """The number of a row in the data, counted from 1."""
@@ -84,6 +86,7 @@ class Seen:
     lengths: tokens of the prompts in `measured`, which are places too, with what the environment adds to them: to those
     that it was not reset for the longest that it added to one. context: tokens that the model can take.
     template_problem: why a prompt could not be rendered, "" if all could.
+    processor: of a model that sees, None for rows of text.
     was_known: by each added token the id that it had already. gold: how right completions were made, "" without any;
     reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
     tools: what trying them showed, None without any; template: the text of the chat template that TRL takes with them
@@ -100,6 +103,7 @@ class Seen:
     held_out: list[Rows] = field(default_factory=list)
     sample: list[int] = field(default_factory=list)
     tokenizer: Any = None
+    processor: Any = None
     config: Any = None
     ends: DeclaredEnds | None = None
     texts: list[str] = field(default_factory=list)
@@ -139,6 +143,12 @@ def content_of(message: Any) -> str:
     return "" if content is None else str(content)
 
 
+def _images(message: Any) -> str:
+    content = message.get("content") if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else []
+    return "".join(f"[image {part.get('image')}] " for part in parts if part.get("type") == "image")
+
+
 def _role(message: Any) -> str:
     return str(message.get("role")) if isinstance(message, dict) else ""
 
@@ -146,5 +156,5 @@ def _role(message: Any) -> str:
 def prompt_as_text(prompt: Any) -> str:
     """All of a prompt in one text, to compare prompts and to look for words in them."""
     if isinstance(prompt, list):
-        return "\n".join(f"{_role(message)}: {content_of(message)}" for message in prompt if message)
+        return "\n".join(f"{_role(message)}: {_images(message)}{content_of(message)}" for message in prompt if message)
     return "" if prompt is None else str(prompt)

@@ -1,13 +1,17 @@
 """Prompts as TRL gives them to the tokenizer."""
 
 import functools
+import hashlib
 import importlib.util
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.worker._shared.inputs import IMAGES, decoded, shown_with
+from grpo_recipes.worker.data.dataset import prompts_of
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
-from grpo_recipes.worker.preflight._shared.seen import Seen, chat_template_kwargs, is_conversational
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, is_conversational
 
 
 def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
@@ -49,6 +53,32 @@ def _with_tools(seen: Seen) -> dict[str, Any]:
         return {}
     own = {} if seen.template is None else {"chat_template": seen.template}
     return {"tools": seen.tools.schemas or None, **own}
+
+
+# Prompts of rows with images.
+
+
+def prompts_seen(rows: Any) -> list[Any]:
+    """The prompts of rows, with a digest in the place of each image, by which they are compared."""
+    if IMAGES not in rows.column_names:
+        return list(prompts_of(rows))
+    return [
+        shown_with(row["prompt"], [hashlib.sha256(image["bytes"]).hexdigest()[:12] for image in row[IMAGES]])
+        for row in rows.select_columns(["prompt", IMAGES])
+    ]
+
+
+def as_rewarded(rows: Rows, places: Sequence[int]) -> list[dict[str, Any]]:
+    """Rows as rewards get them, with their images."""
+    found = [decoded(rows.rows[place]) for place in places]
+    return [{**row, "prompt": shown_with(row["prompt"], row.get(IMAGES))} for row in found]
+
+
+def tokens_with_images(seen: Seen, data: Rows, place: int) -> int:
+    """The tokens of a prompt with those that its images become. Raises what the processor raises."""
+    (row,) = as_rewarded(data, [place])
+    how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(seen)}
+    return len(seen.processor.apply_chat_template(conversation=[row["prompt"]], **how)["input_ids"][0])
 
 
 # Questions to a tokenizer about single tokens.

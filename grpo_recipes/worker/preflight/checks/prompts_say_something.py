@@ -25,7 +25,8 @@ ID = "PFL003"
 def check(seen: Seen) -> Iterator[Finding]:
     for rows in (seen.data, *seen.held_out):
         if rows is not None:
-            yield from _unfit(rows)
+            if not rows.has_images:  # else that was looked at before the images came in
+                yield from _unfit(rows)
             yield from _doubtful(rows, getattr(seen.tokenizer, "chat_template", None))
             yield from _of(rows, may_be_blank=seen.tools is not None and bool(seen.tools.prompts))
 
@@ -64,7 +65,11 @@ def _doubtful(rows: Rows, template: object) -> Iterator[Finding]:
 
 def _of(rows: Rows, *, may_be_blank: bool) -> Iterator[Finding]:
     absent = [place for place, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
-    usable = [(place, prompt) for place, prompt in enumerate(rows.prompts) if prompt and not wrong_prompt(prompt)]
+    usable = [
+        (place, prompt)
+        for place, prompt in enumerate(rows.prompts)
+        if prompt and (rows.has_images or not wrong_prompt(prompt))
+    ]
     blank = [place for place, prompt in usable if _is_blank(prompt)]
     blank += [place for place, prompt in enumerate(rows.prompts) if prompt == ""]
     for places, severity, word in ((absent, "error", "missing"), ([] if may_be_blank else blank, "warning", "blank")):

@@ -1,0 +1,126 @@
+"""Images are in the columns that `dataset.images` names, and reach generation, loss, evaluation and rewards.
+
+TRL trains on the images of a column `image` or `images`, and of parts of messages, whatever a recipe says. Evaluation,
+preflight and rewards get those of `dataset.images` and no others: a held-out score would silently belong to a different
+task than the training. An `image_url` in a message is loaded for generation and missing in the loss. So rows with
+other images are refused. A vision-language model also trains on text, which TRL supports from 0.20 on (MDL003); its
+processor needs Pillow, for some families torchvision (STK010).
+
+TRL takes a list of images for each row from 0.24 on; before, it reads one column `image`, and with `images` it silently
+trains on text. Images belong to messages and to a model that sees. What would lose them is refused: vLLM and continuous
+batching are not shown to pass them on, a cut prompt may lose an image's tokens, and tokens are counted without those
+that an image becomes. Before trl 1.16 the policy may sample the token of an image, which stops the run. Tools,
+environments, rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text
+alone.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.prompt_shape import PICTURES, has_picture
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
+from grpo_recipes.rules._shared.training_rows import are_episodes, first_row_of, image_columns, makes_rows, own_columns
+from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
+
+ID = "DAT005"
+IMAGES, FIRST, SUPPRESSES = "dataset.images", "0.24.0", "1.16.0"
+_CUT = "a cut may take some of the tokens of an image"
+_TEXT = "it counts the tokens of the text, and not those that an image becomes"
+_UNTRIED = "nothing has shown that images reach the model and the loss with it"
+# What is refused beside images where its value is true: the key, how it is called, why.
+BESIDE = (
+    ("GRPOConfig.use_vllm", "use_vllm", _UNTRIED, "use_vllm: false"),
+    (
+        "GRPOConfig.use_transformers_continuous_batching",
+        "continuous batching",
+        "TRL gives it the tokens of a prompt without its images",
+        "use_transformers_continuous_batching: false",
+    ),
+    ("GRPOConfig.use_liger_kernel", "use_liger_kernel", _UNTRIED, "use_liger_kernel: false"),
+    ("GRPOConfig.max_prompt_length", "max_prompt_length", _CUT, "remove max_prompt_length, and use max_pixels"),
+    ("dataset.max_prompt_tokens.limit", "max_prompt_tokens", _TEXT, "remove max_prompt_tokens, and use max_pixels"),
+    ("grpo.resample_groups", "resample_groups", _UNTRIED, "resample_groups: 0"),
+    ("tools", "tools", _UNTRIED, "train without tools"),
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    yield from _other_columns(context)
+    yield from _with_images(context) if image_columns(context) else _without(context)
+
+
+def _other_columns(context: Context) -> Iterator[Finding]:
+    own, added = own_columns(context) or frozenset(), context.mapping("dataset.columns")
+    for name in PICTURES:
+        is_other = name in added or (name in own and name not in image_columns(context))
+        if is_other and not reads_text_alone(context):
+            yield _unnamed(context, f"a column {name}", "dataset.columns" if name in added else "dataset.path")
+    prompt = (first_row_of(context) or {}).get("prompt")
+    messages = prompt if isinstance(prompt, list) and context.value("dataset.prompt") is None else []
+    if any(isinstance(message, Mapping) and has_picture(message) for message in messages):
+        yield _unnamed(context, "messages", "dataset.path")
+
+
+def _unnamed(context: Context, place: str, key: str) -> Finding:
+    config = model_config(context)
+    of_text = text_model(config) if config is not None and sees(config) else None
+    instead = f", with a text model such as {of_text} for {context.text(MODEL)}" if of_text else ""
+    said = f"the rows have images in {place}, which dataset.images does not name"
+    because = "only the trainer would see them; evaluation would silently ask without them"
+    if instead or key == "dataset.columns" or place == "messages":
+        fix = f"a column of images that dataset.images names; or remove them and train on text{instead}"
+    else:
+        fix = f"dataset.images: {place.removeprefix('a column ')}"
+    return context.finding(said, key, because, fix=fix)
+
+
+def _with_images(context: Context) -> Iterator[Finding]:
+    trl, config = context.stack.version("trl"), model_config(context)
+    if trl is not None and is_within(trl, f"<{FIRST}"):
+        because = "it reads one column `image`, and trains on text alone where the rows have a list of images"
+        yield context.finding(f"trl {trl} does not take dataset.images", IMAGES, because, fix=f"trl>={FIRST}")
+    elif trl is not None and is_within(trl, f"<{SUPPRESSES}"):
+        said = f"with trl {trl} the policy may sample the token of an image"
+        because = "a completion with it stops the run; newer releases never sample it"
+        yield context.finding(said, IMAGES, because, severity="warning", fix=f"trl>={SUPPRESSES}")
+    if config is not None and not sees(config):
+        because = "its config.json has no vision part, and TRL would stop at the first batch"
+        fix = "model_name_or_path: a model that sees, or no dataset.images"
+        yield context.finding(f"{context.text(MODEL)} is a model of text", MODEL, because, fix=fix)
+    if makes_rows(context) or are_episodes(context):
+        because = "its rows are made, and have no column of images"
+        yield context.finding("dataset.images needs data of its own", IMAGES, because, fix="dataset.path with images")
+    if context.value("dataset.prompt_format") == "standard" and context.value("dataset.prompt") is not None:
+        because = "TRL puts images into messages, and stops at a plain text"
+        fix = "prompt_format: conversational"
+        yield context.wrong(
+            "dataset.images needs messages", "dataset.prompt_format", because, "conversational", fix=fix
+        )
+    for key, what, why, fix in BESIDE:
+        if key in context.settings and context.value(key):
+            yield context.finding(f"dataset.images does not go with {what}", key, why, fix=fix)
+    for section in ("environment", "environments", "rollout"):
+        if context.has_section(section):
+            said = f"dataset.images does not go with {section}"
+            yield context.finding(said, section, _UNTRIED, fix=f"train without {section}")
+    if "prompt_tokens" in str(context.value("dataset.filter")):
+        said = "dataset.filter reads prompt_tokens, and the rows have images"
+        yield context.finding(said, "dataset.filter", _TEXT, fix="filter by columns alone")
+    if any(reward.get("model") is not None for reward in context.items("rewards")):
+        because = "TRL gives it prompt and completion as text"
+        yield context.finding(
+            "a reward model does not see dataset.images", "rewards", because, fix="a reward in Python"
+        )
+
+
+def _without(context: Context) -> Iterator[Finding]:
+    if any(one.get("images") for one in context.items("datasets")):
+        because = "rows have images all or none, and those of a source without dataset.images are text"
+        said = "some sources have images and others have none"
+        yield context.finding(said, "datasets", because, fix="images in each source")
+    elif context.value("dataset.max_pixels") is not None:
+        because = "the recipe names no column of images"
+        fix = "dataset.images: the column with the images; or remove max_pixels"
+        yield context.finding("max_pixels has no images to scale", "dataset.max_pixels", because, fix=fix)

@@ -1,0 +1,205 @@
+"""The images of rows: read from their columns and checked once, kept as bytes, and decoded where a batch needs them."""
+
+import hashlib
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from datasets import Image
+from datasets import Sequence as ListOf  # a list, also before datasets 4
+
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.inputs import IMAGES, Refused
+
+ROLES = ("system", "user", "assistant")
+_AT_ONCE = 32
+_TYPE = pa.list_(pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
+
+
+def undecoded(rows: Any, data: Data) -> Any:
+    """The rows with bytes in the place of images of `datasets`, which it would decode whenever a row is read."""
+    for name in data.images:
+        if (feature := _as_bytes(rows.features.get(name))) is not None:
+            rows = rows.cast_column(name, feature)
+    return rows
+
+
+def _as_bytes(feature: Any) -> Any:
+    if isinstance(feature, Image):
+        return Image(decode=False)
+    inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+    return ListOf(Image(decode=False)) if isinstance(inner, Image) else None
+
+
+def check_image_columns(data: Data, where: str, columns: Sequence[str]) -> None:
+    """Raises Refused where the rows lack a column of images, or have another one that TRL would take for them."""
+    missing = [name for name in data.images if name not in columns]
+    if missing:
+        raise Refused.of(
+            f"{where}: the rows have no column `{missing[0]}`, which dataset.images names",
+            because=f"{data.path} has the columns {', '.join(sorted(columns))}",
+            fix="dataset.images: the column with the images",
+        )
+    taken = [name for name in ("image", IMAGES) if name in {*columns, *data.columns} - {*data.images}]
+    if taken:
+        raise Refused.of(
+            f"{where}: the rows have a column `{taken[0]}` that dataset.images does not name",
+            because="trl reads images from it, whatever is named",
+            fix=f"dataset.images: {taken[0]}; or rename it in {data.path}",
+        )
+
+
+def with_images(
+    rows: Any, data: Data, where: str, places: Sequence[int] | None, seen: dict[str, object], how: dict[str, Any]
+) -> Any:
+    """The rows with their images in the column `images`, in the place of the columns that they come from.
+
+    places: of the rows in the data, where it is a part. how: keywords for writing them. A digest of all images is put
+    into seen. Raises Refused for a row that has none, and for an image that cannot be read.
+    """
+    digest, folder = hashlib.sha256(), _folder_of(data)
+
+    def made(table: pa.Table, indices: Sequence[int]) -> pa.Table:
+        columns = [table[name].to_pylist() for name in data.images]
+        found = []
+        for index, values in zip(indices, zip(*columns, strict=True), strict=True):
+            row = (index if places is None else places[index]) + 1
+            images = [_read(value, folder, data, where, row) for value in _flat(values)]
+            if not images:
+                raise Refused.of(
+                    f"{where}: row {row} has no image",
+                    because=f"{', '.join(data.images)} is empty there, and rows have images all or none",
+                    fix=f"leave such rows out of {data.path}, or filter them out by another column",
+                )
+            for image in images:
+                digest.update(hashlib.sha256(image).digest())
+            found.append([{"bytes": _scaled(image, data.max_pixels), "path": None} for image in images])
+        table = table.drop_columns(list(data.images))
+        return table.append_column(IMAGES, pa.array(found, _TYPE))
+
+    features = rows.features.copy()
+    for name in data.images:
+        del features[name]
+    features[IMAGES] = ListOf(Image(decode=False))
+    rows = rows.with_format("arrow").map(
+        made, with_indices=True, batched=True, batch_size=_AT_ONCE, features=features, **how
+    )
+    seen[f"{where}.images"] = digest.hexdigest()
+    return rows.with_format(None)
+
+
+def decoding(rows: Any) -> Any:
+    """Rows that give their images as RGB images of Pillow, each time that one is read; rows of text as they are."""
+    return rows.cast_column(IMAGES, ListOf(Image(mode="RGB"))) if IMAGES in rows.column_names else rows
+
+
+def _folder_of(data: Data) -> Path | None:
+    """What paths of images are relative to; None for rows of the hub, whose files are not here."""
+    path = Path(data.path)
+    return path.parent if data.source == "file" else path if data.source == "folder" else None
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
+def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> bytes:
+    """The bytes of one image, which can be decoded. Raises Refused."""
+    if isinstance(value, Mapping) and {"bytes", "path"} & value.keys():
+        value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
+
+    def refused(because: str) -> Refused:
+        return Refused.of(
+            f"{where}: an image of row {row} cannot be used",
+            because=because,
+            fix=f"leave such rows out of {data.path}, or repair the image",
+        )
+
+    if value is None:
+        raise refused("it is null")
+    if isinstance(value, str):
+        if _ADDRESS.match(value):
+            raise refused(f"{value[:80]} is an address, and nothing is fetched: a row names a file")
+        if folder is None and not Path(value).is_absolute():
+            raise refused(f"{value[:80]} is a path, and rows of the hub have no files beside them")
+        path = Path(value) if folder is None else folder / value
+        if not path.is_file():
+            raise refused(f"{path} is not a file")
+        try:
+            value = path.read_bytes()
+        except OSError as problem:
+            raise refused(f"{path}: {problem.strerror or problem}") from problem
+    if not isinstance(value, bytes):
+        raise refused(f"it is a {type(value).__name__}, and neither a path nor the bytes of a file")
+    if (fault := unreadable_image(value)) is not None:
+        raise refused(fault)
+    return value
+
+
+def unreadable_image(content: bytes) -> str | None:
+    """Why an image cannot be decoded, None for one that can. A JPEG is read whole, at an eighth of its size."""
+    from PIL import Image as Pillow
+
+    try:
+        with Pillow.open(io.BytesIO(content)) as image:
+            image.draft("RGB", (1, 1))
+            image.load()
+    except Exception as problem:  # a decoder raises whatever it raises
+        return re.sub(r"<_io\.BytesIO[^>]*>", "its bytes", f"{type(problem).__name__}: {problem}")[:200]
+    return None
+
+
+def _scaled(content: bytes, most: int | None) -> bytes:
+    """The image with at most so many pixels, of the same shape; a smaller one stays as it is."""
+    from PIL import Image as Pillow
+    from PIL import ImageOps
+
+    if most is None:
+        return content
+    with Pillow.open(io.BytesIO(content)) as image:
+        if image.width * image.height <= most:
+            return content
+        whole = ImageOps.exif_transpose(image).convert("RGB")
+    share = math.sqrt(most / (whole.width * whole.height))
+    size = (max(1, math.floor(whole.width * share)), max(1, math.floor(whole.height * share)))
+    written = io.BytesIO()
+    whole.resize(size, Pillow.Resampling.BICUBIC).save(written, "PNG")
+    return written.getvalue()
+
+
+def wrong_prompt_for_images(prompt: Any) -> str | None:
+    """Why images cannot stand before this prompt, which TRL takes without them; None where they can."""
+    if isinstance(prompt, str):
+        return "it is a text, and images stand in the messages of a conversation"
+    for message in prompt:
+        if message["role"] not in ROLES:
+            return f"a message has the role {message['role']}, and trl puts images among {', '.join(ROLES)} alone"
+        if not isinstance(message.get("content"), str):
+            return "the content of a message is a list of parts, and images come before the text of one"
+    return None if any(message["role"] == "user" for message in prompt) else "it has no message of the user"
+
+
+def refuse_written_tokens(processing: Any, data: Iterable[Any]) -> None:
+    """Raises Refused where the text of a prompt has the token of an image, which a processor takes for one more.
+
+    data: rows of the training and held-out rows; those without images may have it.
+    """
+    token = getattr(processing, "image_token", None)
+    for rows in (one for one in data if isinstance(token, str) and IMAGES in one.column_names):
+        for batch in rows.select_columns("prompt").iter(1000):
+            text = next((one["content"] for prompt in batch["prompt"] for one in prompt if token in one["content"]), "")
+            if text:
+                raise Refused.of(
+                    f"dataset: a prompt has {token} in its text",
+                    because=[f"it is {text[:100]!r}", "the model's processor takes it for one more image"],
+                    fix=f"leave {token} out of the prompts; images come before the text by themselves",
+                )

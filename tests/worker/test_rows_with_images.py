@@ -1,0 +1,205 @@
+"""Images of rows are read whatever they are written as, scaled, and refused by row where they cannot be used."""
+
+import io
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.seeing_models import QUESTION, png, square
+from worker_runs import planned_data
+
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.inputs import Refused
+
+pytestmark = pytest.mark.stack
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def data_of(tmp_path: Path) -> Callable[..., Data]:
+    """The data of rows in a .jsonl file, or in a folder that `datasets` saved."""
+
+    def make(rows: Rows, *, features: Any = None, **changes: Any) -> Data:
+        path = tmp_path / "rows.jsonl"
+        kind: dict[str, Any] = {}
+        if any(isinstance(value, bytes) for row in rows for value in row.values()) or features is not None:
+            from datasets import Dataset
+
+            path = tmp_path / "saved"
+            Dataset.from_list(rows, features=features).save_to_disk(str(path))
+            kind = {"source": "folder", "format": None}
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        planned = planned_data(path, columns={}, **{"images": ("picture",), **kind, **changes})
+        return Data(**planned)
+
+    return make
+
+
+def prepared(data: Data, folder: Path, seen: dict[str, object] | None = None) -> Any:
+    from grpo_recipes.worker.data.dataset import prepared_rows
+
+    return prepared_rows(data, "dataset", folder / "cache", 0, seen)
+
+
+def images_of(rows: Any, place: int = 0) -> list[Any]:
+    from grpo_recipes.worker._shared.inputs import decoded
+
+    found: list[Any] = decoded(rows[place])["images"]
+    return found
+
+
+def red(side: int = 20) -> bytes:
+    return png(square("red", random.Random(1), side))
+
+
+def row(picture: object) -> dict[str, Any]:
+    return {"question": QUESTION, "picture": picture}
+
+
+def test_paths_bytes_and_images_of_datasets_are_the_same_images(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    from datasets import Features, Image, Value
+
+    (tmp_path / "red.png").write_bytes(red())
+    as_images = Features({"question": Value("string"), "picture": Image()})
+    texts = prepared(data_of([row("red.png")]), tmp_path / "a")
+    raw = prepared(data_of([row(red())]), tmp_path / "b")
+    structs = prepared(data_of([row({"bytes": red(), "path": None})], features=as_images), tmp_path / "saved-2")
+    listed = prepared(data_of([row(["red.png", "red.png"])], images=("picture",)), tmp_path / "c")
+
+    assert texts.column_names == ["question", "prompt", "images"]
+    assert [images_of(rows)[0].tobytes() for rows in (texts, raw, structs)] == [images_of(texts)[0].tobytes()] * 3
+    assert [image.mode for image in images_of(texts)] == ["RGB"]
+    assert len(images_of(listed)) == 2
+
+
+def test_columns_of_images_come_in_their_order(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    drawn = random.Random(1)
+    for name in ("red", "blue"):
+        (tmp_path / f"{name}.png").write_bytes(png(square(name, drawn)))
+    data = data_of([{"question": QUESTION, "one": "red.png", "two": "blue.png"}], images=("two", "one"))
+
+    first, second = images_of(prepared(data, tmp_path))
+
+    assert (first.getpixel((28, 28)), second.getpixel((28, 28))) == ((0, 0, 255), (255, 0, 0))
+
+
+def test_larger_images_are_scaled_down_in_their_shape(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    from PIL import Image
+
+    for name, size in (("wide", (400, 100)), ("small", (10, 10))):
+        Image.new("RGB", size).save(tmp_path / f"{name}.png")
+    rows = prepared(data_of([row("wide.png"), row("small.png")], max_pixels=10_000), tmp_path)
+
+    assert [images_of(rows, place)[0].size for place in (0, 1)] == [(200, 50), (10, 10)]
+
+
+def test_a_digest_of_all_images_is_kept_for_a_resume(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    digests = []
+    for side in (20, 20, 24):
+        seen: dict[str, object] = {}
+        (tmp_path / "red.png").write_bytes(red(side))
+        prepared(data_of([row("red.png")]), tmp_path / f"{len(digests)}", seen)
+        digests.append(seen["dataset.images"])
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+def broken() -> bytes:
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.effect_noise((300, 300), 90).save(written, "JPEG")
+    return written.getvalue()[:3000]
+
+
+@pytest.mark.parametrize(
+    ("picture", "says"),
+    [
+        (None, "it is null"),
+        ([], "row 2 has no image"),
+        ("gone.png", "gone.png is not a file"),
+        ("http://127.0.0.1:9/a.png", "is an address, and nothing is fetched"),
+        ("data:image/png;base64,AAAA", "is an address, and nothing is fetched"),
+        ("text.png", "UnidentifiedImageError"),
+        ("cut.jpg", "OSError: image file is truncated"),
+        (7, "neither a path nor the bytes"),
+    ],
+)
+def test_an_image_that_cannot_be_used_is_refused_by_its_row(
+    picture: object, says: str, data_of: Callable[..., Data], tmp_path: Path
+) -> None:
+    (tmp_path / "red.png").write_bytes(red())
+    (tmp_path / "text.png").write_text("no image")
+    (tmp_path / "cut.jpg").write_bytes(broken())
+    as_list = isinstance(picture, list)
+    data = data_of([row(picture if picture == 7 else ["red.png"] if as_list else "red.png"), row(picture)])
+
+    with pytest.raises(Refused) as refused:
+        prepared(data, tmp_path)
+
+    (finding,) = refused.value.findings
+    assert says in " ".join((finding.message, *finding.because)) and finding.fix
+    assert ("row 1" if picture == 7 else "row 2") in finding.message
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "says"),
+    [
+        ([{"question": QUESTION, "image": "a.png"}], {"images": ()}, "a column `image` that dataset.images does not"),
+        ([{"question": QUESTION, "photo": "a.png"}], {}, "no column `picture`"),
+        ([{**row("a.png"), "images": "b"}], {}, "a column `images` that dataset.images does not name"),
+        ([row("a.png")], {"prompt_format": "standard"}, "it is a text"),
+        ([{"prompt": [{"role": "developer", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "role developer"),
+        ([{"prompt": [{"role": "system", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "no message of the"),
+        (
+            [{"prompt": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "picture": "a.png"}],
+            {"prompt": None},
+            "a list of parts",
+        ),
+        (
+            [{"prompt": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}], "picture": "a.png"}],
+            {"prompt": None},
+            "a message has a picture",
+        ),
+    ],
+)
+def test_rows_that_images_do_not_fit_are_refused(
+    rows: Rows, changes: dict[str, Any], says: str, data_of: Callable[..., Data], tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(red())
+
+    with pytest.raises(Refused) as refused:
+        prepared(data_of(rows, **changes), tmp_path)
+
+    (finding,) = refused.value.findings
+    assert says in " ".join((finding.message, *finding.because)) and finding.fix
+
+
+def test_sources_have_images_all_or_none(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from grpo_recipes.worker.data.mixture import together
+
+    (tmp_path / "a.png").write_bytes(red())
+    seeing = data_of([row("a.png")])
+    rows = [prepared(data, tmp_path / str(place)) for place, data in enumerate((seeing, replace(seeing, images=())))]
+
+    with pytest.raises(Refused, match="some sources have images"):
+        together((seeing, seeing), rows)
+
+
+def test_the_token_of_an_image_in_a_text_is_refused(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from grpo_recipes.worker.data.images import refuse_written_tokens
+
+    (tmp_path / "a.png").write_bytes(red())
+    rows = prepared(data_of([{"question": "what is in <image> ?", "picture": "a.png"}]), tmp_path)
+
+    with pytest.raises(Refused, match="a prompt has <image> in its text"):
+        refuse_written_tokens(SimpleNamespace(image_token="<image>"), [rows])
+    refuse_written_tokens(SimpleNamespace(image_token="<other>"), [rows])

@@ -1,0 +1,196 @@
+"""Images reach generation, loss, evaluation and rewards: as in a hand-written TRL script, or the run is refused."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.seeing_models import write_seeing_model, write_squares
+from test_several_processes import DDP_YAML as DDP
+from test_several_processes import for_two
+from worker_runs import (
+    LORA,
+    Changes,
+    Trained,
+    environment,
+    events,
+    grpo_arguments,
+    launch,
+    plan_of,
+    planned_data,
+    planned_reward,
+    record,
+    train,
+)
+
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
+FAMILIES = ("idefics3", "llava_next")
+EVEN = """
+def even(completions, images, prompts, **kwargs):
+    for of_row, prompt in zip(images, prompts, strict=True):
+        assert of_row and all(image.mode == "RGB" for image in of_row), of_row
+        shown = [part["image"] for part in prompt[-1]["content"] if part["type"] == "image"]
+        assert len(shown) == len(of_row), prompt
+    texts = [completion[0]["content"] for completion in completions]
+    return [sum(ord(letter) % 2 for letter in text) / max(len(text), 1) for text in texts]
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model of each family."""
+    return {name: write_seeing_model(tmp_path_factory.mktemp("seeing") / name, name) for name in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows with an image each."""
+    return write_squares(tmp_path_factory.mktemp("squares"))
+
+
+@pytest.fixture
+def seeing_plan(sha256_of_text: Callable[[str], str]) -> Callable[..., Changes]:
+    """A plan of rows with images, whose reward asks for them."""
+
+    def make(model: Path, rows: Path, mode: str = "full", *, data: Changes | None = None, **sections: Any) -> Changes:
+        own = {"columns": {"solution": "{{ answer }}"}, "images": ["picture"], **(data or {})}
+        reward = planned_reward("mine.py:even", kind="python", name="even", sha256=sha256_of_text(EVEN))
+        return plan_of(model, rows, mode, **{"data": planned_data(rows, **own), "rewards": [reward], **sections})
+
+    return make
+
+
+def by_hand(model: Path, rows: Path, folder: Path, modes: list[str], *, pair: bool = False) -> list[Any]:
+    """Loss, gradient norm and reward of each step of a hand-written script, for each mode."""
+    grpo = grpo_arguments(**({"per_device_train_batch_size": 8} if pair else {}))
+    runs = [{"grpo": grpo, "lora": LORA if mode == "lora" else None} for mode in modes]
+    settings = {"rows": str(rows), "cache": str(folder), "model": str(model), "runs": runs, "dtype": "dtype"}
+    settings["several"] = isinstance(json.loads(rows.read_text().splitlines()[0])["picture"], list)
+    (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / "accelerate.yaml").write_text(DDP)
+    started = ["-m", "accelerate.commands.launch", "--config_file", str(folder / "accelerate.yaml")] if pair else []
+    done = subprocess.run(
+        [sys.executable, *started, str(Path(__file__).with_name("hand_written_with_images.py")), "settings.json"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line.removeprefix("LOSSES")) for line in done.stdout.splitlines() if "LOSSES" in line]
+
+
+def figures(folder: Path) -> list[list[float]]:
+    return [[step["loss"], step["grad_norm"], step["reward"]] for step in events(folder, "step")]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_losses_with_images_are_those_of_a_hand_written_script(
+    family: str,
+    models: dict[str, Path],
+    squares: Path,
+    seeing_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    expected = by_hand(models[family], squares, tmp_path, ["full", "lora"])
+    held = write_squares(tmp_path / "held", 5, seed=2)
+
+    for mode, of_mode in zip(("full", "lora"), expected, strict=True):
+        plan = seeing_plan(models[family], squares, mode)
+        plan["evaluation"] = held_out(every_steps=3, data={**plan["data"], "path": str(held)}, batch_size=2)
+        plan["shims"] = {"less_padding": "sorted"}
+        folder = make_run(plan, mode, user={"mine.py": EVEN})
+
+        exit_code, output = train(folder)
+
+        assert exit_code == 0, output
+        assert figures(folder) == of_mode
+        assert [line["step"] for line in events(folder, "evaluation")] == [0, 3, 6]
+        assert record(folder)["shims"]["less_padding"].startswith("nothing"), "the padding of images stays"
+        assert record(folder)["verified"]["dataset.images"]
+
+
+def test_two_processes_train_on_images_as_a_hand_written_script_does(
+    models: dict[str, Path],
+    squares: Path,
+    seeing_plan: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    (expected,) = by_hand(models["idefics3"], squares, tmp_path, ["full"], pair=True)
+    plan = for_two(seeing_plan(models["idefics3"], squares, arguments={"per_device_train_batch_size": 8}))
+    folder = make_run(plan, user={"mine.py": EVEN})
+
+    exit_code, output = launch(folder, DDP)
+
+    assert exit_code == 0, output
+    assert figures(folder) == expected
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("images_that_the_loss_does_not_get", "no images in 1 of 1 losses"),
+        ("images_that_the_generation_does_not_get", "no images in the generation"),
+        ("other_images_in_the_loss", "parts of images in the loss were not in the generation"),
+    ],
+)
+def test_images_that_are_lost_stop_the_first_step(
+    fault: str,
+    found: str,
+    models: dict[str, Path],
+    squares: Path,
+    seeing_plan: Callable[..., Changes],
+    trained: Callable[..., Trained],
+) -> None:
+    done = trained(seeing_plan(models["idefics3"], squares), fault, user={"mine.py": EVEN})
+
+    assert done.exit_code == 3, done.output
+    assert "images: the proof failed in step 1 [PRF037]" in done.output
+    assert found in done.output
+
+
+def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_path: Path) -> None:
+    write_squares(tmp_path)
+    (tmp_path / "mine.py").write_text(EVEN)
+    recipe = {
+        "recipe": 1,
+        "name": "squares",
+        "model": {"model_name_or_path": str(models["idefics3"]), "dtype": "float32"},
+        "dataset": {"path": "./squares.jsonl", "images": "picture", "prompt": "{{ question }}"},
+        "rewards": [{"python": "mine.py:even"}],
+        "training": {"prompts_per_step": 2, "max_steps": 1, "gradient_checkpointing": False},
+        "grpo": {"num_generations": 4},
+        "generation": {"max_completion_length": 6},
+    }
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "grpo_recipes.cli.main", *words],
+            cwd=tmp_path,
+            env=environment(PYTHONPATH=str(Path(__file__).parents[2]), XDG_CONFIG_HOME=str(tmp_path / "config")),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    allowed = ("--allow-code", hashlib.sha256(EVEN.encode()).hexdigest())
+    looked = said("preflight", "recipe.yaml", *allowed)
+    assert "36 to 36 tokens" in looked and "<image>" in looked, "the tokens of an image are counted"
+    assert "are equal" not in looked
+    said("recipe.yaml", *allowed)
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "mean of 2" in said("generate", str(run), "--rows", "2")
+    assert "answered without the images of a row" in said("generate", str(run), "what colour?")
+    passes = ("--set", "evaluation.passes={reward: even, at_least: 0.9}", "--set", "evaluation.greedy=false")
+    assert "24 rows" in said("profile", "recipe.yaml", "-o", "profiled.jsonl", *passes)
