@@ -97,9 +97,8 @@ def ask_trust(
     given: by --allow-code. files: recipe_files of a recipe that was planned now; none for an earlier plan.
     folder: the run folder of the checkpoint. plays_turns: the calls of preflight.turns are made.
     """
-    from grpo_recipes.trust.checkpoints import checkpoint_parts
     from grpo_recipes.trust.code import code_parts, turn_parts
-    from grpo_recipes.trust.folders import consent
+    from grpo_recipes.trust.folders import checkpoint_parts, consent
 
     parts = [
         *code_parts(plan),

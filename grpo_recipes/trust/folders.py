@@ -13,11 +13,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.integrity.checkpoints import KIND, judged_checkpoints, strange_pickles
 from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
-from grpo_recipes.trust.code import OF_FILES, OF_THE_RECIPE, CodePart, not_allowed, refusal
+from grpo_recipes.trust.code import MOST_NAMES, OF_FILES, OF_THE_RECIPE, CodePart, not_allowed, refusal
 from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256, remembered, replace_list
 
 HERE = "here"
@@ -220,3 +222,31 @@ def _refuse(missing: Sequence[CodePart], notes: Sequence[str] = ()) -> None:
     if missing:
         finding = refusal(missing)
         raise Refusal(finding._replace(notes=(*finding.notes, *notes)))
+
+
+# Files of a checkpoint that may run code when they are read, and were not written by this user.
+
+
+def checkpoint_parts(folder: str) -> list[CodePart]:
+    """The pickles of the checkpoint that the run goes on from, as one part; none where this user wrote them.
+
+    Their contents are compared with their digests by the worker, before they are read.
+    """
+    for judged in judged_checkpoints(Path(folder, "checkpoints")):
+        if judged.manifest is None:
+            continue
+        try:
+            found = strange_pickles(judged.folder, judged.manifest)
+        except OSError as problem:
+            raise Refusal.of(
+                f"{judged.folder}: its files cannot be read",
+                because=str(problem.strerror or problem),
+                fix="let this user read them",
+            ) from problem
+        if found is None:
+            return []
+        names, sha256 = found
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        where = os.path.join(folder, "checkpoints", judged.folder.name)
+        return [CodePart(KIND, f"{where} ({', '.join(names[:MOST_NAMES])}{more})", sha256)]
+    return []

@@ -357,6 +357,22 @@ def other_images_in_the_loss() -> None:
     GRPOTrainer._get_per_token_logps_and_entropies = score
 
 
+def images_of_the_next_row_in_the_loss() -> None:
+    _masks(lambda _, made: made.update(pixel_values=made["pixel_values"].roll(1, dims=0)))
+
+
+def images_among_the_trained_tokens() -> None:
+    """As a border between prompt and completion that is counted without images."""
+
+    def change(_: Any, made: dict[str, Any]) -> None:
+        for name in ("ids", "mask"):
+            whole = torch.cat([made[f"prompt_{name}"], made[f"completion_{name}"]], dim=1)
+            border = 1
+            made[f"prompt_{name}"], made[f"completion_{name}"] = whole[:, :border], whole[:, border:]
+
+    _masks(change)
+
+
 def _drops_from_losses(change: Callable[[dict[str, Any]], None]) -> None:
     """Changes what TRL made of a generation with replies of tools."""
 

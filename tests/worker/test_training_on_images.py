@@ -140,6 +140,8 @@ def test_two_processes_train_on_images_as_a_hand_written_script_does(
         ("images_that_the_loss_does_not_get", "no images in 1 of 1 losses"),
         ("images_that_the_generation_does_not_get", "no images in the generation"),
         ("other_images_in_the_loss", "parts of images in the loss were not in the generation"),
+        ("images_of_the_next_row_in_the_loss", "rows of the loss have the images of other rows"),
+        ("images_among_the_trained_tokens", "tokens of images are trained"),
     ],
 )
 def test_images_that_are_lost_stop_the_first_step(

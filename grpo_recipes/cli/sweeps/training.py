@@ -35,8 +35,8 @@ from grpo_recipes.lock.read_lock import read_lock
 from grpo_recipes.sweep.comparison import compared
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, is_sweep, read_sweep
 from grpo_recipes.sweep.table import table_json, table_text
-from grpo_recipes.trust.checkpoints import checkpoint_parts
 from grpo_recipes.trust.code import code_parts
+from grpo_recipes.trust.folders import checkpoint_parts
 
 # A guard that stopped a run would stop it again, so the run is finished.
 KEPT = ("completed", "stopped")

@@ -3,7 +3,8 @@
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import torch
 from transformers.pytorch_utils import Conv1D
@@ -50,8 +51,9 @@ class Witness:
         self.leave = standing.close
         if self.turns is not None:
             standing.callback(self.turns.leave)
-        self._generated: set[str] | None = None
-        self._shown: list[set[str]] = []
+        self._generated: _Shown | None = None
+        self._shown: list[_Shown] = []
+        self._image_tokens = 0
         if plan.data.images or any(source.images for source in plan.sources):
             standing.enter_context(replaced(trainer.model, "generate", self._noted_images(trainer.model.generate)))
         standing.enter_context(replaced(trainer, "compute_loss", self._watched))
@@ -84,6 +86,10 @@ class Witness:
         self.losses.append(loss.detach())
         if has_completions:
             self.has_tools |= "tool_mask" in inputs
+            if (token := getattr(self._trainer.model.config, "image_token_id", None)) is not None:
+                self._image_tokens += int(
+                    (inputs["completion_mask"].bool() & (inputs["completion_ids"] == token)).sum()
+                )
             own = inputs["tool_mask"].tolist() if "tool_mask" in inputs else None
             self._note_rows(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist(), own)
             if self.turns is not None:
@@ -94,15 +100,18 @@ class Witness:
 
     def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
         """In place of the policy's own; only the first generation counts, which the first step trains."""
-        self._generated = generated = set[str]()
+        self._generated = _Shown([], [])
         is_first = True
 
         def noted(*given: Any, **named: Any) -> Any:
             nonlocal is_first
-            if is_first and self._trainer.model.training:
-                generated.update(_parts(named))
+            found = generate(*given, **named)
+            if is_first and self._trainer.model.training and "input_ids" in named:
+                mask = torch.ones_like(found)
+                mask[:, : named["input_ids"].shape[1]] = named["attention_mask"]
+                self._generated = _shown({**named, "input_ids": found, "attention_mask": mask})
             is_first = is_first and not self._trainer.model.training
-            return generate(*given, **named)
+            return found
 
         return noted
 
@@ -110,12 +119,25 @@ class Witness:
         """What the model was given of images; None for rows of text."""
         if self._generated is None:
             return None
-        trained = frozenset().union(*self._shown)
-        return ImagesSeen(frozenset(self._generated), trained, sum(not parts for parts in self._shown))
+        made, trained = self._generated, [one.parts for one in self._shown]
+        misplaced = rows = 0
+        for shown in self._shown if made.by_row else ():
+            for tokens, parts in shown.by_row:
+                rows += 1
+                own = [seen for longer, seen in made.by_row if longer[: len(tokens)] == tokens]
+                misplaced += parts not in own
+        return ImagesSeen(
+            frozenset(made.parts),
+            frozenset(chain.from_iterable(trained)),
+            sum(not parts for parts in trained),
+            misplaced,
+            rows,
+            self._image_tokens,
+        )
 
     def _note_input(self, _: Any, __: Any, named: dict[str, Any]) -> None:
         if torch.is_grad_enabled():
-            self._shown.append(_parts(named))
+            self._shown.append(_shown(named))
 
     def _noted_generation(self) -> AbstractContextManager[None]:
         """While it is open, the lengths of what the policy generates are noted."""
@@ -205,11 +227,33 @@ class Witness:
         )
 
 
-def _parts(named: dict[str, Any]) -> set[str]:
-    """A digest of each part of the images that a model is called with: an image, a tile or a patch."""
-    pixels = named.get("pixel_values")
-    parts = () if pixels is None else pixels.detach().float().cpu().contiguous()
-    return {hashlib.sha256(part.numpy().tobytes()).hexdigest()[:16] for part in parts}
+class _Shown(NamedTuple):
+    """What a model was called with. parts: digests of images, tiles or patches. by_row: tokens and parts of each row,
+    where its images can be told from those of others.
+    """
+
+    parts: list[str]
+    by_row: list[tuple[list[int], list[str]]]
+
+
+def _shown(named: dict[str, Any]) -> _Shown:
+    pixels, ids, mask = named.get("pixel_values"), named.get("input_ids"), named.get("attention_mask")
+    if pixels is None:
+        return _Shown([], [])
+    found = pixels.detach().float().cpu()
+    # a batch pads rows and images with empty tiles
+    digests = [[_digest(tile) for tile in one.flatten(0, -4) if tile.any()] for one in found] if found.dim() > 3 else []
+    parts = [*chain.from_iterable(digests)] if digests else [_digest(patch) for patch in found]
+    if ids is None or mask is None or not digests or len(digests) % len(ids):
+        return _Shown(parts, [])
+    each = len(digests) // len(ids)  # images of a row
+    tokens = [row[seen.bool()].tolist() for row, seen in zip(ids, mask, strict=True)]
+    images = [[*chain.from_iterable(digests[each * place : each * (place + 1)])] for place in range(len(ids))]
+    return _Shown(parts, [*zip(tokens, images, strict=True)])
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(values.contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
 def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:

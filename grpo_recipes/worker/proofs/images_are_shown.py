@@ -1,7 +1,8 @@
 """The policy sees the same images while it generates and in the loss.
 
 Only with `dataset.images`. The first generation and each loss of the first step get `pixel_values`, and those of a loss
-were all in the generation.
+were all in the generation. A row of a loss has the images that its completion was generated with, if a processor makes
+as many for each row. No token of an image is trained.
 
 Catches: a trainer that drops images before the loss or before generation, or gives the loss other ones: the policy
 would be trained on answers to what it did not see, without any error.
@@ -28,9 +29,15 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         if images.without:
             found = f"no images in {images.without} of {len(process.losses)} losses"
             return _failed(found, "the loss is of completions that the policy would give without what it was shown")
+        if images.tokens:
+            found = f"{images.tokens} tokens of images are trained"
+            return _failed(found, "they are part of the prompt, and the policy would learn to write them")
         if unknown := images.trained - images.generated:
             found = f"{len(unknown)} of {len(images.trained)} parts of images in the loss were not in the generation"
             return _failed(found, "the loss is of other images than those that the completions are about")
+        if images.misplaced:
+            found = f"{images.misplaced} of {images.rows} rows of the loss have the images of other rows"
+            return _failed(found, "the policy would be trained on answers to images that it was not shown with them")
     return PROOF.holds("images in generation and loss")
 
 

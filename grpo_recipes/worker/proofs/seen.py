@@ -221,12 +221,17 @@ class Sampled:
 @dataclass(frozen=True, slots=True)
 class ImagesSeen:
     """What the model was given of images. generated, trained: digests of their parts, such as an image or a tile of
-    one, in the first generation and in the losses. without: losses that got none.
+    one, in the first generation and in the losses. without: losses that got none. misplaced: rows of losses with
+    images that no generated row with these tokens had. rows: those that could be compared so. tokens: how many tokens
+    of images are trained.
     """
 
     generated: frozenset[str]
     trained: frozenset[str]
     without: int
+    misplaced: int = 0
+    rows: int = 0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
