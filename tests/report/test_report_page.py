@@ -287,6 +287,17 @@ def test_nothing_of_a_run_is_more_than_text(text: str, tmp_path: Path, paged: Ca
     assert not re.search("[\x00-\x08\x0b\x0e-\x1f\u202a-\u202e]", raw)
 
 
+def test_images_of_a_prompt_are_shown_and_nothing_else_as_one(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    shown = base64.b64encode(b"a small JPEG").decode()
+    others = ['" onerror="alert(1)', "http://example.org/a.png", "", 7, None, ["x"], "A" * 50_000]
+    kept = [completions(1, row("a") | {"images": [shown, *others[:3]]}, row("b") | {"images": others[3:]})]
+    kept += [completions(2, row("c") | {"images": "AAAA"}), completions(3, row("d") | {"images": [shown] * 9})]
+    page = paged(made(tmp_path / "run", kept=kept))
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert len(images) == 5
+    assert {str(one["src"]) for one in images} == {f"data:image/jpeg;base64,{shown}"}
+
+
 def test_the_page_lets_nothing_out_and_runs_its_own_scripts_alone(tmp_path: Path, paged: Callable[..., Page]) -> None:
     page = paged(made(tmp_path / "run", kept=[completions(1, row("http://example.org/a.png"))]))
     policy = next(str(one["content"]) for tag, one in page.tags if one.get("http-equiv") == "Content-Security-Policy")

@@ -1,5 +1,6 @@
 """Images reach generation, loss, evaluation and rewards: as in a hand-written TRL script, or the run is refused."""
 
+import base64
 import hashlib
 import json
 import subprocess
@@ -190,8 +191,13 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     looked = said("preflight", "recipe.yaml", *allowed)
     assert "36 to 36 tokens" in looked and "<image>" in looked, "the tokens of an image are counted"
     assert "are equal" not in looked
+    assert "1 in a row, 56 x 56 pixels" in looked
     said("recipe.yaml", *allowed)
     (run,) = (tmp_path / "runs").iterdir()
+    kept = json.loads((run / "completions.jsonl").read_text().splitlines()[0])["rows"]
+    assert kept and all(base64.b64decode(one["images"][0]).startswith(b"\xff\xd8") for one in kept), "JPEGs"
+    said("report", str(run), "-o", "page.html")
+    assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,/9j/") >= 1
     assert "mean of 2" in said("generate", str(run), "--rows", "2")
     assert "answered without the images of a row" in said("generate", str(run), "what colour?")
     passes = ("--set", "evaluation.passes={reward: even, at_least: 0.9}", "--set", "evaluation.greedy=false")

@@ -152,10 +152,10 @@ def _template() -> "Template":
 
 
 def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """A Content-Security-Policy that knows these scripts and styles by their digests, and nothing else at all."""
+    """A Content-Security-Policy that knows these scripts and styles by their digests, its images, and no more."""
     return (
-        f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; img-src data:; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 

@@ -1,5 +1,6 @@
 """One run as the parts of a page: texts and rows, all plain, in the order in which they are read."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from grpo_recipes.report.plan_text import lineage_lines
 
 _TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Bookkeeping"}
 _SHIMS = "shims."
+_BASE64, _MOST_IMAGES = re.compile(r"[A-Za-z0-9+/]{4,40000}={0,2}"), 4
 _LONGEST_TEXT = 3000
 """Characters that are shown of a prompt or a completion."""
 _MOST_ROWS = 400
@@ -123,7 +125,8 @@ def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, An
 
 def _sample(kind: str, one: KeptCompletion) -> dict[str, Any]:
     row, tokens = one.row, number(one.row, "tokens")
-    given = mapping(row, "rewards")
+    given, images = mapping(row, "rewards"), row.get("images")
+    images = images if isinstance(images, list) else []
     return {
         "step": one.step,
         "kind": kind,
@@ -134,6 +137,7 @@ def _sample(kind: str, one: KeptCompletion) -> dict[str, Any]:
         "advantage": figure(number(row, "advantage")),
         "tokens": "" if tokens is None else f"{tokens:,.0f} token{'s' * (tokens != 1)}",
         "ended": shown_text(content_text(row.get("ended"))[:20], NO_FOLDER),
+        "images": [one for one in images[:_MOST_IMAGES] if isinstance(one, str) and _BASE64.fullmatch(one)],
     }
 
 

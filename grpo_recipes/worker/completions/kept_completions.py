@@ -4,7 +4,9 @@ Which ones is drawn from the recipe's seed and the step, whatever they are worth
 own completions. Not on trl 0.14 and 0.15, which have no method that makes completions and nothing else.
 """
 
+import base64
 import functools
+import io
 import math
 import os
 import random
@@ -18,7 +20,7 @@ from grpo_recipes.contract.files.folder_files import open_to_append
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
-from grpo_recipes.worker._shared.inputs import prompt_text
+from grpo_recipes.worker._shared.inputs import IMAGES, prompt_text
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_event, forget_after
 from grpo_recipes.worker.completions.evaluation import judged_by
@@ -35,6 +37,7 @@ MOST_STEPS = 1000
 REPLY = "[reply] "
 _MOST_OF_A_ROW = 64 << 10
 _PART_OF_THE_PROMPT = 4
+_MOST_IMAGES, _SIDE = 4, 96
 
 
 def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int | None) -> None:
@@ -125,6 +128,7 @@ class KeptCompletions:
                     "advantage": advantage,
                     "tokens": len(whole),
                     "ended": ended,
+                    **small_images(prompts[place].get(IMAGES)),
                 }
             )
         return rows
@@ -155,6 +159,17 @@ class KeptCompletions:
         if len(columns) != len(names) or any(len(column) < everywhere for column in columns):
             return prompts, {}
         return prompts, dict(zip(names, columns, strict=True))
+
+
+def small_images(images: Sequence[Any] | None) -> dict[str, list[str]]:
+    """ "images" of a row as completions.jsonl has them, of images of Pillow; {} without."""
+    found = []
+    for image in (images or ())[:_MOST_IMAGES]:
+        small, written = image.convert("RGB"), io.BytesIO()
+        small.thumbnail((_SIDE, _SIDE))
+        small.save(written, "JPEG")
+        found.append(base64.b64encode(written.getvalue()).decode())
+    return {IMAGES: found} if found else {}
 
 
 def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:

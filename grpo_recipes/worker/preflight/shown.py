@@ -1,5 +1,6 @@
 """What a preflight shows beside its findings: figures, examples of prompts, and the table of rewards."""
 
+import math
 import random
 import re
 import statistics
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
+from grpo_recipes.worker._shared.inputs import IMAGES, decoded
 from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     EMPTY,
@@ -23,7 +25,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     cut,
     mean,
 )
-from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 from grpo_recipes.worker.preflight._shared.tokens import word
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
@@ -54,6 +56,8 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
     per_epoch = options.steps_per_epoch(total)
     lines = [("rows", f"{total}, {len(seen.sample)} of them looked at closely")]
     lines += _left_out(seen)
+    if seen.data.has_images:
+        lines.append(("images", _images(seen.data, seen.sample)))
     for rows in seen.held_out:
         name = rows.where.partition(".sets.")[2]
         lines.append(("evaluation", f"{f'{name}: ' if name else ''}{rows.total} rows"))
@@ -64,6 +68,17 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
             ("steps", f"{per_epoch} in an epoch, {options.batch.prompts} prompts in a generation; {all_steps}")
         )
     return lines
+
+
+def _images(rows: Rows, sample: Sequence[int]) -> str:
+    """How many images the rows have that are looked at closely, and their sizes in pixels."""
+    shown = [decoded(rows.rows[place])[IMAGES] for place in sample]
+    sizes = sorted((image.size for of_row in shown for image in of_row), key=lambda size: (math.prod(size), size))
+    counts = sorted({len(of_row) for of_row in shown})
+    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    (low, high), (wide, tall) = sizes[0], sizes[-1]
+    size = f"{low} x {high}" if sizes[0] == sizes[-1] else f"{low} x {high} to {wide} x {tall}"
+    return f"{each} in a row, {size} pixels; their tokens are counted with those of the prompts"
 
 
 def _left_out(seen: Seen) -> list[tuple[str, str]]:
