@@ -1,4 +1,4 @@
-"""What the scripts share that make the small models of the recipes: a Qwen2 of 0.4 M parameters, trained from nothing.
+"""What the scripts share that make the small models of the recipes, trained from nothing; most are a Qwen2 of 0.4 M.
 
 The same versions on the same kind of processor write the same bytes; elsewhere the weights differ by rounding.
 """
@@ -144,9 +144,9 @@ def write_model_settings(folder: Path, tokenizer: Tokenizer, chat_template: str,
         **more,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "config.json", config)
-    _write_json(folder / "generation_config.json", token_ids)
-    _write_json(folder / "tokenizer_config.json", tokenizer_config)
+    write_json(folder / "config.json", config)
+    write_json(folder / "generation_config.json", token_ids)
+    write_json(folder / "tokenizer_config.json", tokenizer_config)
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
@@ -160,23 +160,36 @@ def write_weights(
     torch.manual_seed(SEED)
     chance = random.Random(SEED)
     model = Qwen2ForCausalLM(Qwen2Config.from_pretrained(folder)).train()
+
+    def loss() -> torch.Tensor:
+        input_ids, labels = _batch(draw(chance), tokenizer)
+        return loss_of(model(input_ids=input_ids).logits, labels)
+
+    fit(model, loss, steps)
+    weights = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}
+    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+
+
+def loss_of(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The mean loss of the labelled tokens."""
+    return torch.nn.functional.cross_entropy(
+        logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED_LABEL
+    )
+
+
+def fit(model: torch.nn.Module, loss_of_step: Callable[[], torch.Tensor], steps: int) -> None:
+    """Trains a model for some steps, each on a loss of its own."""
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.05)
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = _learning_rate(step, steps)
-        input_ids, labels = _batch(draw(chance), tokenizer)
-        logits = model(input_ids=input_ids).logits[:, :-1]
-        loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED_LABEL
-        )
+        loss = loss_of_step()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         if (step + 1) % 50 == 0:
             print(f"step {step + 1}/{steps}  loss {loss.item():.4f}", flush=True)
-    weights = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}
-    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
 
 
 def _batch(conversations: list[Conversation], tokenizer: Tokenizer) -> tuple[torch.Tensor, torch.Tensor]:
@@ -209,5 +222,6 @@ def _learning_rate(step: int, steps: int) -> float:
     return PEAK_LEARNING_RATE * (FINAL_LEARNING_RATE_SHARE + (1 - FINAL_LEARNING_RATE_SHARE) * cosine)
 
 
-def _write_json(path: Path, value: dict[str, object]) -> None:
+def write_json(path: Path, value: dict[str, object]) -> None:
+    """Writes a file of settings."""
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

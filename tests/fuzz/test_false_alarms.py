@@ -41,6 +41,7 @@ def test_a_shipped_recipe_has_no_error(recipe: Path) -> None:
         "qwen2_5_7b_zero3": "8xH100-80GB",
         "qwen2_5_7b_two_nodes": "8xH100-80GB",
         "calculator": "0",
+        "colours": "0",
         "guess": "0",
         "quickstart": "0",
         "quickstart_qlora": "0",

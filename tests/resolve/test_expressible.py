@@ -36,7 +36,7 @@ def test_a_missing_file_is_not_about_releases_and_everything_else_is(tmp_path: P
 @pytest.mark.stack
 @pytest.mark.parametrize("recipe", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_recipe_says_which_releases_can_express_it(recipe: Path) -> None:
-    small = ("calculator", "guess", "quickstart", "quickstart_qlora")
+    small = ("calculator", "colours", "guess", "quickstart", "quickstart_qlora")
     machine = "0" if recipe.stem in small else "8xH100-80GB"
     vllm = STACK.replace("vllm==absent", "vllm==0.30.0").replace("gpus=0", f"gpus={machine}")
     source, _ = compose(str(recipe))

@@ -42,11 +42,11 @@ def minimal_and_again(resolution: Resolution, stack: Stack, beside: str) -> tupl
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_recipe_keeps_its_plan(recipe: Path, tmp_path: Path) -> None:
-    for folder in ("calculator", "guess", "quickstart", "qwen3_alphabet_sort", "qwen3_python_tool"):
+    for folder in ("calculator", "colours", "guess", "quickstart", "qwen3_alphabet_sort", "qwen3_python_tool"):
         (tmp_path / folder).symlink_to(ROOT / "recipes" / folder)
     for path in (ROOT / "recipes").glob("*.yaml"):
         (tmp_path / path.name).write_text(path.read_text())
-    stack = declared() if recipe.stem.startswith(("calculator", "guess", "quickstart")) else ON_A_GPU
+    stack = declared() if recipe.stem.startswith(("calculator", "colours", "guess", "quickstart")) else ON_A_GPU
     resolution = resolve(str(tmp_path / recipe.name), stack)
     text, _ = minimal_and_again(resolution, stack, str(tmp_path / "minimal.yaml"))
     assert len(text) < len(recipe.read_text())

@@ -22,6 +22,7 @@ STACK = (
 )
 MACHINES = {
     "calculator": "gpus=0",
+    "colours": "gpus=0",
     "guess": "gpus=0",
     "quickstart": "gpus=0",
     "quickstart_qlora": "gpus=0",
@@ -48,7 +49,7 @@ def target(name: str) -> Stack:
 
 def laid_out(recipe: Path, folder: Path) -> str:
     """The recipe's place in a folder that has what stood beside it when it was shipped."""
-    for beside in ("calculator", "guess", "quickstart", "qwen3_alphabet_sort", "qwen3_python_tool"):
+    for beside in ("calculator", "colours", "guess", "quickstart", "qwen3_alphabet_sort", "qwen3_python_tool"):
         (folder / beside).symlink_to(ROOT / "recipes" / beside)
     for path in shipped():
         shutil.copyfile(path, folder / path.name)
