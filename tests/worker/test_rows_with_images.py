@@ -121,7 +121,7 @@ def broken() -> bytes:
     [
         (None, "it is null"),
         ([], "row 2 has no image"),
-        ("gone.png", "gone.png is not a file"),
+        ("gone.png", "gone.png: No such file or directory"),
         ("http://127.0.0.1:9/a.png", "is an address, and nothing is fetched"),
         ("data:image/png;base64,AAAA", "is an address, and nothing is fetched"),
         ("text.png", "UnidentifiedImageError"),

@@ -4,6 +4,7 @@ import hashlib
 import io
 import math
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused
 
 ROLES = ("system", "user", "assistant")
-_AT_ONCE = 32
+_AT_ONCE, _LONGEST_SHOWN = 32, 500
+_DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
 _TYPE = pa.list_(pa.struct({"bytes": pa.binary(), "path": pa.string()}))
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
 
@@ -78,7 +80,7 @@ def with_images(
                 )
             for image in images:
                 digest.update(hashlib.sha256(image).digest())
-            found.append([{"bytes": _scaled(image, data.max_pixels), "path": None} for image in images])
+            found.append([{"bytes": _kept(image, data.max_pixels), "path": None} for image in images])
         table = table.drop_columns(list(data.images))
         return table.append_column(IMAGES, pa.array(found, _TYPE))
 
@@ -114,8 +116,7 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
 
 def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> bytes:
     """The bytes of one image, which can be decoded. Raises Refused."""
-    if isinstance(value, Mapping) and {"bytes", "path"} & value.keys():
-        value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
+    named = ""
 
     def refused(because: str) -> Refused:
         return Refused.of(
@@ -124,6 +125,10 @@ def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> 
             fix=f"leave such rows out of {data.path}, or repair the image",
         )
 
+    if isinstance(value, Mapping) and {"bytes", "path"} & value.keys():
+        if isinstance(value.get("bytes"), str):
+            raise refused("its bytes are a text, and no text is decoded: write the image into a file, and name that")
+        value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
     if value is None:
         raise refused("it is null")
     if isinstance(value, str):
@@ -132,16 +137,17 @@ def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> 
         if folder is None and not Path(value).is_absolute():
             raise refused(f"{value[:80]} is a path, and rows of the hub have no files beside them")
         path = Path(value) if folder is None else folder / value
-        if not path.is_file():
-            raise refused(f"{path} is not a file")
+        named = f"{path}: " if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}...: "
         try:
+            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+                raise refused(f"{named}it is not a file")
             value = path.read_bytes()
-        except OSError as problem:
-            raise refused(f"{path}: {problem.strerror or problem}") from problem
+        except (OSError, ValueError) as problem:
+            raise refused(f"{named}{getattr(problem, 'strerror', None) or problem}") from problem
     if not isinstance(value, bytes):
-        raise refused(f"it is a {type(value).__name__}, and neither a path nor the bytes of a file")
+        raise refused(f"it is {str(value)[:80]}, and neither a path nor the bytes of a file")
     if (fault := unreadable_image(value)) is not None:
-        raise refused(fault)
+        raise refused(f"{named}{fault}")
     return value
 
 
@@ -152,27 +158,47 @@ def unreadable_image(content: bytes) -> str | None:
     try:
         with Pillow.open(io.BytesIO(content)) as image:
             image.draft("RGB", (1, 1))
-            image.load()
+            _as_rgb(image)
     except Exception as problem:  # a decoder raises whatever it raises
         return re.sub(r"<_io\.BytesIO[^>]*>", "its bytes", f"{type(problem).__name__}: {problem}")[:200]
     return None
 
 
-def _scaled(content: bytes, most: int | None) -> bytes:
-    """The image with at most so many pixels, of the same shape; a smaller one stays as it is."""
+def _as_rgb(image: Any) -> Any:
+    """The image upright, on white where it is transparent, and with 8 of 16 bits: convert makes white of all above 255.
+
+    Raises whatever Pillow raises, and ValueError for pixels whose range nobody knows.
+    """
     from PIL import Image as Pillow
     from PIL import ImageOps
 
-    if most is None:
-        return content
+    whole = ImageOps.exif_transpose(image)
+    if whole.mode in ("I", "F"):
+        raise ValueError(f"its pixels are numbers of 32 bits (mode {whole.mode}), whose range is not known")
+    if whole.mode in _DEEP:
+        whole = whole.point(lambda value: value * (1 / 256)).convert("L")
+    elif whole.has_transparency_data:
+        whole = whole.convert("RGBA")
+        whole = Pillow.alpha_composite(Pillow.new("RGBA", whole.size, "white"), whole)
+    return whole.convert("RGB")
+
+
+def _kept(content: bytes, most: int | None) -> bytes:
+    """What a batch decodes: the file as it is, or the RGB image with at most so many pixels, of the same shape."""
+    from PIL import Image as Pillow
+
     with Pillow.open(io.BytesIO(content)) as image:
-        if image.width * image.height <= most:
+        pixels = image.width * image.height
+        is_larger = most is not None and pixels > most
+        if not (is_larger or image.mode in _DEEP or image.has_transparency_data):
             return content
-        whole = ImageOps.exif_transpose(image).convert("RGB")
-    share = math.sqrt(most / (whole.width * whole.height))
-    size = (max(1, math.floor(whole.width * share)), max(1, math.floor(whole.height * share)))
+        whole = _as_rgb(image)
+    if most is not None and is_larger:
+        share = math.sqrt(most / pixels)
+        size = (max(1, math.floor(whole.width * share)), max(1, math.floor(whole.height * share)))
+        whole = whole.resize(size, Pillow.Resampling.BICUBIC)
     written = io.BytesIO()
-    whole.resize(size, Pillow.Resampling.BICUBIC).save(written, "PNG")
+    whole.save(written, "PNG")
     return written.getvalue()
 
 
