@@ -9,76 +9,132 @@ from typing import Any
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "white": (255, 255, 255)}
 QUESTION = "what colour is the square?"
 SIDE = 28
-TEMPLATE = (
+# What stands for an image in a prompt, by family; the processor makes as many tokens of it as the image has.
+PLACEHOLDERS = {
+    "idefics3": "<image>",
+    "llava_next": "<image>",
+    "gemma3": "<boi>",
+    "qwen2_5_vl": "<|vision_start|><|image_pad|><|vision_end|>",
+}
+NEEDS_TORCHVISION = frozenset({"qwen2_5_vl"})
+"""Families whose processor also takes videos, which transformers reads with torchvision alone."""
+_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{% if message['content'] is string %}{{ message['content'] }}"
-    "{% else %}{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>{% else %}{{ part['text'] }}"
-    "{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>{% endif %}"
+    "{% else %}{% for part in message['content'] %}{% if part['type'] == 'image' %}PLACEHOLDER{% else %}"
+    "{{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
 )
 _WORDS = ["<pad>", "<unk>", "<|im_start|>", "<|im_end|>", "<image>", "<fake_token_around_image>", "<global-img>"]
 _WORDS += [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)] + ["<end_of_utterance>"]
+_WORDS += ["<boi>", "<eoi>", "<img_soft>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+_SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 def write_seeing_model(folder: Path, family: str = "idefics3") -> Path:
-    """Writes an untrained model of a family, idefics3 or llava_next, and its processor; gives the folder."""
+    """Writes an untrained model of a family of PLACEHOLDERS, and its processor; gives the folder."""
     import torch
     import transformers as library
 
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(family)
+    tokenizer.chat_template = _TEMPLATE.replace("PLACEHOLDER", PLACEHOLDERS[family])
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    text = library.LlamaConfig(
-        vocab_size=len(tokenizer),
-        **sizes,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        initializer_range=0.1,
+    text = {
+        "vocab_size": len(tokenizer),
+        **_SIZES,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "initializer_range": 0.1,
         **ids,
-    )
-    image = tokenizer.convert_tokens_to_ids("<image>")
-    sees: dict[str, Any] = {**sizes, "image_size": SIDE, "patch_size": 7}
-    config: Any
-    if family == "idefics3":
-        config = library.Idefics3Config(
-            text_config=text,
-            vision_config=sees,
-            scale_factor=2,
-            image_token_id=image,
-            tie_word_embeddings=False,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        images = _image_processor("idefics3", "Idefics3")(
-            size={"longest_edge": SIDE}, max_image_size={"longest_edge": SIDE}, do_image_splitting=False
-        )
-        processor = library.Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=TEMPLATE)
-        kind: Any = library.Idefics3ForConditionalGeneration
-    else:
-        grid = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE]]
-        config = library.LlavaNextConfig(
-            text_config=text,
-            vision_config=library.CLIPVisionConfig(**sees, projection_dim=32),
-            image_token_index=image,
-            image_grid_pinpoints=grid,
-            vision_feature_layer=-1,
-            tie_word_embeddings=False,
-        )
-        images = _image_processor("llava_next", "LlavaNext")(
-            size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE}, image_grid_pinpoints=grid
-        )
-        processor = library.LlavaNextProcessor(
-            images,
-            tokenizer,
-            patch_size=7,
-            vision_feature_select_strategy="default",
-            num_additional_image_tokens=1,
-            chat_template=TEMPLATE,
-        )
-        kind = library.LlavaNextForConditionalGeneration
+    }
+    config, processor = globals()[f"_{family}"](library, tokenizer, text)
     torch.manual_seed(0)
-    model = kind(config)
+    model = getattr(library, config.architectures[0])(config)
     model.generation_config = library.GenerationConfig(**ids)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+def _idefics3(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    config = library.Idefics3Config(
+        text_config=library.LlamaConfig(**text),
+        vision_config={**_SIZES, "image_size": SIDE, "patch_size": 7},
+        scale_factor=2,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        tie_word_embeddings=False,
+        pad_token_id=tokenizer.pad_token_id,
+        architectures=["Idefics3ForConditionalGeneration"],
+    )
+    images = _image_processor("idefics3", "Idefics3")(
+        size={"longest_edge": SIDE}, max_image_size={"longest_edge": SIDE}, do_image_splitting=False
+    )
+    template = tokenizer.chat_template
+    return config, library.Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=template)
+
+
+def _llava_next(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    grid = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE]]
+    config = library.LlavaNextConfig(
+        text_config=library.LlamaConfig(**text),
+        vision_config=library.CLIPVisionConfig(**_SIZES, image_size=SIDE, patch_size=7, projection_dim=32),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        image_grid_pinpoints=grid,
+        vision_feature_layer=-1,
+        tie_word_embeddings=False,
+        architectures=["LlavaNextForConditionalGeneration"],
+    )
+    images = _image_processor("llava_next", "LlavaNext")(
+        size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE}, image_grid_pinpoints=grid
+    )
+    processor = library.LlavaNextProcessor(
+        images,
+        tokenizer,
+        patch_size=7,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=tokenizer.chat_template,
+    )
+    return config, processor
+
+
+def _gemma3(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    token = tokenizer.convert_tokens_to_ids
+    config = library.Gemma3Config(
+        text_config=library.Gemma3TextConfig(**text, head_dim=16, sliding_window=64),
+        vision_config={**_SIZES, "image_size": SIDE, "patch_size": 7, "vision_use_head": False},
+        mm_tokens_per_image=4,
+        image_token_index=token("<img_soft>"),
+        boi_token_index=token("<boi>"),
+        eoi_token_index=token("<eoi>"),
+        architectures=["Gemma3ForConditionalGeneration"],
+    )
+    images = _image_processor("gemma3", "Gemma3")(size={"height": SIDE, "width": SIDE}, image_seq_length=4)
+    processor = library.Gemma3Processor(images, tokenizer, chat_template=tokenizer.chat_template, image_seq_length=4)
+    return config, processor
+
+
+def _qwen2_5_vl(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    token = tokenizer.convert_tokens_to_ids
+    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
+    seen = {"depth": 1, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 2, "intermediate_size": 64}
+    config = library.Qwen2_5_VLConfig(
+        text_config={**text, "rope_parameters": rope},
+        vision_config={**seen, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [0]},
+        image_token_id=token("<|image_pad|>"),
+        video_token_id=token("<|video_pad|>"),
+        vision_start_token_id=token("<|vision_start|>"),
+        vision_end_token_id=token("<|vision_end|>"),
+        tie_word_embeddings=False,
+        architectures=["Qwen2_5_VLForConditionalGeneration"],
+    )
+    size = {"shortest_edge": 56 * 56, "longest_edge": 56 * 56}
+    processor = library.Qwen2_5_VLProcessor(
+        library.Qwen2VLImageProcessor(size=size),
+        tokenizer,
+        library.Qwen2VLVideoProcessor(),
+        chat_template=tokenizer.chat_template,
+    )
+    return config, processor
 
 
 def _image_processor(family: str, name: str) -> Any:
@@ -94,7 +150,7 @@ def _image_processor(family: str, name: str) -> Any:
     return getattr(module, f"{name}ImageProcessorPil")
 
 
-def _tokenizer() -> Any:
+def _tokenizer(family: str) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -103,16 +159,20 @@ def _tokenizer() -> Any:
     tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokens.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
+    named = {"image_token": "<img_soft>", "boi_token": "<boi>", "eoi_token": "<eoi>"} if family == "gemma3" else None
+    words = [word for word in _WORDS if word not in ("<pad>", "<|im_end|>", "<unk>")]
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokens,
         pad_token="<pad>",
         eos_token="<|im_end|>",
         unk_token="<unk>",
-        additional_special_tokens=[word for word in _WORDS if word not in ("<pad>", "<|im_end|>", "<unk>")],
+        **({"extra_special_tokens": named} if named else {"additional_special_tokens": words}),
         padding_side="left",
         model_max_length=512,
         model_input_names=["input_ids", "attention_mask"],
     )
+    tokenizer.add_tokens(words, special_tokens=True)
+    return tokenizer
 
 
 def square(colour: str, drawn: random.Random, side: int = 56) -> Any:

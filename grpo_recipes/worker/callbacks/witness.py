@@ -242,7 +242,11 @@ def _shown(named: dict[str, Any]) -> _Shown:
         return _Shown([], [])
     found = pixels.detach().float().cpu()
     # a batch pads rows and images with empty tiles
-    digests = [[_digest(tile) for tile in one.flatten(0, -4) if tile.any()] for one in found] if found.dim() > 3 else []
+    digests = (
+        [[_digest(tile) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
+        if found.dim() > 3
+        else []
+    )
     parts = [*chain.from_iterable(digests)] if digests else [_digest(patch) for patch in found]
     if ids is None or mask is None or not digests or len(digests) % len(ids):
         return _Shown(parts, [])
