@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from peft import PeftModel
-from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
+from transformers import BitsAndBytesConfig
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
@@ -17,7 +16,7 @@ from grpo_recipes.worker._shared.planned import (
     own_model_folder,
     trust_remote_code,
 )
-from grpo_recipes.worker.trainer.own_model import why_not_own, write_own_model
+from grpo_recipes.worker.trainer.own_model import model_class, why_not_own, write_own_model
 
 FINAL = "final"
 
@@ -81,11 +80,7 @@ def _loaded(place: str, plan: Plan, **keywords: Any) -> Any:
     kernel = plan.arguments.model_init_kwargs.get("attn_implementation")
     if kernel is not None and (device_of(plan) == "cuda" or kernel in ("eager", "sdpa")):
         keywords["attn_implementation"] = kernel
-    config = AutoConfig.from_pretrained(place, **revision, **trusted)
-    # As TRL chooses it: a model of text and pictures has modules of other names as a model of text alone.
-    kind = getattr(transformers, (config.architectures or [""])[0], AutoModelForCausalLM)
-    if trusted and getattr(config, "auto_map", None):
-        kind = AutoModelForCausalLM
+    kind = model_class(place, **revision, **trusted)
     keywords = {name: value for name, value in keywords.items() if value is not None}
     model = kind.from_pretrained(place, **keywords, **trusted)
     return (model if "device_map" in keywords else model.to(device_of(plan))).eval()

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import get_peft_model_state_dict
-from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, set_seed
+from transformers import AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer, BitsAndBytesConfig, set_seed
 
 from grpo_recipes.contract.files.folder_files import remove_tree, status
 from grpo_recipes.contract.integrity.manifest import MANIFEST, NotWhole, faults, refuse, stated_of_model
@@ -32,7 +33,7 @@ def write_own_model(plan: Plan, place: Path) -> None:
 
 
 def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
-    """Writes the tokenizer and the model that `make` gives, with a manifest.
+    """Writes the tokenizer, or processor, and the model that `make` gives, with a manifest.
 
     What is there and was written so by this user stays; anything else is made anew: the same plan gives the same.
     """
@@ -54,18 +55,33 @@ def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
 
 
 def _extended(plan: Plan) -> tuple[Any, Any]:
-    """Tokenizer and model that the run starts from.
+    """Tokenizer, or processor, and model that the run starts from.
 
     The adapter of model.from_run is merged into it. The tokens of `tokenizer.add_tokens` are not special, so they stay
     in the decoded text that rewards see. New embeddings are drawn around the mean of the others, from the run's seed.
     Embeddings are never made fewer: many models have spare rows.
     """
     set_seed(plan.arguments.GRPOConfig["seed"])
-    tokenizer, model = _merged(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
+    processing, model = _merged(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
+    tokenizer = getattr(processing, "tokenizer", processing)
     tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         model.resize_token_embeddings(len(tokenizer))
-    return tokenizer, model
+    return processing, model
+
+
+def model_class(place: str, **origin: Any) -> Any:
+    """What loads a model as TRL chooses it: one of text and pictures has other modules than a model of text alone."""
+    config = AutoConfig.from_pretrained(place, **origin)
+    if origin.get("trust_remote_code") and getattr(config, "auto_map", None):
+        return AutoModelForCausalLM
+    return getattr(transformers, (config.architectures or [""])[0], AutoModelForCausalLM)
+
+
+def _processing(kind: Any, path: str, origin: dict[str, Any]) -> Any:
+    """The tokenizer that lies with a model, or the processor of one that sees."""
+    sees = kind is not AutoModelForCausalLM and not kind.__name__.endswith(("ForCausalLM", "LMHeadModel"))
+    return (AutoProcessor if sees else AutoTokenizer).from_pretrained(path, **origin)
 
 
 def _origin(plan: Plan) -> dict[str, Any]:
@@ -74,19 +90,21 @@ def _origin(plan: Plan) -> dict[str, Any]:
 
 
 def _plain(plan: Plan) -> tuple[Any, Any]:
-    """Tokenizer and model as they are planned."""
+    """Tokenizer, or processor, and model as they are planned."""
     origin = _origin(plan)
-    tokenizer = AutoTokenizer.from_pretrained(plan.model.path, **origin)
-    return tokenizer, AutoModelForCausalLM.from_pretrained(plan.model.path, **dtype_keyword(plan), **origin)
+    kind = model_class(plan.model.path, **origin)
+    processing = _processing(kind, plan.model.path, origin)
+    return processing, kind.from_pretrained(plan.model.path, **dtype_keyword(plan), **origin)
 
 
 def _merged(plan: Plan) -> tuple[Any, Any]:
-    """Tokenizer and model with the adapter merged; the tokenizer is the adapter's own, if it brought one."""
+    """Tokenizer, or processor, and model with the adapter merged; the first is the adapter's, if it brought one."""
     assert plan.ancestor is not None
     brought = plan.ancestor.source == "folder" and Path(plan.ancestor.path, "tokenizer_config.json").is_file()
     origin = _origin(plan)
-    tokenizer = AutoTokenizer.from_pretrained(plan.ancestor.path if brought else plan.model.path, **origin)
-    return tokenizer, merged_model(plan, plan.ancestor, origin)
+    kind = model_class(plan.model.path, **origin)
+    processing = _processing(kind, plan.ancestor.path if brought else plan.model.path, origin)
+    return processing, merged_model(plan, plan.ancestor, origin)
 
 
 def why_not_own(place: Path) -> str | None:
@@ -131,13 +149,11 @@ def merged_model(plan: Plan, ancestor: Ancestor, origin: dict[str, Any]) -> Any:
 def _base(plan: Plan, ancestor: Ancestor, origin: dict[str, Any], dtype_key: str) -> Any:
     """The model as the adapter was trained on it, in full precision."""
     dtype = ancestor.dtype or plan.arguments.model_init_kwargs.get(dtype_key) or "float32"
-    loading = {dtype_key: dtype, **origin}
+    loading, kind = {dtype_key: dtype, **origin}, model_class(plan.model.path, **origin)
     if ancestor.quantization is None:
-        return AutoModelForCausalLM.from_pretrained(plan.model.path, **loading)
+        return kind.from_pretrained(plan.model.path, **loading)
     quantization = BitsAndBytesConfig(**ancestor.quantization)
-    packed = AutoModelForCausalLM.from_pretrained(
-        plan.model.path, quantization_config=quantization, device_map={"": "cpu"}, **loading
-    )
+    packed = kind.from_pretrained(plan.model.path, quantization_config=quantization, device_map={"": "cpu"}, **loading)
     print(f"the model of {ancestor.name} was quantized, and is dequantized to merge its adapter", flush=True)
     return packed.dequantize()
 
