@@ -141,6 +141,12 @@ def exported(
 def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say) -> _Trained:
     say("loading the trained model")
     model = load_trained(plan, folder, packed=True)
+    if asked.converter is not None and "vision_config" in getattr(model.config, "sub_configs", ()):
+        raise Refused.of(
+            "a GGUF file of a model that sees cannot be proved here, nothing was written",
+            because="transformers reads no vision part from one, and llama.cpp's converter leaves it to a second file",
+            fix="remove --gguf, and convert the exported folder: convert_hf_to_gguf.py, and again with --mmproj",
+        )
     dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
     if asked.what == "model" and not is_packed(plan):
         model = rounded(model, computed_in(dtype, dtype, device_of(plan)))
