@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from resumed_runs import killed_after, trained_lines, weights
 from support.seeing_models import NEEDS_TORCHVISION, PLACEHOLDERS, write_seeing_model, write_squares
 from test_several_processes import DDP_YAML as DDP
 from test_several_processes import for_two
@@ -128,21 +130,60 @@ def test_losses_with_images_are_those_of_a_hand_written_script(
         assert record(folder)["verified"]["dataset.images"]
 
 
+@pytest.mark.parametrize("mode", ["full", "lora"])
 def test_two_processes_train_on_images_as_a_hand_written_script_does(
+    mode: str,
     models: dict[str, Path],
     squares: Path,
     seeing_plan: Callable[..., Changes],
     make_run: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
-    (expected,) = by_hand(models["idefics3"], squares, tmp_path, ["full"], pair=True)
-    plan = for_two(seeing_plan(models["idefics3"], squares, arguments={"per_device_train_batch_size": 8}))
+    (expected,) = by_hand(models["idefics3"], squares, tmp_path, [mode], pair=True)
+    plan = for_two(seeing_plan(models["idefics3"], squares, mode, arguments={"per_device_train_batch_size": 8}))
     folder = make_run(plan, user={"mine.py": EVEN})
 
     exit_code, output = launch(folder, DDP)
 
     assert exit_code == 0, output
     assert figures(folder) == expected
+
+
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_a_run_with_images_that_is_killed_and_resumed_ends_as_one_that_was_not(
+    mode: str,
+    models: dict[str, Path],
+    seeing_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
+    trained: Callable[..., Trained],
+    tmp_path: Path,
+) -> None:
+    rows, held = write_squares(tmp_path / "rows"), write_squares(tmp_path / "held", 5, seed=2)
+    saves = {"max_steps": 6, "save_strategy": "steps", "save_steps": 2}
+    plan = seeing_plan(models["idefics3"], rows, mode, data={"max_pixels": 900}, arguments=saves)
+    own = {**plan["data"], "path": str(held)}
+    plan["evaluation"] = held_out(every_steps=2, keep_best=True, data=own, batch_size=2)
+    (tmp_path / "whole").mkdir()
+    whole = trained(plan, user={"mine.py": EVEN}, folder=tmp_path / "whole")
+    assert whole.exit_code == 0, whole.output
+    again = killed_after(whole.folder, 2, tmp_path / "again")
+    late = killed_after(whole.folder, 2, tmp_path / "late")
+
+    done = trained(plan, user={"mine.py": EVEN}, folder=again, resume=True)
+
+    assert done.exit_code == 0, done.output
+    assert weights(again) == weights(whole.folder)
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert done.record["final_step"] == whole.record["final_step"]
+
+    # The file of the rows is the same, and one of its images is another.
+    shutil.rmtree(late / "cache")
+    (tmp_path / "rows" / "images" / "7-0.png").write_bytes((tmp_path / "held" / "images" / "0-0.png").read_bytes())
+    done = trained(plan, user={"mine.py": EVEN}, folder=late, resume=True)
+    assert done.exit_code == 3, done.output
+    assert "the images are not those that this run began with" in done.output
+    done = trained(plan, user={"mine.py": EVEN}, folder=late, resume=True)
+    assert done.exit_code == 3, "also when it is tried again"
 
 
 @pytest.mark.parametrize(
@@ -185,16 +226,20 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     }
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
 
-    def said(*words: str) -> str:
+    (tmp_path / "packages" / "gguf").mkdir(parents=True)  # it is looked for, and not read
+    (tmp_path / "packages" / "gguf" / "__init__.py").touch()
+    paths = f"{Path(__file__).parents[2]}:{tmp_path / 'packages'}"
+
+    def said(*words: str, code: int = 0) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "grpo_recipes.cli.main", *words],
             cwd=tmp_path,
-            env=environment(PYTHONPATH=str(Path(__file__).parents[2]), XDG_CONFIG_HOME=str(tmp_path / "config")),
+            env=environment(PYTHONPATH=paths, XDG_CONFIG_HOME=str(tmp_path / "config")),
             capture_output=True,
             text=True,
             timeout=300,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     allowed = ("--allow-code", hashlib.sha256(EVEN.encode()).hexdigest())
@@ -209,6 +254,17 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     said("report", str(run), "-o", "page.html")
     assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,/9j/") >= 1
     assert "mean of 2" in said("generate", str(run), "--rows", "2")
+    assert "without their images" in said("export", str(run), "-o", "exported")
+    gguf = said("export", str(run), "-o", "with-gguf", "--gguf", "--converter", "mine.py", code=3)
+    assert "a GGUF file of a model that sees cannot be proved here, nothing was written" in gguf
+    assert not (tmp_path / "with-gguf").exists()
+    second = {**recipe, "name": "second", "model": {"from_run": str(run), "dtype": "float32"}, "lora": {"r": 2}}
+    (tmp_path / "second.yaml").write_text(json.dumps(second))
+    said("second.yaml", "--out", "second", *allowed)
+    third = {**second, "name": "third", "model": {"from_run": "./second", "dtype": "float32"}}
+    (tmp_path / "third.yaml").write_text(json.dumps(third))
+    assert "images in generation and loss" in said("third.yaml", "--out", "third", *allowed), "of a merged model"
+    assert (tmp_path / "third" / "merged_model" / "processor_config.json").is_file()
     assert "answered without the images of a row" in said("generate", str(run), "what colour?")
     passes = ("--set", "evaluation.passes={reward: even, at_least: 0.9}", "--set", "evaluation.greedy=false")
     assert "24 rows" in said("profile", "recipe.yaml", "-o", "profiled.jsonl", *passes)

@@ -88,7 +88,19 @@ def seen_in_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
 
 
 def refuse_if_not_found(plan: Plan, found: dict[str, object], record: Record) -> None:
-    """Writes what was found into run.json. Raises Refused if it is not what the plan has, unless that was accepted."""
+    """Writes what was found into run.json. Raises Refused if it is not what the plan has, unless that was accepted.
+
+    A plan knows no images: those of a resumed run are held against the ones that it began with.
+    """
+    earlier = record.read()
+    began = earlier.get("verified", {}) if earlier.get("checkpoint") else {}
+    others = [key for key in began if key.endswith(".images") and found.get(key) != began[key]]
+    if others and not plan.accept_drift:
+        raise Refused.of(
+            "the images are not those that this run began with",
+            because=[f"{key}: began with {_short(began[key])}, found {_short(found.get(key))}" for key in others],
+            fix="bring the files back, or grpo-run RUNDIR --accept-drift",
+        )
     record.update(verified=found)
     different = [key for key, planned in plan.verified.items() if key in found and found[key] != planned]
     if different and not plan.accept_drift:
