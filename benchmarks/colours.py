@@ -19,10 +19,11 @@ MOST_CPU_S = 60.0
 HEAD = """# What the recipe colours learns
 
 `python benchmarks/colours.py` wrote this: each row is one `grpo-run recipes/colours.yaml` with a seed of its own, on a
-CPU. Right is the share of samples, one for each of 256 held-out images, that name colour and count.
+CPU. Right is the share of samples, one for each of 256 held-out images, that name colour and count; with grey
+images it is what the same model names when it sees nothing, of twelve answers.
 
-| seed | right before | right after | steps | CPU seconds of training |
-|---|---|---|---|---|
+| seed | right before | right after | with grey images | steps | CPU seconds of training |
+|---|---|---|---|---|---|
 """
 
 
@@ -41,8 +42,9 @@ def main() -> int:
     rows, has_held = [], True
     for seed in parser.parse_args().seeds:
         record = trained(seed)
-        before, after = (record["evaluation"][when]["pass_at"]["1"] for when in ("before", "after"))
-        rows.append(f"| {seed} | {before:.3f} | {after:.3f} | {record['step']} | {record['train_cpu_s']:.0f} |\n")
+        before, after, grey = (record["evaluation"][when]["pass_at"]["1"] for when in ("before", "after", "blanked"))
+        shares = f"{before:.3f} | {after:.3f} | {grey:.3f}"
+        rows.append(f"| {seed} | {shares} | {record['step']} | {record['train_cpu_s']:.0f} |\n")
         has_held &= after >= LOWEST_RIGHT and record["train_cpu_s"] <= MOST_CPU_S
     (ROOT / "benchmarks/colours.md").write_text(HEAD + "".join(rows), encoding="utf-8")
     print("".join(rows), end="")

@@ -30,7 +30,8 @@ class RunRecord:
     proofs: what was seen in the first step, each with id, name, ok (None: not seen yet) and shown, a text.
     guards: those that spoke, each with id, name, action, first_step, last_step, count and its last value;
     guards_not_seen: names of those that had nothing to look at.
-    evaluation: {"before", "latest", "after": figures, "counts", "examples"}, with keep_best or stop_after also {"best":
+    evaluation: {"before", "latest", "after": figures, "counts", "examples"}, of rows with images also {"blanked":
+    figures of the last step with grey ones, and "by_images": what their own add}, with keep_best or stop_after {"best":
     figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}; of several sets that of the one
     that decides, with "others": {name: the same}, and figures have "set": the name. Figures: {"step", "count" of
     rows, "without_score": completions to which a judge gave none, "greedy", "reward", "rewards", "pass_at",

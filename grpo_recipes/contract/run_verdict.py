@@ -33,6 +33,8 @@ MEANINGS = {
     " Their weights decide which one wins.",
     "VRD009": "No rows were held out both before and after the training, so the training reward is all there is: it"
     " rose, fell, or did not change beyond noise. `evaluation` with `at_start`, of rows not trained, says more.",
+    "VRD010": "The model does not look: with grey images in the place of its own it is as right, as far as the held-out"
+    " rows show. They can be answered without them, or the model learned nothing that it reads from them.",
 }
 BEST = 0.995
 """A share of right rows above which nothing is left to gain."""
@@ -148,7 +150,9 @@ def verdicts(record: RunRecord) -> list[RunVerdict]:
     if record.final_step is None or not record.step or record.status not in _HANDS_OVER:
         return []
     found = [*_of_held_out(record)] or [*_of_training(record)]
-    return found + list(_of_drift(record, is_better=any(one.id == "VRD001" for one in found)))
+    return (
+        found + list(_of_images(record)) + list(_of_drift(record, is_better=any(one.id == "VRD001" for one in found)))
+    )
 
 
 def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
@@ -201,6 +205,21 @@ def _changes(event: Event, wider: float) -> dict[str, _Change]:
         for name, by, ends in figures_of(mapping(event, "change"))
         if ends is not None and name in now
     }
+
+
+def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
+    """Held-out rows that are as right with grey images."""
+    for name, known in of_each_set(record.evaluation):
+        blanked, now = mapping(known, "blanked"), {one: value for one, value, _ in figures_of(mapping(known, "after"))}
+        by = {one: (value, ends) for one, value, ends in figures_of(mapping(blanked, "by_images")) if one in now}
+        main = "pass@1" if "pass@1" in by else "reward"
+        value, ends = by.get(main, (0.0, None))
+        if ends is None or ends[0] > 0 or (number(blanked, "count") or 0) < LEAST_ROWS:
+            continue
+        told = f"the model does not look{f' on {name}' if name else ''}: {main} {now[main]:.4g} with its images, "
+        told += f"{now[main] - value:.4g} with grey ones, {figure(value, ends, '+.3g')}"
+        fix = "train and evaluate on rows whose answer only the image has, or on more of them"
+        yield RunVerdict("VRD010", "warning", told, (), fix)
 
 
 def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str]) -> RunVerdict:

@@ -196,13 +196,13 @@ def _held_out_rows(record: RunRecord) -> list[tuple[str, str]]:
 def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> list[tuple[str, str]]:
     rows = []
     head = f"{name}  " if name else ""
-    for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   ")):
+    for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   "), ("blanked", "grey:   ")):
         event = mapping(known, when)
         if not event or (when == "best" and not _is_of_best(record)):
             continue
         decides = set_of(record.evaluation)
-        step = f", step {event.get('step')}" if when == "best" else ""
-        step += f", chosen by {decides}" if step and name != decides else ""
+        step = {"best": f", step {event.get('step')}", "blanked": ", each image grey"}.get(when, "")
+        step += f", chosen by {decides}" if when == "best" and name != decides else ""
         rows.append(("held out", f"{head}{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
             rows.append(("", f"{head}change: {changed}"))

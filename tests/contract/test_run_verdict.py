@@ -59,6 +59,13 @@ def run(**values: Any) -> RunRecord:
     return RunRecord(**{"status": "completed", "step": STEPS, "max_steps": STEPS, "final_step": STEPS, **values})
 
 
+def blanked(by: float, ends: tuple[float, float], rows: int = 200) -> dict[str, Any]:
+    """What run.json has of a run that became better, and of grey images. by: what its images add to the reward."""
+    known = held_out(*ROSE)
+    grey = {"count": rows, "reward": 0.6 - by, "by_images": {"reward": by, "intervals": {"reward": [*ends]}}}
+    return {**known, "blanked": grey}
+
+
 UP, FLAT = {"reward": (0.2, 0.6)}, {"reward": (0.4, 0.4)}
 FORMAT = {
     "count": 200,
@@ -74,6 +81,10 @@ CASES = {
         run(evaluation=held_out(0.2, 0.6, (0.3, 0.5)), trend=trained(reward=(0.6, 0.2))),
         ["VRD001"],
     ),
+    "does not look": (run(evaluation=blanked(0.01, (-0.02, 0.04))), ["VRD001", "VRD010"]),
+    "of a constant reward": (run(evaluation=blanked(0.0, (0.0, 0.0))), ["VRD001", "VRD010"]),
+    "looks": (run(evaluation=blanked(0.5, (0.4, 0.6))), ["VRD001"]),
+    "too few grey images to say so": (run(evaluation=blanked(0.0, (0.0, 0.0), rows=7)), ["VRD001"]),
     "no change": (run(evaluation=held_out(0.4, 0.42, (-0.05, 0.09)), trend=trained(**FLAT)), ["VRD002"]),
     "barely beyond its interval": (run(evaluation=held_out(0.4, 0.42, (0.001, 0.039))), ["VRD001"]),
     "worse": (run(evaluation=held_out(0.6, 0.2, (-0.5, -0.3))), ["VRD003"]),

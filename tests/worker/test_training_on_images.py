@@ -1,6 +1,7 @@
 """Images reach generation, loss, evaluation and rewards: as in a hand-written TRL script, or the run is refused."""
 
 import base64
+import functools
 import hashlib
 import json
 import shutil
@@ -30,6 +31,9 @@ from worker_runs import (
     record,
     train,
 )
+
+from grpo_recipes.contract.run_record import RunRecord
+from grpo_recipes.contract.run_verdict import verdicts
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
 FAMILIES = tuple(
@@ -98,6 +102,20 @@ def by_hand(model: Path, rows: Path, folder: Path, modes: list[str], *, pair: bo
     return [json.loads(line.removeprefix("LOSSES")) for line in done.stdout.splitlines() if "LOSSES" in line]
 
 
+def commands(folder: Path, *words: str) -> str:
+    """What grpo-run says in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "grpo_recipes.cli.main", *words],
+        cwd=folder,
+        env=environment(PYTHONPATH=str(Path(__file__).parents[2]), XDG_CONFIG_HOME=str(folder / "config")),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def figures(folder: Path) -> list[list[float]]:
     return [[step["loss"], step["grad_norm"], step["reward"]] for step in events(folder, "step")]
 
@@ -130,23 +148,66 @@ def test_losses_with_images_are_those_of_a_hand_written_script(
         assert record(folder)["verified"]["dataset.images"]
 
 
+def test_what_is_right_with_grey_images_is_chance(tmp_path: Path) -> None:
+    recipe = Path(__file__).parents[2] / "recipes/colours.yaml"
+    said = commands(tmp_path, str(recipe), "--out", "run")
+    evaluation = record(tmp_path / "run")["evaluation"]
+    seen, blanked = (evaluation[name]["pass_at"]["1"] for name in ("after", "blanked"))
+    assert seen >= 0.9
+    assert blanked <= 0.16, "one of twelve answers, and three standard errors of 256 rows"
+    assert evaluation["blanked"]["by_images"]["pass_at"]["1"] == pytest.approx(seen - blanked)
+    assert "held out    grey:   reward" in said and "[VRD010]" not in said
+    commands(tmp_path, "report", "run", "-o", "page.html")
+    assert "80, grey images" in (tmp_path / "page.html").read_text()
+
+
+def test_a_model_that_is_paid_whatever_it_says_does_not_look(
+    models: dict[str, Path],
+    squares: Path,
+    seeing_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    tmp_path: Path,
+    sha256_of_text: Callable[[str], str],
+) -> None:
+    always = "def always(completions, **kwargs):\n    return [1.0] * len(completions)\n"
+    held = write_squares(tmp_path / "held", 9, seed=2)
+    plan = seeing_plan(models["idefics3"], squares)
+    plan["rewards"] = [planned_reward("mine.py:always", kind="python", name="always", sha256=sha256_of_text(always))]
+    plan["evaluation"] = held_out(every_steps=0, data={**plan["data"], "path": str(held)})
+    folder = make_run(plan, user={"mine.py": always})
+
+    exit_code, output = train(folder)
+
+    assert exit_code == 0, output
+    blanked = record(folder)["evaluation"]["blanked"]
+    assert (blanked["count"], blanked["reward"], blanked["by_images"]["reward"]) == (9, 1.0, 0.0)
+    ended = RunRecord(status="completed", step=6, final_step=6, evaluation=record(folder)["evaluation"])
+    (told,) = [one for one in verdicts(ended) if one.id == "VRD010"]
+    assert told.text == "the model does not look: reward 1 with its images, 1 with grey ones, +0 [+0, +0]"
+
+
 @pytest.mark.parametrize("mode", ["full", "lora"])
 def test_two_processes_train_on_images_as_a_hand_written_script_does(
     mode: str,
     models: dict[str, Path],
     squares: Path,
     seeing_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
     make_run: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
     (expected,) = by_hand(models["idefics3"], squares, tmp_path, [mode], pair=True)
     plan = for_two(seeing_plan(models["idefics3"], squares, mode, arguments={"per_device_train_batch_size": 8}))
+    held = write_squares(tmp_path / "held", 5, seed=2)
+    plan["evaluation"] = held_out(every_steps=0, data={**plan["data"], "path": str(held)}, batch_size=2)
     folder = make_run(plan, user={"mine.py": EVEN})
 
     exit_code, output = launch(folder, DDP)
 
     assert exit_code == 0, output
     assert figures(folder) == expected
+    assert record(folder)["evaluation"]["blanked"]["count"] == 5
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])
@@ -241,6 +302,7 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
+    said = functools.partial(commands, tmp_path)
 
     allowed = ("--allow-code", hashlib.sha256(EVEN.encode()).hexdigest())
     looked = said("preflight", "recipe.yaml", *allowed)

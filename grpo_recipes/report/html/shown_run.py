@@ -170,14 +170,17 @@ def held_out(run: ReportedRun) -> list[dict[str, Any]]:
 
 def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Mapping[str, object]) -> dict[str, Any]:
     events = [by_step[step] for step in sorted(by_step)]
-    cells = [_cells(one) for one in events]
+    blanked = mapping(known, "blanked")
+    shown = [(figure(number(one, "step")), one) for one in events]
+    shown += [(f"{figure(number(blanked, 'step'))}, grey images", blanked)] if blanked else []
+    cells = [_cells(one) for _, one in shown]
     names = list(dict.fromkeys(name for one in cells for name in one))[:_MOST_COLUMNS]
     return {
         "name": run.plain(name),
         "names": names,
         "rows": [
-            (figure(number(event, "step")), figure(number(event, "count")), *(one.get(name, "") for name in names))
-            for event, one in zip(events, cells, strict=True)
+            (step, figure(number(event, "count")), *(one.get(name, "") for name in names))
+            for (step, event), one in zip(shown, cells, strict=True)
         ],
         "intervals": run.plain(_method(events[-1])) if events else "",
         "changed": run.plain(change_text(events[-1]) or "") if events else "",

@@ -9,17 +9,19 @@ from typing import Any, cast
 
 from transformers import TrainerCallback
 
-from grpo_recipes.contract.event_words import event_lines
+from grpo_recipes.contract.event_words import evaluation_line, event_lines
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import OTHERS, evaluation_file
 from grpo_recipes.contract.secrets.redact import redact_value
+from grpo_recipes.worker._shared.inputs import IMAGES
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.progress import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import evaluate
 from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
+from grpo_recipes.worker.data.images import WithGreyImages
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 EVALUATION = "evaluation"
@@ -34,9 +36,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
 
     Each completion with its row goes to evaluation/step-<step>.jsonl of the run folder, the figures to metrics.jsonl
-    and run.json; of several sets each has its own. rows: those of each set, in the order of the plan's sets. known:
-    what run.json said of evaluations at the checkpoint that is gone on from. seconds: how long all evaluations took so
-    far. on_batch: called before each batch.
+    and run.json; of several sets each has its own. The last one is taken again with grey images where rows have any.
+    rows: those of each set, in the order of the plan's sets. known: what run.json said of evaluations at the checkpoint
+    that is gone on from. seconds: how long all evaluations took so far. on_batch: called before each batch.
     """
 
     def __init__(
@@ -105,6 +107,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
                 name = self._how.sets[place].name if place else ""
                 known = self._record.evaluation().get(OTHERS, {}).get(name, {}) if name else self._record.evaluation()
                 self._record.update_evaluation(name, after=known.get("latest"), **self._turned(plan, state.global_step))
+        for place, (_, rows) in enumerate(self._sets):
+            if IMAGES in rows.column_names:
+                self._take_blanked(place, state.global_step)
 
     def _take(self, moment: str, step: int) -> None:
         self._measured_at = step
@@ -145,6 +150,23 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         more = self._turned(plan, step) if moment == "after" else {}
         self._record.update_evaluation(name if place else "", **told, **more)
         return is_better
+
+    def _take_blanked(self, place: int, step: int) -> None:
+        """Measures one set with grey images: what is still right then was not seen in them."""
+        plan, rows = self._sets[place]
+        name = self._how.sets[place].name
+        started = time.perf_counter()
+        with self._peaks.during("evaluation"):
+            judged = evaluate(self._trainer, plan, WithGreyImages(rows), self.on_batch)
+        if self._log is not None:
+            seed = int(self._trainer.args.seed)
+            figures = {"step": step, **summary(judged, plan), "intervals": with_intervals(judged, plan, seed)}
+            seen = _read_rows(self._run_folder, evaluation_file(name, step))
+            if seen is not None and (by := change(judged, seen, plan, seed)) is not None:
+                figures["by_images"] = by
+            print(f"with grey images {evaluation_line({'event': 'evaluation', **figures})}", flush=True)
+            self._record.update_evaluation(name if place else "", blanked=figures)
+        self.seconds += round(time.perf_counter() - started, 3)
 
     def _turned(self, plan: Plan, step: int) -> dict[str, Any]:
         """What became of the rows of a set between the untrained policy and this step."""

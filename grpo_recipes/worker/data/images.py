@@ -14,7 +14,7 @@ from datasets import Image
 from datasets import Sequence as ListOf  # a list, also before datasets 4
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import IMAGES, Refused
+from grpo_recipes.worker._shared.inputs import IMAGES, Refused, decoded
 
 ROLES = ("system", "user", "assistant")
 _AT_ONCE, _LONGEST_SHOWN = 32, 500
@@ -98,6 +98,28 @@ def with_images(
 def decoding(rows: Any) -> Any:
     """Rows that give their images as RGB images of Pillow, each time that one is read; rows of text as they are."""
     return rows.cast_column(IMAGES, ListOf(Image(mode="RGB"))) if IMAGES in rows.column_names else rows
+
+
+class WithGreyImages:
+    """Prepared rows, each image in them replaced by a grey one of its size."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        row = decoded(self._rows[place])
+        return {**row, IMAGES: [{"bytes": _grey(image.size), "path": None} for image in row[IMAGES]]}
+
+
+def _grey(size: tuple[int, int]) -> bytes:
+    from PIL import Image as Pillow
+
+    written = io.BytesIO()
+    Pillow.new("RGB", size, (128, 128, 128)).save(written, "PNG")
+    return written.getvalue()
 
 
 def _folder_of(data: Data) -> Path | None:
