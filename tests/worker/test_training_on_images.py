@@ -102,17 +102,18 @@ def by_hand(model: Path, rows: Path, folder: Path, modes: list[str], *, pair: bo
     return [json.loads(line.removeprefix("LOSSES")) for line in done.stdout.splitlines() if "LOSSES" in line]
 
 
-def commands(folder: Path, *words: str) -> str:
-    """What grpo-run says in a folder."""
+def commands(folder: Path, *words: str, code: int = 0) -> str:
+    """What grpo-run says in a folder, which may have packages/."""
+    paths = f"{Path(__file__).parents[2]}:{folder / 'packages'}"
     done = subprocess.run(
         [sys.executable, "-m", "grpo_recipes.cli.main", *words],
         cwd=folder,
-        env=environment(PYTHONPATH=str(Path(__file__).parents[2]), XDG_CONFIG_HOME=str(folder / "config")),
+        env=environment(PYTHONPATH=paths, XDG_CONFIG_HOME=str(folder / "config")),
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
@@ -289,19 +290,6 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
 
     (tmp_path / "packages" / "gguf").mkdir(parents=True)  # it is looked for, and not read
     (tmp_path / "packages" / "gguf" / "__init__.py").touch()
-    paths = f"{Path(__file__).parents[2]}:{tmp_path / 'packages'}"
-
-    def said(*words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "grpo_recipes.cli.main", *words],
-            cwd=tmp_path,
-            env=environment(PYTHONPATH=paths, XDG_CONFIG_HOME=str(tmp_path / "config")),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
     said = functools.partial(commands, tmp_path)
 
     allowed = ("--allow-code", hashlib.sha256(EVEN.encode()).hexdigest())
