@@ -33,8 +33,8 @@ MEANINGS = {
     " Their weights decide which one wins.",
     "VRD009": "No rows were held out both before and after the training, so the training reward is all there is: it"
     " rose, fell, or did not change beyond noise. `evaluation` with `at_start`, of rows not trained, says more.",
-    "VRD010": "The model does not look: with grey images in the place of its own it is as right, as far as the held-out"
-    " rows show. They can be answered without them, or the model learned nothing that it reads from them.",
+    "VRD010": "No sign that the model looks at its images: with grey ones in their place it is as right, as far as the"
+    " held-out rows show. They can be answered without images, or the model learned nothing that it reads from them.",
 }
 BEST = 0.995
 """A share of right rows above which nothing is left to gain."""
@@ -216,8 +216,8 @@ def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
         value, ends = by.get(main, (0.0, None))
         if ends is None or ends[0] > 0 or (number(blanked, "count") or 0) < LEAST_ROWS:
             continue
-        told = f"the model does not look{f' on {name}' if name else ''}: {main} {now[main]:.4g} with its images, "
-        told += f"{now[main] - value:.4g} with grey ones, {figure(value, ends, '+.3g')}"
+        told = f"no sign that the model looks at the images{f' of {name}' if name else ''}: {main} "
+        told += f"{now[main]:.4g} with them, {now[main] - value:.4g} with grey ones, {figure(value, ends, '+.3g')}"
         fix = "train and evaluate on rows whose answer only the image has, or on more of them"
         yield RunVerdict("VRD010", "warning", told, (), fix)
 

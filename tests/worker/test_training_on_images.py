@@ -185,7 +185,7 @@ def test_a_model_that_is_paid_whatever_it_says_does_not_look(
     assert (blanked["count"], blanked["reward"], blanked["by_images"]["reward"]) == (9, 1.0, 0.0)
     ended = RunRecord(status="completed", step=6, final_step=6, evaluation=record(folder)["evaluation"])
     (told,) = [one for one in verdicts(ended) if one.id == "VRD010"]
-    assert told.text == "the model does not look: reward 1 with its images, 1 with grey ones, +0 [+0, +0]"
+    assert told.text == "no sign that the model looks at the images: reward 1 with them, 1 with grey ones, +0 [+0, +0]"
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])

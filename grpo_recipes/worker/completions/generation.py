@@ -146,7 +146,7 @@ def _drawn(trainer: Any, draws: Draws) -> Any:
 
 def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy: bool) -> Any:
     arguments, tokenizer = trainer.args, tokenizer_of(trainer)
-    values = {**sampling, "do_sample": True}
+    values = {"suppress_tokens": _never_sampled(trainer), **sampling, "do_sample": True}
     if greedy:
         # transformers warns of sampling values other than its own defaults when nothing is sampled
         values.update(do_sample=False, temperature=1.0, top_p=1.0, top_k=50, min_p=None)
@@ -156,7 +156,6 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=list(ends.tokens),
         cache_implementation=getattr(arguments, "cache_implementation", None),
-        suppress_tokens=_never_sampled(trainer),
         **values,
     )
 
