@@ -25,6 +25,7 @@ VALUES = {
     "dataset.name": "main",
     "evaluation.name": "main",
     "dataset.split": "train",
+    "dataset.images": "picture",
     "dataset.system_prompt": "Think.",
     "rewards": [{"name": "exact_match"}],
     "training.gradient_checkpointing": True,
