@@ -15,6 +15,7 @@ LEFT_OUT = {
     "recipes/quickstart/make_model.py",
     "recipes/calculator/make_model.py",
     "recipes/guess/make_model.py",
+    "recipes/colours/make_model.py",
 }
 
 
