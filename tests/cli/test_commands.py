@@ -25,6 +25,7 @@ RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 STACK = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0"
 STACK += ",bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==0.30.0,math-verify==0.9.0,python==3.11"
 MACHINES = {
+    "colours": "gpus=0,pillow==13.0.0",
     "quickstart": "gpus=0",
     "quickstart_qlora": "gpus=0",
     "qwen2_5_7b_zero3": "gpus=8xH100-80GB",
