@@ -18,9 +18,9 @@ LOWEST_RIGHT = 0.9
 MOST_CPU_S = 60.0
 HEAD = """# What the recipe colours learns
 
-`python benchmarks/colours.py` wrote this: each row is one `grpo-run recipes/colours.yaml` with a seed of its own, on a
-CPU. Right is the share of samples, one for each of 256 held-out images, that name colour and count; with grey
-images it is what the same model names when it sees nothing, of twelve answers.
+`python benchmarks/colours.py` wrote this. Each row is one run of `grpo-run recipes/colours.yaml` with that seed, on a
+CPU. Right is the share of samples that name colour and count, one for each of 256 held-out images. With grey images
+the same model names one of twelve answers without seeing anything.
 
 | seed | right before | right after | with grey images | steps | CPU seconds of training |
 |---|---|---|---|---|---|

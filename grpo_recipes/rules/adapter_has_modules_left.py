@@ -6,7 +6,7 @@ adaptation") after loading the model.
 
 With `dataset.images` and the default of `target_modules`, the rule leaves the vision part of the model out: it stays as
 it is, like in most published recipes. PEFT would adapt its linear layers too, since all-linear and names such as q_proj
-match them. A recipe that writes `target_modules` itself decides, and is told if they reach the vision part.
+match them. If a recipe writes `target_modules`, they stay; a note says where they reach the vision part.
 """
 
 from collections.abc import Iterator

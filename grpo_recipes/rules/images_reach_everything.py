@@ -91,7 +91,7 @@ def _with_images(context: Context) -> Iterator[Finding]:
         yield context.finding(f"{context.text(MODEL)} is a model of text", MODEL, because, fix=fix)
     if makes_rows(context) or are_episodes(context):
         because = "its rows are made, and have no column of images"
-        yield context.finding("dataset.images needs data of its own", IMAGES, because, fix="dataset.path with images")
+        yield context.finding("dataset.images needs given rows", IMAGES, because, fix="dataset.path with images")
     if context.value("dataset.prompt_format") == "standard" and context.value("dataset.prompt") is not None:
         because = "TRL puts images into messages, and stops at a plain text"
         fix = "prompt_format: conversational"
