@@ -49,6 +49,10 @@ def worker_pages() -> dict[str, str]:
         for node in tree.body:
             if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["ID"]:
                 pages[str(ast.literal_eval(node.value))] = ast.get_docstring(tree) or ""
+            if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                match node.decorator_list[0]:
+                    case ast.Call(func=ast.Name(id="_before_training"), args=[ast.Constant(value=id_), *_]):
+                        pages[str(id_)] = ast.get_docstring(node) or ""
     return pages
 
 

@@ -3,37 +3,28 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training import (
-    arguments_are_planned,
-    model_is_on_its_device,
-    trained_tensors_are_planned,
-    vllm_computes_as_planned,
-    vllm_knows_the_tokens,
-    weights_are_loaded_as_planned,
-    zero_stage_is_planned,
-)
+from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE
 from grpo_recipes.worker.proofs.before_training.compared import Compared, Comparison, Loaded
 
-PROOFS = (
-    zero_stage_is_planned,
-    arguments_are_planned,
-    trained_tensors_are_planned,
-    weights_are_loaded_as_planned,
-    model_is_on_its_device,
-    vllm_computes_as_planned,
-    vllm_knows_the_tokens,
-)
+Compare = Callable[[Plan, Loaded], Iterator[Compared]]
+
+OF_SEVERAL_PROCESSES = ("average_tokens_across_devices",)
+NO_SUCH_ARGUMENT = "no such argument"
+SHOWN_NAMES = 6
+OTHER = "the vLLM server has a different tokenizer or model than the trainer"
+SAME_MODEL = "start vLLM from the folder that the trainer loads, with its tokenizer and its added tokens"
+
+PROOFS: list[tuple[str, str, Compare]] = []
 
 
 def compared(plan: Plan, everyone: Sequence[Loaded]) -> list[Comparison]:
     """All values of the first process, and of the others what differs. everyone: the processes, at least one."""
-    return [Comparison(proof.ID, proof.NAME, tuple(_on_all(proof.compare, plan, everyone))) for proof in PROOFS]
+    return [Comparison(id_, name, tuple(_on_all(compare, plan, everyone))) for id_, name, compare in PROOFS]
 
 
-def _on_all(
-    compare: Callable[[Plan, Loaded], Iterator[Compared]], plan: Plan, everyone: Sequence[Loaded]
-) -> Iterator[Compared]:
+def _on_all(compare: Compare, plan: Plan, everyone: Sequence[Loaded]) -> Iterator[Compared]:
     first, *others = everyone
     own = list(compare(plan, first))
     yield from own
@@ -43,3 +34,123 @@ def _on_all(
             if not value.ok and repr(value) not in said:
                 said.add(repr(value))
                 yield replace(value, name=f"{value.name} (rank {other.rank})")
+
+
+def _before_training(id_: str, name: str) -> Callable[[Compare], Compare]:
+    def register(compare: Compare) -> Compare:
+        PROOFS.append((id_, name, compare))
+        return compare
+
+    return register
+
+
+@_before_training("PRF012", "ZeRO stage")
+def zero_stage(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """The trainer shards with the planned ZeRO stage, before it shards anything in a step.
+
+    Catches: a launcher configuration that DeepSpeed does not read, which leaves each process with the whole model,
+    and a different stage than the planned one, which needs a different amount of memory. Without DeepSpeed the
+    stage is 0.
+    Source: accelerate 1.15.0 state.py (deepspeed_plugin).
+    """
+    yield Compared("DeepSpeed stage", plan.expect.deepspeed_stage, seen.deepspeed_stage)
+
+
+@_before_training("PRF013", "arguments")
+def arguments(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """The trainer's arguments, as GRPOConfig, Trainer and DeepSpeed leave them, are the planned ones.
+
+    Catches: a value that `__post_init__` recomputed, one that an environment variable or a launcher's configuration
+    replaced, and a default that differs between the planned release and the installed one.
+    average_tokens_across_devices has no meaning in one process; older releases of transformers switch it off there.
+    Source: trl 1.16.0 grpo_config.py, transformers 5.23.0 training_args.py.
+    """
+    for name, value in plan.expect.arguments.items():
+        if name in OF_SEVERAL_PROCESSES and plan.expect.world_size == 1:
+            continue
+        yield Compared(f"GRPOConfig.{name}", value, seen.arguments.get(name, NO_SUCH_ARGUMENT))
+
+
+@_before_training("PRF014", "trained tensors")
+def trained_tensors(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """The trained tensors are those of the plan, by their names and by their number of parameters.
+
+    With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases;
+    otherwise all. Catches: target modules that match nothing or too much among this release's names, an adapter
+    whose requires_grad was switched off, and a base model that was left trainable beside it.
+    Source: peft 0.21.2 tuners/lora, for the names of the tensors.
+    """
+    yield Compared("trained but not planned", "none", _names(seen.trained - seen.expected))
+    yield Compared("planned but not trained", "none", _names(seen.expected - seen.trained))
+    if plan.expect.trainable_parameters is not None:
+        yield Compared("trainable parameters", plan.expect.trainable_parameters, seen.numbers)
+
+
+def _names(names: frozenset[str]) -> str:
+    return listed(sorted(names), SHOWN_NAMES) or "none"
+
+
+@_before_training("PRF015", "dtype of the weights")
+def dtype_of_the_weights(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """The model's weights are loaded in the planned dtype; adapters and packed 4-bit weights do not count.
+
+    With cast_lm_head_to_fp32 the output layer, and an embedding that is tied to it, is in float32 instead.
+
+    Catches: weights in a different dtype than the recipe's, before the minutes that a first step takes (PRF006
+    checks the same while the loss is computed, when a package or a patch may have cast them).
+    Source: trl 1.16.0 grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26, `dtype` after).
+    """
+    if plan.expect.weights_dtype is not None:
+        yield Compared("dtype of the weights", plan.expect.weights_dtype, ", ".join(seen.weights))
+
+
+@_before_training("PRF016", "device")
+def device(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """Each process holds the whole model on its own device, if the plan loads it there.
+
+    Catches: a quantized model that was loaded onto a different GPU than its process has, or spread over several; it
+    cannot be moved afterwards. A model that the trainer moves is checked in the first step (PRF002).
+    Source: trl 1.16.0 grpo_trainer.py (device_map), transformers 5.23.0 quantizers.
+    """
+    if plan.arguments.model_init_kwargs.get("device_map") == ON_OWN_DEVICE:
+        yield Compared("device", seen.device, ", ".join(seen.parameter_devices))
+
+
+@_before_training("PRF017", "dtype of vLLM")
+def dtype_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """vLLM computes in the planned dtype, if it reports one.
+
+    Catches: a server that was started with a different --dtype, or whose model has a different default. Its
+    log-probabilities would differ from the policy's by more than PRF010 allows.
+    Source: vllm 0.31.0 (model_config.dtype, /server_info of its development mode).
+    """
+    if plan.vllm is None or seen.vllm_dtype is None:
+        return
+    because = "its probabilities would differ from the policy's by more than the plan allows"
+    yield Compared("dtype of vLLM", plan.vllm.dtype, seen.vllm_dtype, because, f"vLLM with --dtype {plan.vllm.dtype}")
+
+
+@_before_training("PRF018", "vLLM's tokens")
+def tokens_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """A token id means the same token for vLLM as for the trainer.
+
+    vLLM reads its own tokenizer, from the folder that it was started with. Completions travel as token ids, so a
+    token that only one side knows is not an error by itself. Catches: an end, a stop or an added token for which
+    vLLM has no row, and a stop text that it would never see, because it spells the tokens of that text differently
+    and does not get their ids either. A server that does not report its tokens is not checked.
+    Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop that is not in it,
+    /detokenize).
+    """
+    tokens = seen.vllm_tokens
+    if tokens is None:
+        return
+    if tokens.vocabulary is None or (plan.expect.stop and not tokens.spells):
+        yield Compared("vLLM's tokens", "not checked", "not checked")
+    if tokens.vocabulary is not None:
+        beyond = ", ".join(tokens.beyond)
+        live = f"{tokens.vocabulary} rows, without token {beyond}" if beyond else "every token"
+        because = f"{OTHER}: it can neither read nor write these tokens"
+        yield Compared("vocabulary of vLLM", "every token", live, because, SAME_MODEL)
+    for stop, ids, text in tokens.stops:
+        because = f"{OTHER}: its tokens {list(ids)} are {text!r}, so it would never see this stop"
+        yield Compared("stop as vLLM spells it", stop, stop if stop in text else text, because, SAME_MODEL)
