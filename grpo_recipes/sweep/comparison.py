@@ -39,7 +39,7 @@ class SweptRun(NamedTuple):
 
 
 def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
-    """What the outcome is, the same for all runs, None as long as none has one; and each run as it stands."""
+    """What the outcome is, the same for all runs, None as long as none completed; and each run as it stands."""
     found = {run: _standing(folder / run.name) for run in sweep.runs}
     records = {run: read_record(str(folder / run.name)) for run in sweep.runs if found[run][0] == "completed"}
     is_held_out = bool(records) and all(record and _held_out(record) is not None for record in records.values())
@@ -50,7 +50,7 @@ def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
     }
     of_sets = {set_of(record.evaluation) for record in records.values() if record is not None} - {""}
     held_out = f"{HELD_OUT}, of {' or '.join(sorted(of_sets))}" if of_sets else HELD_OUT
-    measure = None if not any(samples.values()) else held_out if is_held_out else TRAINING
+    measure = held_out if is_held_out else TRAINING if any(samples.values()) else None
     return measure, [SweptRun(run, *found[run], samples.get(run)) for run in sweep.runs]
 
 
@@ -66,9 +66,12 @@ def _held_out(record: RunRecord) -> float | None:
     return number(mapping(record.evaluation, "after"), "reward")
 
 
-def _held_out_sample(folder: Path, record: RunRecord) -> Sample:
+def _held_out_sample(folder: Path, record: RunRecord) -> Sample | None:
+    """None where a judge left completions without a score: the mean is then of fewer rows than another run's."""
     reward = _held_out(record)
     assert reward is not None
+    if number(mapping(record.evaluation, "after"), "without_score") is not None:
+        return None
     rows = _rows(folder, set_of(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
     # Rows without any reward are not in the mean, and then the rows say something else than it does.
     agrees = bool(rows) and math.isclose(math.fsum(rows) / len(rows), reward, rel_tol=1e-6, abs_tol=1e-9)
@@ -207,7 +210,7 @@ def conclusion(found: SweepComparison) -> list[str]:
     for one in found.settings:
         if not one.is_whole:
             missing = [swept for swept in one.runs if swept.sample is None]
-            states = ", ".join(dict.fromkeys(_state(swept) for swept in missing))
+            states = ", ".join(dict.fromkeys(_state(swept, found.measure) for swept in missing))
             lines.append(
                 f"{setting_text(one.trial)} is not compared: {len(missing)} of its {len(one.runs)} runs"
                 f" ha{'s' if len(missing) == 1 else 've'} no outcome ({states})"
@@ -229,5 +232,7 @@ def conclusion(found: SweepComparison) -> list[str]:
     return [*lines, f"{ahead}, and the difference to each other setting is beyond noise"]
 
 
-def _state(swept: SweptRun) -> str:
+def _state(swept: SweptRun, measure: str | None) -> str:
+    if swept.status == "completed" and measure not in (None, TRAINING):
+        return "completed, with completions that have no judge's score"
     return f"{swept.status}{f' {swept.because[0]}' if swept.because and swept.status == 'stopped' else ''}"

@@ -250,3 +250,15 @@ def test_the_report_has_the_runs_that_began_and_replaces_no_file_of_somebody(
     assert answer.out == ""
     assert answer.err.startswith(f"{page}  ") and f"no report: {page} already exists" in answer.err
     assert page.read_text() == "mine"
+
+
+def test_a_run_whose_judge_left_completions_without_a_score_is_not_compared(tmp_path: Path) -> None:
+    """Its mean is of other rows: 0.95 over the half that was scored is no better than 0.9 over all."""
+    folder = swept(tmp_path / "swept", {"1e-3": [0.90, 0.91], "2e-3": [0.95, 0.96]}, rows=True)
+    after = {"step": 9, "reward": 0.95, "without_score": 100}
+    record(Path(folder) / "2e-3-1", status="completed", step=9, max_steps=9, evaluation={"after": after})
+    assert [setting.is_best for setting in found(folder).settings] == [True, False]
+    assert conclusion(found(folder)) == [
+        "learning_rate=2e-3 is not compared: 1 of its 2 runs has no outcome (completed, with completions that have no"
+        " judge's score)"
+    ]
