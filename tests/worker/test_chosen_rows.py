@@ -88,6 +88,7 @@ def test_longer_prompts_go_above_the_limit_alone(tmp_path: Path) -> None:
     assert kept(data_of(tmp_path, max_prompt_tokens=8, filter="{{ level != '3' }}", max_rows=2)) == [0, 2]
     assert kept(data_of(tmp_path, max_prompt_tokens=8, filter="{{ prompt_tokens > 5 }}")) == [1, 2, 3]
     assert kept(data_of(tmp_path, max_prompt_tokens=12, over="error")) == list(range(8))
+    assert kept(data_of(tmp_path, max_prompt_tokens=10, over="error", max_rows=6)) == list(range(6)), "7 is longer"
 
 
 def test_the_order_of_a_seed_is_written_down(tmp_path: Path) -> None:

@@ -106,13 +106,14 @@ class Choice:
             stays = [True] * len(of_rows)
             if self._last is not None:
                 stays = self._filtered(self._last, table, of_rows, counts)
-            if limit is not None:
-                fitting = [count <= limit for count in counts]
-                found = [index for index, fits in enumerate(fitting) if stays[index] and not fits]
-                long.extend((of_rows[index], counts[index]) for index in found)
-                stays = [stay and fits for stay, fits in zip(stays, fitting, strict=True)]
-            taken = [index for index, stay in enumerate(stays) if stay]
-            taken = taken if most is None else taken[: most - len(kept)]
+            fits = [limit is None or count <= limit for count in counts] or stays
+            taken = [index for index, stay in enumerate(stays) if stay and fits[index]]
+            behind = len(of_rows)
+            if most is not None and len(taken) >= most - len(kept):
+                taken = taken[: most - len(kept)]
+                behind = taken[-1] + 1 if taken else 0
+            found = [index for index in range(behind) if stays[index] and not fits[index]]
+            long.extend((of_rows[index], counts[index]) for index in found)
             kept.extend(of_rows[index] for index in taken)
             return table if len(taken) == len(table) else table.take(pa.array(taken, pa.int64()))
 
