@@ -1,6 +1,7 @@
 """The gradient with one attention kernel against that with another, and of a left-padded batch."""
 
-from gpu_kit.bench import PROMPT, TEMPLATE, Bench
+from gpu_kit.bench import PROMPT, TEMPLATE, Bench, LeftOut
+from gpu_kit.machine import installed
 
 MOST_OFF = 1e-4
 SHIM = "attention_gradient"
@@ -38,3 +39,14 @@ def run_padded(bench: Bench) -> None:
         defect = bool(kernels["torch's choice"]["not finite"])
         bench.holds(defect != kernels["the shim finds it finite"], "the shim's probe does not see what kernels do")
         bench.holds(("is off" in said) == defect, f"the shim says {said!r}, the defect is there: {defect}")
+
+
+def run_flash(bench: Bench) -> None:
+    """A training with FlashAttention 2, beside one with torch's own kernels."""
+    if bench.scale.device != "cuda":
+        raise LeftOut("FlashAttention needs a GPU")
+    if not (installed("flash_attn") or installed("kernels")):
+        raise LeftOut("neither flash-attn nor kernels is installed")
+    file = bench.recipe("flash", "0.5B", shorter=8)
+    for kernel in ("sdpa", "flash_attention_2"):
+        bench.completed(bench.train(file, f"model.attn_implementation={kernel}", name=kernel))

@@ -45,6 +45,7 @@ STAGES = {
     "zero2": Stage(sharded.run_zero2, 300, "DeepSpeed ZeRO-2 with one process"),
     "zero3": Stage(sharded.run_zero3, 300, "DeepSpeed ZeRO-3 with one process"),
     "fsdp2": Stage(sharded.run_fsdp2, 300, "FSDP2 with one process"),
+    "two_gpus": Stage(sharded.run_two, 480, "DDP, ZeRO-2, ZeRO-3 and FSDP2 on two GPUs have one first gradient"),
     "lora_7b": Stage(lora.run_7b, 480, "LoRA of 7B in bfloat16, and its memory against the estimate"),
     "peaks_lora": Stage(peaks.run_lora, 540, "memory of LoRA against the estimate, 0.5B to 3B"),
     "peaks_full": Stage(peaks.run_full, 540, "memory of full training against the estimate, 0.5B to 3B"),
@@ -54,6 +55,7 @@ STAGES = {
     ),
     "releases": Stage(releases.run, 300, "trl 1.16.0 and an older one compute the same gradient"),
     "attention": Stage(attention.run, 300, "sdpa and eager attention compute the same gradient"),
+    "flash": Stage(attention.run_flash, 300, "FlashAttention 2 trains, and its seconds beside sdpa's", alone=True),
     "padded": Stage(attention.run_padded, 300, "rows that are padded on the left have a finite gradient in bfloat16"),
     "sigterm": Stage(interrupted.run_sigterm, 300, "a signal in the middle of a generation saves and ends with 75"),
     "out_of_memory": Stage(

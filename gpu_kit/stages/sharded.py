@@ -1,9 +1,14 @@
-"""What shards a model over processes, with the one process that one GPU allows: NCCL refuses two on a GPU."""
+"""What shards a model over processes: with one process, and with two where there are two GPUs.
+
+NCCL refuses two processes on one GPU.
+"""
 
 from gpu_kit.bench import Bench, LeftOut
-from gpu_kit.machine import installed
+from gpu_kit.machine import installed, live_device
 
 NO_CPU = "WLD003"
+MOST_OFF = 0.02
+"""Of a gradient norm; sharded gradients add in another order and, in part, in bfloat16."""
 
 
 def run_zero2(bench: Bench) -> None:
@@ -30,3 +35,24 @@ def _deepspeed(bench: Bench, strategy: str) -> None:
         raise LeftOut("deepspeed is not installed")
     file = bench.recipe(strategy, "0.5B", tokens=128, lora=False, dtype="float32")
     bench.completed(bench.train(file, f"distributed.strategy={strategy}"))
+
+
+def run_two(bench: Bench) -> None:
+    """Two processes draw the same completions with each strategy, so that the first step has one loss and gradient."""
+    is_cuda = bench.scale.device == "cuda"
+    if is_cuda and (gpus := live_device().get("sees_gpus", 0)) < 2:
+        raise LeftOut(f"two GPUs are needed, {gpus} is here")
+    if not installed("deepspeed"):
+        raise LeftOut("deepspeed is not installed")
+    file = bench.recipe("two", "0.5B", tokens=128, lora=False, dtype="float32")
+    first = {}
+    for strategy in ("ddp", "zero2", "zero3", *(["fsdp2"] if is_cuda else [])):
+        settings = ("launch.num_processes=2", f"distributed.strategy={strategy}")
+        found = bench.completed(bench.train(file, *settings, name=f"two-{strategy}"))
+        first[strategy] = found.losses[0]
+    loss, norm = first["ddp"]
+    for strategy, (other_loss, other_norm) in first.items():
+        is_near = abs(other_norm - norm) <= MOST_OFF * norm and abs(other_loss - loss) <= MOST_OFF * max(
+            1e-3, abs(loss)
+        )
+        bench.holds(is_near, f"{strategy}: loss {other_loss:.3g}, gradient norm {other_norm:.4g}; DDP {norm:.4g}")
