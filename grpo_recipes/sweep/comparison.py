@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
-from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all
+from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all, reward_as_drawn
 from grpo_recipes.contract.run_record import RunRecord, evaluation_file, read_record, set_of
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.runs.one_run import one_run
@@ -107,7 +107,7 @@ def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
         for event in events
         if event.get("event") == "step"
         and (step := number(event, "step")) is not None
-        and (reward := number(event, "reward")) is not None
+        and (reward := reward_as_drawn(event)) is not None
     }
     if not by_step:
         return None

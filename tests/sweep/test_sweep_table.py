@@ -191,6 +191,8 @@ def test_without_held_out_rewards_the_last_tenth_of_the_steps_counts(tmp_path: P
         events = [
             {"event": "step", "step": step, "reward": float(place) if step > 18 else 9.0} for step in range(1, 21)
         ]
+        # The groups that redrawing kept have another mean than what the policy answers.
+        events[-1] |= {"reward": 50.0, "resample/reward": float(place)}
         again = [{"event": "step", "step": 20, "reward": 100.0}, *events]  # of an attempt before it was resumed
         (run / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in again))
     comparison = found(folder)

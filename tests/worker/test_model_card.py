@@ -23,12 +23,18 @@ EVALUATION = {
 
 
 def handed_over(
-    tmp_path: Path, commit: str | None = None, evaluation: Any = None, final_step: int | None = None, **sections: Any
+    tmp_path: Path,
+    commit: str | None = None,
+    evaluation: Any = None,
+    final_step: int | None = None,
+    metrics: Any = None,
+    **sections: Any,
 ) -> Path:
     """The folder of a model after it was handed over, of a plan with changes to its sections."""
     plan = {**plan_of(Path("/data/someone/models/tiny"), Path("/data/someone/rows.jsonl"), "lora"), **sections}
     record = {"step": 6, "metrics": {"reward": 0.5, "loss": 0.1}, "evaluation": evaluation or {}, "train_wall_s": 1.0}
     record |= {} if final_step is None else {"final_step": final_step}
+    record |= {"metrics": metrics} if metrics else {}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "run.json").write_text(json.dumps(record))
     model = tmp_path / "final"
@@ -101,6 +107,12 @@ def test_the_card_says_of_the_set_that_decides_alone_that_it_chose_the_step(tmp_
     of_hard, of_easy = (model / "README.md").read_text().split("held-out rows of easy")
     assert "The step was chosen by these same rows" in of_hard
     assert "chosen by" not in of_easy
+
+
+def test_the_card_has_the_reward_of_what_was_drawn_first(tmp_path: Path) -> None:
+    """The groups that resample_groups kept are those that differ, and their mean says nothing of the policy."""
+    model = handed_over(tmp_path, metrics={"reward": 0.5, "resample/reward": 0.9, "kl": None})
+    assert json.loads((model / "run.json").read_text())["last_step"] == {"reward": 0.9}
 
 
 def test_the_card_has_the_packages_that_trained_the_model(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
-from grpo_recipes.contract.metrics import figure, figures_of
+from grpo_recipes.contract.metrics import figure, figures_of, reward_as_drawn
 from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set, read_record
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact_value
@@ -61,7 +61,8 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
     """Everything that the card says, as run.json beside the model holds it."""
     evaluation = record.get("evaluation") or {}
     others = {name: _moments(one, record) for name, one in evaluation.get(OTHERS, {}).items()}
-    figures = {key: record["metrics"][key] for key in _FIGURES if (record.get("metrics") or {}).get(key) is not None}
+    metrics = record.get("metrics") or {}
+    metrics = {**metrics, "reward": reward_as_drawn(metrics)}
     base = {key: plan["model"].get(key) for key in ("source", "path", "revision", "sha256")}
     return {
         "summary": SUMMARY_FORMAT,
@@ -84,7 +85,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "step": record.get("step"),
         "final_step": record.get("final_step"),
         "train_wall_s": record.get("train_wall_s"),
-        "last_step": figures,
+        "last_step": {key: metrics[key] for key in _FIGURES if metrics.get(key) is not None},
         "evaluation": {**_moments(evaluation, record), **({OTHERS: others} if others else {})},
         "verified": record.get("verified") or {},
         "recipe": plan["recipe"],
