@@ -93,3 +93,7 @@ async def awaits(completions, solution, trainer_state, **kwargs):
     await asyncio.sleep(0)
     assert trainer_state.global_step == 0
     return [float(_text(c) == s) for c, s in zip(completions, solution, strict=True)]
+
+
+def off_by(completions, solution, **kwargs):
+    return [-abs(len(completion) - wanted) for completion, wanted in zip(completions, solution, strict=True)]

@@ -98,11 +98,13 @@ def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: 
         "counts_messages": ("PFL023", "reads completions as text, and they are messages"),
         "infinite": ("PFL022", "is infinite for these completions: empty"),
         "wants_tests": ("PFL020", "asks for tests, which the data does not have"),
+        "off_by": ("PFL020", "fails: TypeError: unsupported operand type(s) for -: 'int' and 'str'"),
     }
     wanted = {(rule, places[name]): [f"reward {name} {words}"] for name, (rule, words) in expected.items()}
     assert said == wanted, "and nothing about the reward without a fault"
     because = {finding["key"]: " ".join(finding["because"]) for finding in answer.findings}
     source = (HERE / "broken_rewards.py").read_text().splitlines()
+    assert "what dataset.columns makes is text: solution" in because[places["off_by"]]
     for name, text in (("divides", "len(set("), ("exits", "sys.exit("), ("hangs", "time.sleep(0.01)")):
         line = next(number for number, words in enumerate(source, 1) if text in words)
         assert f"broken_rewards.py:{line}" in because[places[name]], "the user's own line"

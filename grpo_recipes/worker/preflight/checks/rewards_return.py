@@ -21,6 +21,7 @@ from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
 ID = "PFL020"
 ENVIRONMENTS = "environments"
+UNJUDGED = "give 0.0 to a completion that cannot be judged"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
@@ -35,7 +36,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         elif failed.unexpected:
             yield _unexpected(reward, failed)
         else:
-            yield _raised(reward, failed)
+            yield _raised(seen, reward, failed)
 
 
 def _not_tried(reward: RewardSeen) -> Finding:
@@ -70,7 +71,7 @@ def _unexpected(reward: RewardSeen, failed: Call) -> Finding:
     )
 
 
-def _raised(reward: RewardSeen, failed: Call) -> Finding:
+def _raised(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     because = [failed.place] if failed.place else []
     if failed.name == "load":
         return fault(
@@ -81,11 +82,15 @@ def _raised(reward: RewardSeen, failed: Call) -> Finding:
         )
     cases = [call for call in reward.calls if call.name not in ("one row", "all", "again") and call.shape == "own"]
     raising = [call.name for call in cases if call.kind != "values"]
+    texts = [name for name in seen.plan.data.columns if name in reward.parameters]
+    if not (failed.error.startswith("TypeError") and "'str'" in failed.error and texts):
+        texts = []
+    because += [f"what dataset.columns makes is text: {listed(texts)}"] if texts else []
     with_ = f" with these completions: {listed(raising)}" if raising and len(raising) < len(cases) else ""
     return fault(
         "error",
         f"reward {reward.name} fails{with_}: {failed.error}",
         reward.key,
         because=tuple(because),
-        fix="give 0.0 to a completion that cannot be judged" if with_ else None,
+        fix=f"make a number of it in the reward: float({texts[0]})" if texts else UNJUDGED if with_ else None,
     )
