@@ -22,6 +22,7 @@ from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorted_places
 from grpo_recipes.worker.data.images import check_image_columns, undecoded, with_images
+from grpo_recipes.worker.data.json_texts import texts_stay
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
@@ -256,7 +257,8 @@ def _made(data: Data, where: str, made: Any) -> Dataset:
 def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
     """What load_dataset returns. Raises Refused, with file and line, for rows that it cannot read."""
     try:
-        return load_dataset(*source, **options)
+        with texts_stay():  # the cache is the run's own
+            return load_dataset(*source, **options)
     except Exception as problem:
         stopped = unreadable(problem, data, where)
         if stopped is None:
