@@ -67,6 +67,20 @@ def test_rows_that_are_left_out_are_counted_and_three_of_them_shown(preflight: P
     assert re.fullmatch(said, none["message"])
 
 
+@pytest.mark.parametrize(("most", "is_said"), [(2, True), (3, False)])
+def test_answers_that_no_completion_has_room_for_are_told(
+    most: int, is_said: bool, preflight: Preflight, tmp_path: Path
+) -> None:
+    """Sums of two digits twice have two or three digits, and the model spells one token for each."""
+    short = {"extends": str(QUICKSTART), "generation": {"max_completion_length": most}}
+    rows = "".join(json.dumps({"question": f"{n}+{n}=", "answer": str(2 * n)}) + "\n" for n in range(50, 90))
+    (tmp_path / "rows.jsonl").write_text(rows)
+    (tmp_path / "recipe.yaml").write_text(json.dumps({**short, "dataset": {"path": "rows.jsonl"}, "evaluation": None}))
+    said = preflight("recipe.yaml", "--json").said()
+    told = "the right answers of 32 of 32 rows are longer than a completion of 2 tokens"
+    assert said == ({("PFL046", "generation.max_completion_length"): [told]} if is_said else {})
+
+
 def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: Path, tmp_path: Path) -> None:
     shutil.copy(HERE / "broken_rewards.py", tmp_path)
     names = re.findall(r"^(?:async )?def ([a-z]\w*)", (HERE / "broken_rewards.py").read_text(), re.MULTILINE)

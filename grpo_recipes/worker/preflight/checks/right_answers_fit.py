@@ -1,0 +1,37 @@
+"""Right answers are no longer than a completion may be.
+
+What: the tokens of the right answers of the rows that are looked at, compared with max_completion_length. It warns if
+most of them are longer. An answer is the text of the column that rewards compare with.
+Why: a completion that is cut off before its answer ends is never right, so the reward stays what it was at the start.
+Fix: a larger max_completion_length; or, if the column has whole solutions and the reward wants only their result,
+nothing.
+Example: the right answers of 32 of 32 rows are longer than a completion of 5 tokens
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
+
+ID = "PFL046"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    texts, most = [text for text in seen.trial_texts.get(GOLD, []) if text], max_completion_length(seen)
+    if seen.tokenizer is None or not texts or not most:
+        return
+    lengths = [len(ids) for ids in seen.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    longer = sum(length > most for length in lengths)
+    if 2 * longer > len(lengths):
+        yield fault(
+            "warning",
+            f"the right answers of {longer} of {len(lengths)} rows are longer than a completion of {most} tokens",
+            ("generation", "max_completion_length"),
+            because=(
+                f"they have {min(lengths)} to {max(lengths)} tokens in column {seen.reference}; a completion that is"
+                " cut off before that is never right",
+            ),
+            fix=f"max_completion_length: {max(lengths) + 1}, or more if the model should think before it answers",
+        )
