@@ -1,15 +1,28 @@
 """metrics.jsonl while it grows: one JSON object per line."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
-from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN, TRL_WITHOUT_VARIANCE
+from grpo_recipes.contract.metric_names import (
+    ENTROPY,
+    GROUPS_WITHOUT_VARIANCE,
+    KL,
+    MEAN_LENGTH,
+    REWARD_AS_DRAWN,
+    TRL_WITHOUT_VARIANCE,
+)
 
 METRICS_FILE = "metrics.jsonl"
 COMPLETIONS_FILE = "completions.jsonl"
 """Read as metrics.jsonl; see worker/completions/kept_completions.py."""
+LEAST_STEPS, MOST_AVERAGED = 8, 50
+LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
+"""The correlation of a step with the next one, as it is reckoned with; real runs have 0 to 0.4."""
+OF_TRAINING = ("reward", MEAN_LENGTH, ENTROPY, KL, GROUPS_WITHOUT_VARIANCE)
+REWARDS = "rewards/"
 LARGEST = 1 << 30
 _PART = 16 << 20
 _PARTS_AT_ONCE = 16
@@ -157,3 +170,40 @@ def _ends(found: object) -> tuple[float, float] | None:
     ends = dict(zip(("low", "high"), found, strict=True))
     low, high = number(ends, "low"), number(ends, "high")
     return None if low is None or high is None else (low, high)
+
+
+def trends(events: Iterable[Event]) -> dict[str, object]:
+    """First and last of each figure that says whether a training went anywhere, with the standard error between them.
+
+    Of each the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. For the key `trend` of run.json.
+    """
+    columns: dict[str, list[float]] = {}
+    for event in events:
+        if event.get("event", "step") == "step" and number(event, "reward") is not None:
+            for name in (*OF_TRAINING, *(key for key in event if is_mean_of_reward(key))):
+                value = reward_as_drawn(event) if name == "reward" else number(event, name)
+                if value is not None:
+                    columns.setdefault(name, []).append(value)
+    found = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
+    return {name: one for name, one in found.items() if all(map(math.isfinite, one.values()))}
+
+
+def is_mean_of_reward(key: str) -> bool:
+    """Whether a figure of a step is the mean of one reward."""
+    return key.startswith(REWARDS) and key.endswith("/mean")
+
+
+def _trend(values: Sequence[float]) -> dict[str, float]:
+    """The error is that of two means of steps each of which is like the one before it.
+
+    Differences of neighbours are noise, whatever the curve does. They grow with the distance where steps are alike,
+    and then a mean is less certain than one of as many draws.
+    """
+    count = min(MOST_AVERAGED, len(values) // 4)
+    near, far = (
+        sum((later - one) * (later - one) for one, later in zip(values, values[by:], strict=False)) / (len(values) - by)
+        for by in (1, 2)
+    )
+    alike = min(MOST_ALIKE, max(LEAST_ALIKE, far / near - 1)) if near > 0 else 0.0
+    error = math.sqrt(near / count * (1 + alike)) / (1 - alike)
+    return {"first": sum(values[:count]) / count, "last": sum(values[-count:]) / count, "error": error, "steps": count}

@@ -6,18 +6,27 @@ tests/contract/test_run_verdict.py has a run for each verdict.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from grpo_recipes.contract.metric_names import ENTROPY, KL, MEAN_LENGTH
-from grpo_recipes.contract.metrics import Event, figure, figures_of, mapping, mappings, number, reward_as_drawn
+from grpo_recipes.contract.metric_names import ENTROPY, GROUPS_WITHOUT_VARIANCE, MEAN_LENGTH
+from grpo_recipes.contract.metrics import (
+    REWARDS,
+    Event,
+    figure,
+    figures_of,
+    is_mean_of_reward,
+    mapping,
+    mappings,
+    number,
+)
 from grpo_recipes.contract.run_record import RunRecord, of_each_set
 
 MEANINGS = {
     "VRD001": "Better than before: the held-out figure rose, and its interval leaves 0 out.",
-    "VRD002": "No held-out change: its interval contains 0. More held-out rows or samples make the interval narrower;"
-    " more steps, a higher learning rate or easier prompts make the change larger. Fewer than 8 rows show no change,"
-    " and where `keep_best` chose the step by these rows, 1.5 times the interval has to leave 0 out.",
+    "VRD002": "No held-out change: its interval contains 0. More held-out rows make it narrower; more steps or easier"
+    " prompts make the change larger. Fewer than 8 rows show no change, and where `keep_best` chose the step by these"
+    " rows, 1.5 times the interval has to leave 0 out.",
     "VRD003": "Worse than before: the held-out figure fell, and its interval leaves 0 out. The rewards may pay for"
     " something other than what they should teach, or the learning rate is too high.",
     "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"
@@ -35,12 +44,11 @@ MEANINGS = {
     " rose, fell, or did not change beyond noise. `evaluation` with `at_start`, of rows not trained, says more.",
     "VRD010": "No sign that the model looks at its images: with grey ones in their place it is as right, as far as the"
     " held-out rows show. They can be answered without images, or the model learned nothing that it reads from them.",
+    "VRD011": "Nothing was trained: in no step did two completions of a group have different rewards, and GRPO learns"
+    " from such differences alone. The task is too hard or too easy for the model, or a reward is always the same.",
 }
 BEST = 0.995
 """A share of right rows above which nothing is left to gain."""
-LEAST_STEPS, MOST_AVERAGED = 8, 50
-LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
-"""The correlation of a step with the next one, as it is reckoned with; real runs have 0 to 0.4."""
 ERRORS, LEAST_CHANGE = 3.0, 0.01
 """Standard errors, and share of the size, by which a figure has to move."""
 LONGER, LONGER_BY = 1.5, 10
@@ -52,7 +60,6 @@ CHOSEN = 1.5
 
 The best of 20 evaluations that gained nothing leaves 0 out of its interval in 22 % of runs, of this one in 2 %.
 """
-REWARDS = "rewards/"
 # The model card is written before the end of a run is.
 _HANDS_OVER = ("running", "completed")
 
@@ -93,42 +100,6 @@ class _Change(NamedTuple):
         return f"{self.name} {self.now - self.by:.4g} -> {self.now:.4g}, {figure(self.by, self.ends, '+.3g')}"
 
 
-def trends(events: Iterable[Event]) -> dict[str, object]:
-    """First and last of each figure that says whether a training went anywhere, with the standard error between them.
-
-    Of each the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. For the key `trend` of run.json.
-    """
-    columns: dict[str, list[float]] = {}
-    for event in events:
-        if event.get("event", "step") == "step" and number(event, "reward") is not None:
-            for name in ("reward", MEAN_LENGTH, ENTROPY, KL, *(key for key in event if _is_mean_of_reward(key))):
-                value = reward_as_drawn(event) if name == "reward" else number(event, name)
-                if value is not None:
-                    columns.setdefault(name, []).append(value)
-    found = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
-    return {name: one for name, one in found.items() if all(map(math.isfinite, one.values()))}
-
-
-def _is_mean_of_reward(key: str) -> bool:
-    return key.startswith(REWARDS) and key.endswith("/mean")
-
-
-def _trend(values: Sequence[float]) -> dict[str, float]:
-    """The error is that of two means of steps each of which is like the one before it.
-
-    Differences of neighbours are noise, whatever the curve does. They grow with the distance where steps are alike,
-    and then a mean is less certain than one of as many draws.
-    """
-    count = min(MOST_AVERAGED, len(values) // 4)
-    near, far = (
-        sum((later - one) * (later - one) for one, later in zip(values, values[by:], strict=False)) / (len(values) - by)
-        for by in (1, 2)
-    )
-    alike = min(MOST_ALIKE, max(LEAST_ALIKE, far / near - 1)) if near > 0 else 0.0
-    error = math.sqrt(near / count * (1 + alike)) / (1 - alike)
-    return {"first": sum(values[:count]) / count, "last": sum(values[-count:]) / count, "error": error, "steps": count}
-
-
 def is_at_best(evaluation: Mapping[str, object]) -> bool:
     """Whether an evaluation leaves nothing to gain: the completions pass, or every reward of each row is 1."""
     if (passed := number(mapping(evaluation, "pass_at"), "1")) is not None:
@@ -150,9 +121,19 @@ def verdicts(record: RunRecord) -> list[RunVerdict]:
     if record.final_step is None or not record.step or record.status not in _HANDS_OVER:
         return []
     found = [*_of_held_out(record)] or [*_of_training(record)]
-    return (
-        found + list(_of_images(record)) + list(_of_drift(record, is_better=any(one.id == "VRD001" for one in found)))
-    )
+    if [one.id for one in found] in (["VRD002"], ["VRD009"]):
+        found = [*_of_nothing(record)] or found
+    is_better = any(one.id == "VRD001" for one in found)
+    return [*found, *_of_images(record), *_of_drift(record, is_better=is_better)]
+
+
+def _of_nothing(record: RunRecord) -> Iterator[RunVerdict]:
+    """A training from which nothing could be learned."""
+    same = mapping(record.trend, GROUPS_WITHOUT_VARIANCE)
+    if (number(same, "first"), number(same, "last"), number(same, "error")) == (1, 1, 0):
+        told = f"nothing was trained: no group of any step had two rewards; mean {_moved(record, 'reward')}"
+        fix = "grpo-run preflight RECIPE tries the rewards, grpo-run profile RECIPE shows what the model can answer"
+        yield RunVerdict("VRD011", "warning", told, (), fix)
 
 
 def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
@@ -227,7 +208,7 @@ def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str])
     first, last = _ends(record, "reward")
     rose = _way(record, "reward") > 0
     if rose and main.needed[1] < last - first:
-        rewards = [name for name in record.trend if _is_mean_of_reward(name) and _way(record, name) > 0]
+        rewards = [name for name in record.trend if is_mean_of_reward(name) and _way(record, name) > 0]
         lines = [f"{name.removeprefix(REWARDS).removesuffix('/mean')}: {_moved(record, name)}" for name in rewards]
         told = f"training reward up, held out flat{on}: {_moved(record, 'reward')} in training, {main.text}"
         fix = "grpo-run report RUNDIR shows the completions that were paid most; more held-out rows see smaller gains"

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
-from grpo_recipes.contract.metrics import METRICS_FILE, number, read_all
+from grpo_recipes.contract.metrics import METRICS_FILE, number, read_all, trends
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_verdict import trends
 from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.metric_names import ENTROPY, MEAN_LENGTH
+from grpo_recipes.contract.metric_names import ENTROPY, GROUPS_WITHOUT_VARIANCE, MEAN_LENGTH
+from grpo_recipes.contract.metrics import trends
 from grpo_recipes.contract.run_record import RunRecord
-from grpo_recipes.contract.run_verdict import MEANINGS, is_at_best, trends, verdicts
+from grpo_recipes.contract.run_verdict import MEANINGS, is_at_best, verdicts
 
 STEPS = 40
 
@@ -18,10 +19,15 @@ def trained(**values: tuple[float, float]) -> dict[str, Any]:
     """The trend of a training whose figures go from one value to another, with noise of a hundredth of them."""
 
     def at(step: int, first: float, last: float) -> float:
-        noise = (0.01, -0.02, 0.015, -0.005)[step % 4] * max(abs(first), abs(last))
+        noise = (0.01, -0.02, 0.015, -0.005)[step % 4] * max(abs(first), abs(last)) * (first != last or first != 1)
         return first + (last - first) * step / (STEPS - 1) + noise
 
-    names = {"length": MEAN_LENGTH, "entropy": ENTROPY, "solved": "rewards/solved/mean"}
+    names = {
+        "length": MEAN_LENGTH,
+        "entropy": ENTROPY,
+        "solved": "rewards/solved/mean",
+        "same": GROUPS_WITHOUT_VARIANCE,
+    }
     return trends(
         {"event": "step", **{names.get(name, name): at(step, *ends) for name, ends in values.items()}}
         for step in range(STEPS)
@@ -85,6 +91,16 @@ CASES = {
     "of a constant reward": (run(evaluation=blanked(0.0, (0.0, 0.0))), ["VRD001", "VRD010"]),
     "looks": (run(evaluation=blanked(0.5, (0.4, 0.6))), ["VRD001"]),
     "too few grey images to say so": (run(evaluation=blanked(0.0, (0.0, 0.0), rows=7)), ["VRD001"]),
+    "no group had two rewards": (
+        run(evaluation=held_out(0.0, 0.0, (0.0, 0.0)), trend=trained(reward=(0, 0), same=(1, 1))),
+        ["VRD011"],
+    ),
+    "nor was anything held out": (run(trend=trained(reward=(0, 0), same=(1, 1))), ["VRD011"]),
+    "nor was anything left to gain": (
+        run(evaluation={**held_out(1.0, 1.0, (-0.01, 0.0)), **RIGHT}, trend=trained(reward=(1, 1), same=(1, 1))),
+        ["VRD004"],
+    ),
+    "few groups had two rewards": (run(trend=trained(reward=(0, 0), same=(1, 0.98))), ["VRD009"]),
     "no change": (run(evaluation=held_out(0.4, 0.42, (-0.05, 0.09)), trend=trained(**FLAT)), ["VRD002"]),
     "barely beyond its interval": (run(evaluation=held_out(0.4, 0.42, (0.001, 0.039))), ["VRD001"]),
     "worse": (run(evaluation=held_out(0.6, 0.2, (-0.5, -0.3))), ["VRD003"]),
