@@ -5,11 +5,12 @@ import random
 from pathlib import Path
 
 import pytest
-from taken import recipe_of, taken
+from taken import as_yaml, recipe_of, row, taken
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.read import table_of
+from grpo_recipes.takeover.takeover import take_over
 
 STRANGE = (None, True, False, 0, 1, -1, 2.5, 1e400, "", "no", "auto", "{", "[]", "a: b # c", "\u2028é\x07", [], [None])
 STRANGE += ({}, {"a": {"b": [1]}}, [{"path": 3}], ["x", 1], {"datasets": [{"id": None}]}, 10**30, "1e-5", "~/x", "/")
@@ -65,3 +66,19 @@ def test_strange_values_of_axolotl_and_of_files_are_answered(seed: int, tmp_path
     assert set(inside) - {key.split(".")[1] for key in keys if key.startswith("trl.")} == set()
     assert set(beside) - {key.split(": ")[1].partition(".")[0] for key in keys if "accelerate: " in key} == set()
     recipe_of(one)
+
+
+def test_arguments_of_a_script_do_not_say_whether_it_passes_an_adapter(tmp_path: Path) -> None:
+    """GRPOConfig of a script, written as JSON: its peft_config is an argument of the trainer, and not in there."""
+    of_a_script = tmp_path / "grpo.yaml"
+    of_a_script.write_text("learning_rate: 1.0e-5\nnum_generations: 4\n")
+    one = take_over(str(of_a_script), written_for="trl==1.16.0", output=str(tmp_path / "recipe.yaml"))
+    assert row(one, "peft_config").fate == "refused"
+    whole = taken(tmp_path, as_yaml(learning_rate=1e-5))
+    assert "peft_config" not in [each.key for each in whole.rows], "a configuration of TRL's own script names its model"
+
+
+def test_the_release_that_a_key_is_gone_after_is_not_called_the_newest(tmp_path: Path) -> None:
+    old, new = (taken(tmp_path, as_yaml(**keys), None).text for keys in ({"warmup_ratio": 0.1}, {"warmup_steps": 3}))
+    assert "(the newest that takes all its keys; --written-for says another)" in old.replace("\n# ", " ")
+    assert "(the newest; --written-for says another)" in new.replace("\n# ", " ")

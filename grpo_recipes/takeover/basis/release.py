@@ -66,8 +66,8 @@ def detected_release(names: Iterable[str]) -> Release:
     asked = frozenset(names)
     trl = _newest_with("trl", asked)
     transformers = _newest_with("transformers", asked, trl)
-    newest = trl == releases_with_facts("trl")[-1]
-    how = "the newest" if newest else "the newest that takes all its keys"
+    newest = releases_with_facts("trl")[-1], _newest_with("transformers", frozenset(), trl)
+    how = "the newest" if (trl, transformers) == newest else "the newest that takes all its keys"
     return _release(trl, transformers, f"{how}; --written-for says another")
 
 

@@ -35,6 +35,7 @@ MIXTURE = re.compile(
 )
 LOADING = {"dtype": "dtype", "torch_dtype": "dtype", "revision": "model_revision"}
 LOADING |= {name: name for name in ("attn_implementation", "trust_remote_code")}
+NO_ADAPTER = "the configuration does not say whether the script passes one; if it does, write its values under `lora`"
 
 
 def take_model(situation: Situation) -> None:
@@ -46,6 +47,8 @@ def take_model(situation: Situation) -> None:
     else:
         situation.draft.put("model.model_name_or_path", "owner/model", "no model was named: put yours here")
         given.refused("model_name_or_path", "the configuration names no model", "model.model_name_or_path")
+        if "use_peft" not in given:
+            given.refused("peft_config", NO_ADAPTER, "model.model_name_or_path")
     _loading_arguments(situation)
     for name in ("dtype", "torch_dtype", "model_revision", "attn_implementation", "trust_remote_code"):
         if name in given:
