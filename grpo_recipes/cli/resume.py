@@ -13,12 +13,14 @@ from grpo_recipes.cli.launching import ask_trust, launched, names_a_plan
 from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
+from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.engines.base import engine_of
 from grpo_recipes.launch.local import refuse_strange_entries
 from grpo_recipes.launch.progress import View
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.render.written_again import write_again
+from grpo_recipes.report.runs.one_run import is_gone
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.trust.user_code import user_files, with_changed
 
@@ -96,7 +98,7 @@ def _recipe_instead(recipe: str) -> Refusal:
     because = [f"{folder}: {words}" for folder, words in [*runs.items()][:_SHOWN]] or ["it has no runs in runs/"]
     cut_off, failed = (
         [folder for folder, words in runs.items() if words.startswith(ends)]
-        for ends in (("interrupted", "running"), ("failed", "stopped"))
+        for ends in (("interrupted", "killed", "running"), ("failed", "stopped"))
     )
     if cut_off or failed:
         fix = f"grpo-run {shlex.quote([*cut_off, *failed][0])} --resume"
@@ -115,9 +117,15 @@ def _runs_of(recipe: str) -> dict[str, str]:
         with contextlib.suppress(Refusal, OSError):
             lock = read_lock(str(plan))
             if lock.plan.recipe_file == os.path.abspath(recipe):
-                words = "planned, but not started" if lock.record is None else status_line(lock.record)
-                found[str(plan.parent)] = words
+                found[str(plan.parent)] = _standing(plan.parent, lock.record)
     return found
+
+
+def _standing(folder: Path, record: RunRecord | None) -> str:
+    if record is None:
+        return "planned, but not started"
+    is_killed = record.status == "running" and is_gone(folder)
+    return status_line(replace(record, status="killed") if is_killed else record)
 
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:

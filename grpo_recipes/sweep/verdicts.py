@@ -118,8 +118,11 @@ def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the mean of these outcomes, by Student's t; None for fewer than two."""
-    if len(values) < 2:
+    """The 95 % interval of the mean of these outcomes, by Student's t.
+
+    None for fewer than two, and for equal ones, which do not show how far outcomes spread.
+    """
+    if len(values) < 2 or min(values) == max(values):
         return None
     low, high = 0.0, 20.0  # 12.7 with two values
     while high - low > 1e-9:

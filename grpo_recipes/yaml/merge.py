@@ -1,5 +1,6 @@
 """Values laid over values: maps merge, lists replace or are extended, null removes; marks and words follow."""
 
+import json
 import re
 from typing import Any, NamedTuple
 
@@ -137,7 +138,7 @@ class Override(NamedTuple):
 
 
 def read_override(text: str) -> tuple[Override | None, list[Finding]]:
-    """Reads one `--set` text; the value is read as strictly as a file's."""
+    """Reads one `--set` text; the value is read as strictly as a file's, but a template needs no quotes."""
     written, equals, value = text.partition("=")
     whole = Page(OVERRIDE_FILE, text, [printable(text)])
     if not equals or not re.fullmatch(_PATH, written) or not written.isprintable():
@@ -152,6 +153,8 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
         because = "a parent's place is relative to the file that names it"
         fix = "write extends into the recipe"
         return None, [_refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", "extends", mark, because, fix)]
+    if value.lstrip().startswith("{{"):  # a template, which is text; a shell takes the quotes that YAML wants
+        value = json.dumps(value.strip(), ensure_ascii=False)
     read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
     findings = [finding if finding.key else finding._replace(key=dotted(path)) for finding in findings]
     if read is None:

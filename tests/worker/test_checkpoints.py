@@ -164,7 +164,7 @@ def test_without_a_checkpoint_it_begins_anew_and_says_so(run: Callable[..., Path
     folder = run()
     assert checkpoint_to_resume(folder, read_plan(folder)) == (
         None,
-        ["no checkpoint was written yet: training starts over"],
+        ["no checkpoint was written yet: training starts at step 0"],
     )
 
 

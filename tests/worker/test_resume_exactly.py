@@ -159,7 +159,7 @@ def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train
     again = killed_after(whole.folder, 0, tmp_path / "again")
     done = trained(plan, folder=again, resume=True)
     assert done.exit_code == 0, done.output
-    assert "no checkpoint was written yet: training starts over\n" in done.output
+    assert "no checkpoint was written yet: training starts at step 0\n" in done.output
     assert trained_lines(again) == trained_lines(whole.folder)
     assert weights(again) == weights(whole.folder)
 

@@ -20,6 +20,8 @@ READ = [
     ("rewards.py:brevity", "rewards.py:brevity"),
     ("a=b", "a=b"),
     ("é", "é"),
+    ("{{ x }}", "{{ x }}"),
+    ("{{ a == 'ok' and b != \"é\" }} ", "{{ a == 'ok' and b != \"é\" }}"),
 ]
 REFUSED = [
     ("010", ids.NUMBER_SPELLING),
@@ -38,7 +40,7 @@ REFUSED = [
     ("a\udce9", ids.NOT_TEXT),
     ("\x1b", ids.NOT_TEXT),
     ("[" * 200_000, ids.TOO_DEEP),
-    ("{{ x }}", ids.UNQUOTED_TEMPLATE),
+    ("[{{ x }}]", ids.UNQUOTED_TEMPLATE),
 ]
 
 

@@ -23,7 +23,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     if found is None:
         return PROOF.holds("TRL's padding stays, as run.json says under shims")
     if not found.tokens:
-        return PROOF.holds("no row of the last micro-batch has less padding than TRL's")
+        return PROOF.holds("the last micro-batch is padded as TRL pads it")
     most = BOUNDS.get(seen[0].precision.compute or "", BOUNDS["bfloat16"])
     shown = f"scores with less padding are TRL's, mean |difference| {mean(found):.0e}"
     if mean(found) <= most:

@@ -42,7 +42,7 @@ def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> 
             because=[f"{name}: {reason}" for name, reason in skipped],
             fix=f"restore one, or remove {folder / 'checkpoints'} to start over with --resume",
         )
-    return None, ["no checkpoint was written yet: training starts over"]
+    return None, ["no checkpoint was written yet: training starts at step 0"]
 
 
 def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path, list[str]]:
