@@ -74,6 +74,8 @@ def _untrained(place: str, lock: Lock) -> Refusal:
     status = None if lock.record is None else lock.record.status
     because = f"its run.json says {status}" if status is not None else "it was planned, but never started"
     fix = f"grpo-run {shlex.quote(place)}{'' if status == 'completed' else ' --resume'}"
+    if status in ("failed", "stopped"):
+        fix = f"mend what ended it, and train the recipe again; {fix} continues with the run's own copy of your code"
     if lock.plan.smoke:
         because, fix = "a run with --smoke keeps none", "train its recipe without --smoke"
     elif status == "running" and is_running(lock.folder):

@@ -118,12 +118,13 @@ def test_what_a_reward_raises_is_told_with_its_line_and_its_own_frames(
     tmp_path: Path, sha256_of_text: Callable[[str], str]
 ) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
-        loaded(tmp_path, "divides", sha256_of_text(USER))(prompts=["a"], completions=[""])
+        loaded(tmp_path, "divides", sha256_of_text(USER))(prompts=["a", "b", "c"], completions=["x", "", ""])
     told = explained_reward(raised.value, tmp_path)
     assert told is not None
     message, said = told
     assert str(message) == (
         "reward divides raised ZeroDivisionError: division by zero\n  = because: answers.py:12: return 1 / len(text)"
+        "\n  = because: it raises for the completion ''\n  = because: the prompt of its row is 'b'"
     )
     # The call and the comprehension, which is a frame of its own up to Python 3.11, and nothing of who called it.
     assert said.count('  File "') == (2 if sys.version_info >= (3, 12) else 3)

@@ -165,6 +165,8 @@ def _wrong(what: str) -> dict[str, Any]:
 
 _LONGEST_TEXT = 100
 OF_THE_ROW = "the prompt of its row is "
+_OF_THE_COMPLETION = "it raises for the completion "
+_MOST_TRIED_S = 10.0
 _LONGEST_ERROR = 500
 _NO_FILE = "no data file travels with a reward: give its absolute path as an option of the reward in the recipe"
 
@@ -207,8 +209,34 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
         own = own.tb_next
     said = "".join(traceback.format_exception(type(cause), cause, own or cause.__traceback__, chain=own is None))
     fix = _NO_FILE if isinstance(cause, FileNotFoundError) else None
-    of_row = [note for note in getattr(cause, "__notes__", ()) if str(note).startswith(OF_THE_ROW)]
+    known = (OF_THE_ROW, _OF_THE_COMPLETION)
+    of_row = [note for note in getattr(cause, "__notes__", ()) if str(note).startswith(known)]
     return Mistake.of(message, because=[*([place] if place else []), *of_row], fix=fix), said
+
+
+def note_completion(problem: Exception, reward: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Notes the first completion for which a reward raises the same when it is called with that one alone.
+
+    given: what it was called with. It goes on looking for ten seconds.
+    """
+    count, began = len(given["completions"]), time.monotonic()
+    silent = {name: lambda *_: None for name in ("log_metric", "log_extra") if name in given}
+    for place in range(count):
+        if time.monotonic() - began > _MOST_TRIED_S:
+            return
+        one = {
+            name: value[place : place + 1] if isinstance(value, list) and len(value) == count else value
+            for name, value in given.items()
+        }
+        try:
+            reward(**{**one, **silent})
+        except type(problem) as again:
+            if str(again) == str(problem):
+                problem.add_note(f"{_OF_THE_COMPLETION}{short_text(given['completions'][place])}")
+                problem.add_note(f"{OF_THE_ROW}{short_text((given.get('prompts') or [None] * count)[place])}")
+                return
+        except Exception:
+            return
 
 
 def answer_of(show: Callable[[], Mapping[str, Any]], here: Path, user: Path) -> int:

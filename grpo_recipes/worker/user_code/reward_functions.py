@@ -16,6 +16,7 @@ from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.outcome import note_completion
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
 
 FEWEST_CALLS = 10
@@ -239,7 +240,12 @@ def _bound(
             if own.has_none:
                 return own.whole([])
             with contained(reward.name):
-                found = function(**{**own.given, **reward.kwargs})
+                try:
+                    found = function(**{**own.given, **reward.kwargs})
+                except Exception as problem:
+                    if reward.kind == "python":
+                        note_completion(problem, function, {**own.given, **reward.kwargs})
+                    raise
             return looked_at(found, own)
 
         bound = synchronous
