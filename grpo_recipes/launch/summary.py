@@ -210,7 +210,8 @@ def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> l
     total, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
     if total and before is not None and after is not None:
         shares = [f"{right:.0f} of {total:.0f} ({right / total * 100:.1f} %)" for right in (before, after)]
-        rows.append(("right", f"{head}{' -> '.join(shares)}"))
+        by = f", by {counts['by']}" if isinstance(counts.get("by"), str) else ""
+        rows.append(("right", f"{head}{' -> '.join(shares)}{by}"))
     return rows
 
 

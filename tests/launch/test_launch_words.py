@@ -334,7 +334,7 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         evaluation={
             "before": {"count": 200, "greedy": True, "reward": 0.57, "rewards": {"exact_match": 0.57}},
             "after": {"count": 200, "greedy": True, "reward": 0.99, "rewards": {"exact_match": 0.99}},
-            "counts": {"rows": 200, "right_before": 114, "right_after": 198},
+            "counts": {"rows": 200, "right_before": 114, "right_after": 198, "by": "exact_match of at least 1"},
             "examples": [
                 {
                     "prompt": [{"role": "user", "content": "17+26="}],
@@ -355,7 +355,7 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         "completed at step 100 of 100",
         "  held out    before: reward 0.57  exact_match 0.57  (200 rows)",
         "  held out    after:  reward 0.99  exact_match 0.99  (200 rows)",
-        "  right       114 of 200 (57.0 %) -> 198 of 200 (99.0 %)",
+        "  right       114 of 200 (57.0 %) -> 198 of 200 (99.0 %), by exact_match of at least 1",
         "  wrong before, right now:",
         *["    17+26=  33 -> 43"] * 3,
         "  reward      0.500 -> 0.975 (mean of 2 steps)",

@@ -102,6 +102,7 @@ def test_rows_are_right_by_what_passes_and_else_by_the_first_reward() -> None:
         "right_after": 2,
         "became_right": 1,
         "became_wrong": 0,
+        "by": "right of at least 1",
     }
     by_short = turned(before, after, plan_with(passes=Passes("short", 0.5)))
     assert by_short["counts"]["became_wrong"] == 1

@@ -105,6 +105,7 @@ def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[
             "right_after": sum(is_now for *_, is_now in pairs),
             "became_right": len(became),
             "became_wrong": sum(was and not is_now for *_, was, is_now in pairs),
+            "by": f"{passes.reward} of at least {passes.at_least:g}",
         },
         "examples": [
             {"prompt": new.prompt, "before": old.completion, "after": new.completion, "columns": new.columns}
