@@ -1,6 +1,7 @@
 """The rows of the plan as a TRL dataset: loaded, cut, and given their prompt and columns."""
 
 import contextlib
+import functools
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -21,8 +22,8 @@ from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorted_places
+from grpo_recipes.worker.data.file_texts import as_written, texts_stay
 from grpo_recipes.worker.data.images import check_image_columns, undecoded, with_images
-from grpo_recipes.worker.data.json_texts import texts_stay
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
@@ -258,7 +259,10 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
     """What load_dataset returns. Raises Refused, with file and line, for rows that it cannot read."""
     try:
         with texts_stay():  # the cache is the run's own
-            return load_dataset(*source, **options)
+            rows = load_dataset(*source, **options)
+        if data.format == "csv":
+            return as_written(rows, Path(data.path), functools.partial(load_dataset, *source, **options))
+        return rows
     except Exception as problem:
         stopped = unreadable(problem, data, where)
         if stopped is None:

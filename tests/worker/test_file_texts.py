@@ -1,5 +1,6 @@
-"""Dates in JSON rows reach prompts, columns and rewards as the text that they are in the file."""
+"""Prompts, columns and rewards get what a data file says: dates of JSON and padded numbers of CSV as texts."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.dataset import loaded_rows, prepared_rows
 
 ROWS: list[dict[str, Any]] = [
@@ -19,6 +21,12 @@ ROWS: list[dict[str, Any]] = [
 def data_of(path: Path) -> Data:
     where = {} if path.is_file() else {"source": "folder", "format": None}
     return Data(**planned_data(path, columns={"solution": "{{ date }}"}, **where))
+
+
+def read_csv(folder: Path, text: str, **changes: Any) -> list[dict[str, Any]]:
+    (folder / "rows.csv").write_text(text)
+    data = Data(**planned_data(folder / "rows.csv", format="csv", columns={}, **changes))
+    return [dict(row) for row in loaded_rows(data, "dataset", folder / "cache")]
 
 
 def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
@@ -50,3 +58,31 @@ def test_dates_in_a_part_of_a_large_file_alone_are_texts_too(tmp_path: Path) -> 
     assert list(rows["date"])[-19:] == [row["date"] for row in ROWS]
     back = written(tmp_path, "back.jsonl", [*[{**row, "question": "x" * 1000} for row in ROWS] * 600, *many[:9]])
     assert set(loaded_rows(data_of(back), "dataset", tmp_path / "cache2")["date"][-9:]) == {"unknown"}
+
+
+def test_an_empty_cell_of_a_csv_file_makes_no_fractions(tmp_path: Path) -> None:
+    rows = read_csv(tmp_path, "question,answer,rate,none\n1+1,2,0.5,\n2+1,3,,\n9+9,,1,\n")
+    assert [row["answer"] for row in rows] == [2, 3, None]
+    assert [type(row["answer"]) for row in rows[:2]] == [int, int]
+    assert [row["rate"] for row in rows] == [0.5, None, 1.0], "fractions stay"
+    assert [row["none"] for row in rows] == [None] * 3
+
+
+def test_numbers_that_begin_with_a_zero_are_texts(tmp_path: Path) -> None:
+    rows = read_csv(tmp_path, 'question,code,zero,negative\n"a,\n7",007,0,-5\nb,12,0.5,-05\nc,,10,\n')
+    assert [row["code"] for row in rows] == ["007", "12", None]
+    assert [row["zero"] for row in rows] == [0.0, 0.5, 10.0]
+    assert [row["negative"] for row in rows] == ["-5", "-05", None]
+
+
+def test_a_long_number_beside_an_empty_cell_is_a_text(tmp_path: Path) -> None:
+    rows = read_csv(tmp_path, "question,id\na,12345678901234567\nb,\n")
+    assert [row["id"] for row in rows] == ["12345678901234567", None], "a float would end in 8"
+
+
+@pytest.mark.parametrize("text", ["question,a\nx,1\ny,2,3\n", "question\n\n1\n", "question;a\nx;1\n"])
+def test_what_pandas_alone_reads_or_nobody_does_is_as_before(text: str, tmp_path: Path) -> None:
+    found = None
+    with contextlib.suppress(Refused):
+        found = read_csv(tmp_path, text, prompt="{{ x }}")
+    assert found is None or len(found) >= 1
