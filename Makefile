@@ -49,7 +49,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -107,6 +107,12 @@ test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) -m "stack and not distributed and not hostile and not long" \
 	  $(shell grep -rlE 'mark\.stack\b' tests --include='test_*.py' --exclude-dir=evidence --exclude=test_gguf.py --exclude=test_real_model.py | sort) \
 	  $(PYTEST_ARGS)
+
+# Trains models whose processors need torchvision or num2words, which it fetches into build/torchvision.
+test-torchvision: setup
+	$(BIN)/python tests/support/torchvision_wheel.py build/torchvision
+	PYTHONPATH=$(CURDIR)/build/torchvision OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) \
+	  tests/worker/test_image_rows_of_trl.py tests/worker/test_training_on_images.py -m stack -k "qwen or gemma4 or smolvlm" $(PYTEST_ARGS)
 
 # Tests each rule on the library that it is about: what the rule refuses fails there, and its fix trains.
 # In one process, because several of these tests start two ranks at a port that is free at that moment.

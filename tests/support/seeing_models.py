@@ -14,9 +14,14 @@ PLACEHOLDERS = {
     "idefics3": "<image>",
     "llava_next": "<image>",
     "gemma3": "<boi>",
+    "gemma4": "<img_soft>",
+    "smolvlm": "<image>",
+    "qwen2_vl": "<|vision_start|><|image_pad|><|vision_end|>",
     "qwen2_5_vl": "<|vision_start|><|image_pad|><|vision_end|>",
+    "qwen3_5": "<|vision_start|><|image_pad|><|vision_end|>",
+    "qwen3_5_moe": "<|vision_start|><|image_pad|><|vision_end|>",
 }
-NEEDS_TORCHVISION = frozenset({"qwen2_5_vl"})
+NEEDS_TORCHVISION = frozenset({"gemma4", "smolvlm", "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe"})
 """Families whose processor also takes videos, which transformers reads with torchvision alone."""
 _TEMPLATE = (
     "{% for message in messages %}<|im_start|>{% if message['content'] is string %}{{ message['content'] }}"
@@ -27,6 +32,7 @@ _TEMPLATE = (
 _WORDS = ["<pad>", "<unk>", "<|im_start|>", "<|im_end|>", "<image>", "<fake_token_around_image>", "<global-img>"]
 _WORDS += [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)] + ["<end_of_utterance>"]
 _WORDS += ["<boi>", "<eoi>", "<img_soft>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+_WORDS += ["<|video|>", "<|audio|>", "<boa>", "<eoa>"]
 _SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
@@ -113,28 +119,113 @@ def _gemma3(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, An
     return config, processor
 
 
-def _qwen2_5_vl(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+def _gemma4(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
     token = tokenizer.convert_tokens_to_ids
-    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
+    seen = {**_SIZES, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16, "patch_size": 7}
+    config = library.Gemma4Config(
+        text_config={
+            **text,
+            "head_dim": 16,
+            "global_head_dim": 16,
+            "sliding_window": 64,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "vocab_size_per_layer_input": text["vocab_size"],
+            "hidden_size_per_layer_input": 8,
+        },
+        vision_config={**seen, "pooling_kernel_size": 2, "position_embedding_size": 64, "default_output_length": 4},
+        audio_config=None,
+        image_token_id=token("<img_soft>"),
+        boi_token_id=token("<boi>"),
+        eoi_token_id=token("<eoi>"),
+        video_token_id=token("<|video|>"),
+        vision_soft_tokens_per_image=4,
+        architectures=["Gemma4ForConditionalGeneration"],
+    )
+    sized = {"patch_size": 7, "max_soft_tokens": 70, "pooling_kernel_size": 2}
+    processor = library.Gemma4Processor(
+        library.Gemma4AudioFeatureExtractor(),
+        library.Gemma4ImageProcessor(**sized),
+        tokenizer,
+        library.Gemma4VideoProcessor(**sized),
+        chat_template=tokenizer.chat_template,
+        image_seq_length=70,
+    )
+    return config, processor
+
+
+def _smolvlm(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    config, _ = _idefics3(library, tokenizer, text)
+    seen = library.SmolVLMConfig(**{**config.to_dict(), "architectures": ["SmolVLMForConditionalGeneration"]})
+    longest = {"longest_edge": SIDE}
+    images = library.SmolVLMImageProcessor(size=longest, max_image_size=longest, do_image_splitting=False)
+    video = library.SmolVLMVideoProcessor(size=longest, max_image_size=longest)
+    template = tokenizer.chat_template
+    return seen, library.SmolVLMProcessor(images, tokenizer, video, image_seq_len=4, chat_template=template)
+
+
+def _qwen2_vl(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    seen = {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2, "patch_size": 14}
+    return _of_qwen(library, tokenizer, text, "Qwen2VL", "Qwen2VL", seen)
+
+
+def _qwen2_5_vl(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
     seen = {"depth": 1, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 2, "intermediate_size": 64}
-    config = library.Qwen2_5_VLConfig(
+    seen |= {"patch_size": 14, "window_size": 56, "fullatt_block_indexes": [0]}
+    return _of_qwen(library, tokenizer, text, "Qwen2_5_VL", "Qwen2_5_VL", seen)
+
+
+def _qwen3_5(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    return _of_qwen(library, tokenizer, {**text, **_LINEAR}, "Qwen3_5", "Qwen3VL", _SEEN_BY_QWEN3)
+
+
+def _qwen3_5_moe(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    own = {**text, **_LINEAR, **experts, "shared_expert_intermediate_size": 32}
+    return _of_qwen(library, tokenizer, own, "Qwen3_5Moe", "Qwen3VL", _SEEN_BY_QWEN3)
+
+
+_LINEAR = {
+    "head_dim": 16,
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+_SEEN_BY_QWEN3 = {
+    "depth": 1,
+    "hidden_size": 32,
+    "out_hidden_size": 32,
+    "num_heads": 2,
+    "intermediate_size": 64,
+    "patch_size": 14,
+    "num_position_embeddings": 64,
+}
+
+
+def _of_qwen(
+    library: Any, tokenizer: Any, text: dict[str, Any], name: str, processor: str, seen: dict[str, Any]
+) -> tuple[Any, Any]:
+    token = tokenizer.convert_tokens_to_ids
+    sections = [1, 0, 1] if "layer_types" in text else [2, 3, 3]  # Qwen3.5 turns a quarter of a head
+    rope = {"rope_type": "default", "mrope_section": sections, "rope_theta": 10_000.0}
+    config = getattr(library, f"{name}Config")(
         text_config={**text, "rope_parameters": rope},
-        vision_config={**seen, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [0]},
+        vision_config=seen,
         image_token_id=token("<|image_pad|>"),
         video_token_id=token("<|video_pad|>"),
         vision_start_token_id=token("<|vision_start|>"),
         vision_end_token_id=token("<|vision_end|>"),
         tie_word_embeddings=False,
-        architectures=["Qwen2_5_VLForConditionalGeneration"],
+        architectures=[f"{name}ForConditionalGeneration"],
     )
     size = {"shortest_edge": 56 * 56, "longest_edge": 56 * 56}
-    processor = library.Qwen2_5_VLProcessor(
-        library.Qwen2VLImageProcessor(size=size),
+    return config, getattr(library, f"{processor}Processor")(
+        library.Qwen2VLImageProcessor(patch_size=14, size=size),
         tokenizer,
-        library.Qwen2VLVideoProcessor(),
+        getattr(library, "Qwen3VLVideoProcessor" if processor == "Qwen3VL" else "Qwen2VLVideoProcessor")(),
         chat_template=tokenizer.chat_template,
     )
-    return config, processor
 
 
 def _image_processor(family: str, name: str) -> Any:
@@ -159,7 +250,9 @@ def _tokenizer(family: str) -> Any:
     tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokens.decoder = decoders.ByteLevel()
-    named = {"image_token": "<img_soft>", "boi_token": "<boi>", "eoi_token": "<eoi>"} if family == "gemma3" else None
+    named = {"image_token": "<img_soft>", "boi_token": "<boi>", "eoi_token": "<eoi>"} if "gemma" in family else None
+    if family == "gemma4":
+        named |= {"audio_token": "<|audio|>", "boa_token": "<boa>", "eoa_token": "<eoa>"}
     words = [word for word in _WORDS if word not in ("<pad>", "<|im_end|>", "<unk>")]
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokens,

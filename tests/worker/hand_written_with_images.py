@@ -9,7 +9,7 @@ from pathlib import Path
 from datasets import Image, load_dataset
 from datasets import Sequence as ListOf
 from peft import LoraConfig
-from transformers import AutoProcessor, TrainerCallback, set_seed
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 
@@ -36,12 +36,14 @@ rows = rows.map(
     keep_in_memory=True,
 ).cast_column("images", ListOf(Image()))
 for run in settings["runs"]:
+    # TRL seeds before it loads a model by its name, and Qwen3.5 draws numbers while it is made: an adapter then starts
+    # from others than the first ones of the seed.
+    model = AutoModelForImageTextToText.from_pretrained(settings["model"], **{settings["dtype"]: "float32"})
     trainer = GRPOTrainer(
-        model=settings["model"],
+        model=model,
         reward_funcs=even,
         args=GRPOConfig(
             output_dir=settings["cache"],
-            model_init_kwargs={settings["dtype"]: "float32"},
             disable_tqdm=True,
             **run["grpo"],
         ),

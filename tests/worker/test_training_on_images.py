@@ -4,6 +4,7 @@ import base64
 import functools
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import worker_runs
 from resumed_runs import killed_after, trained_lines, weights
 from support.seeing_models import NEEDS_TORCHVISION, PLACEHOLDERS, write_seeing_model, write_squares
 from test_several_processes import DDP_YAML as DDP
@@ -104,9 +106,9 @@ def by_hand(model: Path, rows: Path, folder: Path, modes: list[str], *, pair: bo
 
 def commands(folder: Path, *words: str, code: int = 0) -> str:
     """What grpo-run says in a folder, which may have packages/."""
-    paths = f"{Path(__file__).parents[2]}:{folder / 'packages'}"
+    paths = f"{Path(__file__).parents[2]}:{folder / 'packages'}:{os.environ.get('PYTHONPATH', '')}"
     done = subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.cli.main", *words],
+        [worker_runs.PYTHON, "-m", "grpo_recipes.cli.main", *words],
         cwd=folder,
         env=environment(PYTHONPATH=paths, XDG_CONFIG_HOME=str(folder / "config")),
         capture_output=True,

@@ -220,7 +220,7 @@ def lora_numbers(rank: int) -> int:
 
 def environment(**more: str) -> dict[str, str]:
     """A small environment for worker processes, without that of an outer launcher and without the network."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH") if name in os.environ}
     return {**kept, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu", **more}
 
 
