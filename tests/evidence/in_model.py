@@ -248,6 +248,23 @@ def load_processor(model_type: str, image_processor: str) -> None:
     AutoProcessor.from_pretrained(folder)
 
 
+def processors_of_videos() -> list[str]:
+    """The families of models that see whose processor has a part for videos, which needs torchvision."""
+    import transformers
+    from transformers.models.auto import modeling_auto, processing_auto
+
+    seeing = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    names = {family: name for family, name in processing_auto.PROCESSOR_MAPPING_NAMES.items() if family in seeing}
+
+    def has_videos(name: str) -> bool:
+        try:
+            return "video_processor" in getattr(transformers, name).get_attributes()
+        except ImportError:  # the class itself needs torchvision
+            return True
+
+    return [family for family, name in names.items() if has_videos(name)]
+
+
 def ends_of_the_vocabulary(lora: dict[str, Any], tied: bool) -> dict[str, bool]:
     """Which end of the vocabulary one step through an adapter moves, and whether the two are the same then."""
     import torch

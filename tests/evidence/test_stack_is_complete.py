@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from library import Library
 
+from grpo_recipes.facts.released.shipped import table
+
 pytestmark = pytest.mark.stack
 
 HIDDEN = ("peft", "bitsandbytes", "deepspeed", "math_verify", "liger_kernel")
@@ -66,3 +68,10 @@ def test_a_processor_is_not_loaded_without_pillow(library: Library, family: str,
     answer = library.call("in_model.load_processor", model_type=family, image_processor=image_processor)
     assert (answer.stage, answer.raised) in (("trainer", "ValueError"), ("trainer", "ImportError")), answer.text
     assert any(word in answer.text.lower() for word in ("pillow", "pil", "vision")), answer.text
+
+
+def test_processors_that_take_videos_are_known_to_need_torchvision(library: Library) -> None:
+    listed = set(table("vision_models")["torchvision"])
+    named = library.call("in_model.processors_of_videos").result
+    assert len(named) > 30
+    assert set(named) <= listed
