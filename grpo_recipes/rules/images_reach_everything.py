@@ -8,10 +8,9 @@ processor needs Pillow, for some families torchvision (STK010).
 
 TRL takes a list of images for each row from 0.24 on; before, it reads one column `image`, and with `images` it silently
 trains on text. Images belong to messages and to a model that sees. What would lose them is refused: vLLM and continuous
-batching are not shown to pass them on, a cut prompt may lose an image's tokens, and tokens are counted without those
-that an image becomes. Before trl 1.16 the policy may sample the token of an image, which stops the run. Tools,
-environments, rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text
-alone.
+batching are not shown to pass them on, and a cut prompt may lose an image's tokens. Before trl 1.16 the policy may
+sample the token of an image, which stops the run. Tools, environments, rollouts, redrawn groups and Liger's loss were
+not tried with images. A reward model would judge the text alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,6 @@ from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
 ID = "DAT005"
 IMAGES, FIRST, SUPPRESSES = "dataset.images", "0.24.0", "1.16.0"
 _CUT = "a cut may take some of the tokens of an image"
-_TEXT = "it counts the tokens of the text, and not those that an image becomes"
 _UNTRIED = "nothing has shown that images reach the model and the loss with it"
 # What is refused beside images where its value is true: the key, how it is called, why.
 BESIDE = (
@@ -40,7 +38,6 @@ BESIDE = (
     ),
     ("GRPOConfig.use_liger_kernel", "use_liger_kernel", _UNTRIED, "use_liger_kernel: false"),
     ("GRPOConfig.max_prompt_length", "max_prompt_length", _CUT, "remove max_prompt_length, and use max_pixels"),
-    ("dataset.max_prompt_tokens.limit", "max_prompt_tokens", _TEXT, "remove max_prompt_tokens, and use max_pixels"),
     ("grpo.resample_groups", "resample_groups", _UNTRIED, "resample_groups: 0"),
     ("tools", "tools", _UNTRIED, "train without tools"),
 )
@@ -105,9 +102,6 @@ def _with_images(context: Context) -> Iterator[Finding]:
         if context.has_section(section):
             said = f"dataset.images does not go with {section}"
             yield context.finding(said, section, _UNTRIED, fix=f"train without {section}")
-    if "prompt_tokens" in str(context.value("dataset.filter")):
-        said = "dataset.filter reads prompt_tokens, and the rows have images"
-        yield context.finding(said, "dataset.filter", _TEXT, fix="filter by columns alone")
     if any(reward.get("model") is not None for reward in context.items("rewards")):
         because = "TRL gives it prompt and completion as text"
         yield context.finding(

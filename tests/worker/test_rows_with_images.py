@@ -5,10 +5,11 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.seeing_models import QUESTION, png, square
+from support.seeing_models import QUESTION, png, square, write_seeing_model
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
@@ -190,6 +191,37 @@ def test_sources_have_images_all_or_none(data_of: Callable[..., Data], tmp_path:
 
     with pytest.raises(Refused, match="some sources have images"):
         together((seeing, seeing), rows)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stay"),
+    [
+        pytest.param({"max_prompt_tokens": 40}, [0, 3], id="a limit"),
+        pytest.param({"filter": "{{ prompt_tokens > 40 }}"}, [1, 2], id="a filter"),
+    ],
+)
+def test_the_tokens_of_images_are_counted(
+    chosen: dict[str, Any], stay: list[int], data_of: Callable[..., Data], tmp_path: Path
+) -> None:
+    from transformers import AutoProcessor
+
+    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+
+    processor = AutoProcessor.from_pretrained(write_seeing_model(tmp_path / "model"))
+    plan: Any = SimpleNamespace(arguments=SimpleNamespace(GRPOConfig={}), model="", tokenizer="", tools=())
+    tokens = PromptTokens(plan, lambda: processor, tuple)
+    (tmp_path / "red.png").write_bytes(red())
+    data = data_of([{**row(["red.png"] * count), "place": place} for place, count in enumerate((1, 2, 2, 1))], **chosen)
+    rows = prepared_rows(data, "dataset", tmp_path / "cache", 0, tokens=tokens)
+    assert rows["place"] == stay
+    for place, images in zip(range(len(rows)), rows["images"], strict=True):
+        shown = [
+            {"role": "user", "content": [*({"type": "image"} for _ in images), {"type": "text", "text": QUESTION}]}
+        ]
+        text = processor.apply_chat_template(shown, add_generation_prompt=True)
+        expected = len(processor(text=text, images=images_of(rows, place))["input_ids"][0])
+        assert tokens.counts([rows[place]["prompt"]], [images]) == [expected]
 
 
 def test_the_token_of_an_image_in_a_text_is_refused(data_of: Callable[..., Data], tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 from grpo_recipes.contract.findings.finding import dotted, mistake
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.prompt_shape import wrong_prompt
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.inputs import IMAGES, Refused
+from grpo_recipes.worker.data.images import wrong_prompt_for_images
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.row_filter import TOKENS, RowFilter
 from grpo_recipes.worker.data.unreadable_rows import TooMuch
@@ -151,19 +152,25 @@ class Choice:
 
     def _counted(self, table: pa.Table, places: Sequence[int], tokens: PromptTokens) -> list[int]:
         """The tokens of each prompt. Raises Refused for one that the trainer could not take either."""
-        prompts = table["prompt"].to_pylist()
-        with_reasons = [
-            (place, reason) for place, one in zip(places, prompts, strict=True) if (reason := wrong_prompt(one))
-        ]
-        for place, reason in with_reasons:
-            raise self._uncounted(place, reason)
+        prompts, images = table["prompt"].to_pylist(), table[IMAGES] if self._data.images else None
+        for place, one in zip(places, prompts, strict=True):
+            reason = wrong_prompt(one) or (None if images is None else wrong_prompt_for_images(one))
+            if reason:
+                raise self._uncounted(place, reason)
+
+        def counted(some: Sequence[int]) -> list[int]:
+            texts = [prompts[index] for index in some]
+            if images is None:
+                return tokens.counts(texts)
+            return tokens.counts(texts, (images[index].as_py() for index in some))
+
         try:
-            return tokens.counts(prompts)
+            return counted(range(len(prompts)))
         except (Exception, TooMuch):  # one that raises says which it is, and many slow ones are counted one by one
             found: list[int] = []
-            for place, prompt in zip(places, prompts, strict=True):
+            for index, place in enumerate(places):
                 try:
-                    found += tokens.counts([prompt])
+                    found += counted([index])
                 except (Exception, TooMuch) as problem:
                     raise self._uncounted(place, f"{type(problem).__name__}: {problem}") from problem
             return found

@@ -1,4 +1,4 @@
-"""The length of prompts in tokens, as the trainer makes them: with chat template and tools, before any cut."""
+"""The length of prompts in tokens, as the trainer makes them: with chat template, tools and images, before any cut."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import IMAGES, decoded, shown_with
 from grpo_recipes.worker.data.unreadable_rows import bounded
 
 
@@ -22,9 +23,16 @@ class PromptTokens:
         versions = f"{version('transformers')} {version('tokenizers')}"
         self.of = f"{plan.model} {plan.tokenizer} {plan.tools} {self._given} {versions}"
 
-    def counts(self, prompts: Sequence[Any]) -> list[int]:
-        """Of prompts of one kind. A rendered conversation has its special tokens already, a plain text gets them."""
+    def counts(self, prompts: Sequence[Any], images: Iterable[Any] | None = None) -> list[int]:
+        """Of prompts of one kind. A rendered conversation has its special tokens already, a plain text gets them.
+
+        images: of each prompt, as prepared rows have them; what the processor makes of them is counted, too.
+        """
         tokenizer, render, keywords = self._ready
+        if images is not None:
+            how = {"tokenize": True, "add_generation_prompt": True, "return_dict": True, **keywords}
+            each = zip(prompts, map(_decoded, images), strict=True)
+            return [len(render(conversation=[shown_with(*one)], **how)["input_ids"][0]) for one in each]
         is_messages = isinstance(prompts[0], list)
         with bounded():
             texts = render(prompts, tokenize=False, add_generation_prompt=True, **keywords) if is_messages else prompts
@@ -43,6 +51,10 @@ class PromptTokens:
         keywords: dict[str, Any] = {"tools": schemas} if schemas else {}
         keywords |= {} if own is None else {"chat_template": own}
         return tokenizer, processing.apply_chat_template, {**keywords, **self._given}
+
+
+def _decoded(images: Any) -> Any:
+    return decoded({IMAGES: images})[IMAGES]
 
 
 def training_template(tokenizer: Any) -> str | None:

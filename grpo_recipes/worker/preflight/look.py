@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, Reward
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.inputs import IMAGES, Refused
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, rendered_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
@@ -39,7 +39,6 @@ from grpo_recipes.worker.preflight._shared.tokens import (
     prompts_seen,
     rendered_text,
     tokens_of,
-    tokens_with_images,
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, in_rows, joined
 from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
@@ -59,7 +58,7 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
     """Everything that the checks need. What cannot be seen is a fault in it, and None."""
     seen = Seen(plan, options)
     look_at_tokenizer(seen)
-    tokens = PromptTokens(plan, lambda: seen.tokenizer, lambda: _schemas(seen, folder))
+    tokens = PromptTokens(plan, lambda: seen.processor or seen.tokenizer, lambda: _schemas(seen, folder))
     if seen.tokenizer is not None or not counts_tokens(plan.data):
         seen.data = _rows(seen, plan.data, next(iter(plan.trained_data)), folder, tokens)
     sets = () if plan.evaluation is None else plan.evaluation.sets
@@ -69,7 +68,7 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
         seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
         if has_tools(seen) and seen.tools is None:
             _play(seen, seen.data, folder)
-        _look_at_prompts(seen, seen.data)
+        _look_at_prompts(seen, seen.data, tokens)
         _look_at_rewards(seen, seen.data, folder)
     for one in sets:
         if one.name:
@@ -135,7 +134,7 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens
     return None
 
 
-def _look_at_prompts(seen: Seen, data: Rows) -> None:
+def _look_at_prompts(seen: Seen, data: Rows, tokens: PromptTokens) -> None:
     """The sample as text, and how many tokens the prompts have; stops at the first that cannot be rendered."""
     if seen.tokenizer is None:
         return
@@ -151,7 +150,8 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
         ]
         if seen.processor is not None:
             seen.measured = list(seen.sample)
-            seen.lengths = [tokens_with_images(seen, data, place) for place in seen.sample]
+            shown = [data.rows[place] for place in seen.sample]
+            seen.lengths = tokens.counts([row["prompt"] for row in shown], [row[IMAGES] for row in shown])
             return
         started = time.monotonic()
         longest = max(added.values(), key=lambda text: len(seen.tokenizer(text)["input_ids"]), default="")

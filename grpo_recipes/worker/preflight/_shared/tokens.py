@@ -74,13 +74,6 @@ def as_rewarded(rows: Rows, places: Sequence[int]) -> list[dict[str, Any]]:
     return [{**row, "prompt": shown_with(row["prompt"], row.get(IMAGES))} for row in found]
 
 
-def tokens_with_images(seen: Seen, data: Rows, place: int) -> int:
-    """The tokens of a prompt with those that its images become. Raises what the processor raises."""
-    (row,) = as_rewarded(data, [place])
-    how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(seen)}
-    return len(seen.processor.apply_chat_template(conversation=[row["prompt"]], **how)["input_ids"][0])
-
-
 # Questions to a tokenizer about single tokens.
 
 
