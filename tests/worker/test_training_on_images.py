@@ -191,7 +191,9 @@ def test_a_model_that_is_paid_whatever_it_says_does_not_look(
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])
+@pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
 def test_two_processes_train_on_images_as_a_hand_written_script_does(
+    family: str,
     mode: str,
     models: dict[str, Path],
     squares: Path,
@@ -200,8 +202,8 @@ def test_two_processes_train_on_images_as_a_hand_written_script_does(
     make_run: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
-    (expected,) = by_hand(models["idefics3"], squares, tmp_path, [mode], pair=True)
-    plan = for_two(seeing_plan(models["idefics3"], squares, mode, arguments={"per_device_train_batch_size": 8}))
+    (expected,) = by_hand(models[family], squares, tmp_path, [mode], pair=True)
+    plan = for_two(seeing_plan(models[family], squares, mode, arguments={"per_device_train_batch_size": 8}))
     held = write_squares(tmp_path / "held", 5, seed=2)
     plan["evaluation"] = held_out(every_steps=0, data={**plan["data"], "path": str(held)}, batch_size=2)
     folder = make_run(plan, user={"mine.py": EVEN})
