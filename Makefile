@@ -110,7 +110,7 @@ test-stack: setup
 
 # Trains models whose processors need torchvision or num2words, which it fetches into build/torchvision.
 test-torchvision: setup
-	$(BIN)/python tests/support/torchvision_wheel.py build/torchvision
+	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python tests/support/torchvision_wheel.py build/torchvision
 	PYTHONPATH=$(CURDIR)/build/torchvision OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) \
 	  tests/worker/test_image_rows_of_trl.py tests/worker/test_training_on_images.py -m stack -k "qwen or gemma4 or smolvlm" $(PYTEST_ARGS)
 
@@ -141,6 +141,7 @@ test-stacks: setup
 # quick. The full form writes benchmarks/stop_parity.md.
 test-vllm:
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(PYTHON) tests/with_vllm/environment.py
+	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) ).venv-vllm/bin/python tests/support/torchvision_wheel.py build/torchvision
 	OMP_NUM_THREADS=1 .venv-vllm/bin/python -m pytest tests/with_vllm -m "vllm$(if $(filter quick,$(VLLM)), and not long)" \
 	  $(if $(filter full,$(VLLM)),--stop-parity-table benchmarks/stop_parity.md) $(PYTEST_ARGS)
 
