@@ -83,7 +83,10 @@ def estimate(
         return MemoryEstimate((), gpu_bytes, "the config.json of the model is not here")
     architecture = read_architecture(config)
     if architecture is None:
-        return MemoryEstimate((), gpu_bytes, f"models of type {config.get('model_type')} are not covered")
+        why = f"models of type {config.get('model_type')} are not covered"
+        if config.get("vision_config") is not None:
+            why += ": neither the part that sees nor the tokens of images; a run with --smoke measures them"
+        return MemoryEstimate((), gpu_bytes, why)
     held, computed = states(architecture, update, layout), _moments(architecture, update, layout)
     if held is None or computed is None:
         return MemoryEstimate((), gpu_bytes, f"the states of the optimizer {update.optimizer} are not known")

@@ -43,6 +43,13 @@ def test_verdicts(model: str, update: Update, layout: Layout, gib: float, verdic
     assert bool(found.unknown) == (verdict == "unknown")
 
 
+def test_a_model_that_sees_is_unknown_with_the_reason() -> None:
+    config = {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {"hidden_size": 8}}
+    found = estimate(config, ADAPTED, ALONE, 80 * GIB)
+    assert found.verdict() == "unknown"
+    assert found.unknown.startswith("models of type gemma3 are not covered: neither the part that sees nor the tokens")
+
+
 def test_without_a_gpu_there_is_a_table_and_no_verdict() -> None:
     found = estimate(SMALL, FULL, ALONE)
     assert found.peak() is not None
