@@ -83,6 +83,7 @@ ALLOWED = {
     ),
     "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
+    "worker/answering/start.py": "its own stdin, and /dev/null",
     "worker/_shared/record.py:_write_over": "the descriptor that folder_files gave",
     "worker/_shared/chat_client.py:_sent": "an address, not a file",
     "worker/serving/health.py": "an address, not a file; config.json of the model that a server names",

@@ -1,13 +1,14 @@
 """Runs a part of the worker in a temporary folder to its end, and leaves neither a process nor a file."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +34,12 @@ _LEAVE_S = 25.0
 _SHOWN_LINES = 30
 _LOOKS_EVERY_S = 0.2
 
+Exchange = Callable[..., dict[str, Any]]
+"""Gives a part that talks a message, and returns its next words: exchange(what it is busy with, message or None).
+
+Raises EOFError once the part has ended.
+"""
+
 
 @contextlib.contextmanager
 def _temporary_folder(what: str) -> Iterator[str]:
@@ -46,50 +53,87 @@ def _temporary_folder(what: str) -> Iterator[str]:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer_of(folder: str, what: str) -> dict[str, Any]:
+def _answer_of(folder: str, what: str, talk: Callable[[Exchange], None] | None) -> dict[str, Any]:
     """What launch.sh of a folder found and wrote into it, as JSON values. what: the name of the command.
 
-    What it says to be busy with goes to stderr. Raises Refusal with the end of its output when it could not answer.
+    What it says to be busy with goes to stderr; what a part says to `talk` goes there. Raises Refusal with the end of
+    its output when it could not answer.
     """
     log = Path(folder, f"{what}.log")
     scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
     os.mkdir(scratch)
     with redacted_log(str(log)) as (output, _):
-        child = supervisor.started(folder, output, {**absolute_places(os.environ)[0], "TMPDIR": scratch})
+        stdin = subprocess.DEVNULL if talk is None else subprocess.PIPE
+        child = supervisor.started(folder, output, {**absolute_places(os.environ)[0], "TMPDIR": scratch}, stdin=stdin)
+        lines = _lines(child, Path(folder, PROGRESS_FILE))
         try:
-            with busy(what) as shown:
-                _follow(child, Path(folder, PROGRESS_FILE), shown)
+            if talk is None:
+                with busy(what) as shown:
+                    _follow(lines, shown)
+            else:
+                _talk(child, lines, talk)
         finally:
             with _not_interrupted():
                 _end(child)
     try:
         return read_answer(Path(folder))
     except FileNotFoundError:
-        lines = redact(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_SHOWN_LINES:]
+        last = redact(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_SHOWN_LINES:]
         raise Refusal(
             mistake(
                 f"the {what} ended with {child.returncode} before it could answer",
-                seen=[f"| {line}" for line in lines],
+                seen=[f"| {line}" for line in last],
             ),
             exit_code=EXIT_INTERNAL,
         ) from None
 
 
-def _follow(child: "subprocess.Popen[bytes]", progress: Path, shown: Progress) -> None:
-    """Waits for the end, and shows each line of progress."""
-    count, ended, began = 0, False, time.time()
+def _lines(child: "subprocess.Popen[bytes]", progress: Path) -> Iterator[str]:
+    """Each line of progress as it comes, until the child has ended."""
+    count, ended = 0, False
     while not ended:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(timeout=_LOOKS_EVERY_S)
         ended = child.returncode is not None
-        lines = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
-        for line in lines[count:]:
+        told = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
+        for line in told[count:]:
             if line.endswith("\n"):
-                if line.startswith(NOW):
-                    shown.show({"event": "phase", "name": line.removeprefix(NOW).rstrip("\n"), "began": began})
-                else:
-                    shown.say(line.rstrip("\n"))
                 count += 1
+                yield line.rstrip("\n")
+
+
+def _follow(lines: Iterator[str], shown: Progress) -> None:
+    """Waits for the end, and shows each line of progress."""
+    began = time.time()
+    for line in lines:
+        if line.startswith(NOW):
+            shown.show({"event": "phase", "name": line.removeprefix(NOW), "began": began})
+        else:
+            shown.say(line)
+
+
+def _talk(child: "subprocess.Popen[bytes]", lines: Iterator[str], talk: Callable[[Exchange], None]) -> None:
+    """Lets a command talk with the part, then waits for its end."""
+    assert child.stdin is not None
+    given = child.stdin
+
+    def exchange(words: str, message: Mapping[str, object] | None = None) -> dict[str, Any]:
+        with busy(words):
+            if message is not None:
+                with contextlib.suppress(BrokenPipeError):  # it has ended, as its lines have
+                    given.write(f"{json.dumps(message)}\n".encode())
+                    given.flush()
+            for line in lines:
+                heard: dict[str, Any] = json.loads(line)
+                return heard
+        raise EOFError
+
+    with contextlib.suppress(EOFError):
+        talk(exchange)
+    with contextlib.suppress(BrokenPipeError):
+        given.close()
+    for _ in lines:
+        pass
 
 
 def _interrupt(*_: object) -> None:
@@ -120,12 +164,18 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def part_answer(
-    plan: Plan, part: str, what: str, request: Mapping[str, object], recipe_text: str | None = None
+    plan: Plan,
+    part: str,
+    what: str,
+    request: Mapping[str, object],
+    recipe_text: str | None = None,
+    talk: Callable[[Exchange], None] | None = None,
 ) -> dict[str, Any]:
     """What a part answers, with the environment of the plan. what: the name of the command.
 
     The part is that of the installed package: the worker in the run folder may be of an older release that has none.
     recipe_text: of a plan without a run folder, which gets one for the part, named `run`.
+    talk: exchanges messages with a part that reads them from its stdin, and says each answer as a line of progress.
     Raises Refusal for an environment variable that a recipe may not set, or without an answer.
     """
     with _temporary_folder(what) as folder:
@@ -135,4 +185,4 @@ def part_answer(
         script = fill("part.sh.j2", part=part, program=str(program), environment=exported(plan))
         Path(folder, "launch.sh").write_text(script, encoding="utf-8", newline="\n")
         write_request(Path(folder), request)
-        return _answer_of(folder, what)
+        return _answer_of(folder, what, talk)

@@ -31,6 +31,33 @@ def generate_text(shown: Mapping[str, Any]) -> str:
     return "\n\n".join(blocks)
 
 
+def conversation_text(how: Mapping[str, Any]) -> str:
+    """How a model answers in a conversation."""
+    sampling = "most likely tokens"
+    if how["sampling"] is not None:
+        values = ", ".join(f"{name} {value}" for name, value in how["sampling"].items() if value is not None)
+        sampling = f"sampled as in the training ({values})"
+    lines = [f"{sampling}, up to {how['max_tokens']} tokens"]
+    if how["stops"]:
+        lines.append(f"stops       {', '.join(map(repr, how['stops']))}")
+    if how["system"] is not None:
+        lines.append(f"system      {_indented(how['system'])}")
+    if how["tools"]:
+        lines.append(f"tools       {', '.join(how['tools'])}")
+    if how["without"]:
+        lines.append(f"without     {', '.join(how['without'])}")
+    if not how["is_conversation"]:
+        lines.append("the recipe's prompts are text, not conversations: each message is answered alone")
+    return "\n".join(lines)
+
+
+def said_text(said: Mapping[str, Any]) -> str:
+    """An answer with its calls and replies, without what would steer a terminal."""
+    turns = said.get("turns", [])
+    text = "\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"]
+    return "\n".join(map(one_line, text.splitlines()))
+
+
 def _row(row: Mapping[str, Any], who: list[str], *, has_number: bool) -> str:
     head = f"row {row['row'] + 1}  " if has_number else ""
     lines = [head + _indented(row["prompt"])]

@@ -39,7 +39,7 @@ def test_what_is_written_as_a_path_is_a_missing_file(
         (["resume", "runs/a"], "grpo-run runs/a --resume"),
         (["check", "a.yaml"], "grpo-run validate a.yaml"),
         (["eval", "runs/a"], "grpo-run generate runs/a"),
-        (["chat", "runs/a"], "grpo-run generate runs/a"),
+        (["talk", "runs/a"], "grpo-run chat runs/a"),
         (["merge", "runs/a"], "grpo-run export runs/a"),
         (["list"], "grpo-run runs"),
         (["estimate", "a.yaml"], "grpo-run fit a.yaml"),

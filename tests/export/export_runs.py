@@ -46,11 +46,16 @@ class Answer:
 Command = Callable[..., Answer]
 
 
-def command(bin_folder: Path, *words: object, **more: str) -> Answer:
-    """A command of grpo-run as a user types it, with the Python of a folder."""
+def command(bin_folder: Path, *words: object, typed: str | None = None, **more: str) -> Answer:
+    """A command of grpo-run as a user types it, with the Python of a folder. typed: what a pipe gives it."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **more}
     done = subprocess.run(
-        [bin_folder / "grpo-run", *map(str, words)], capture_output=True, text=True, env=environment, timeout=LIMIT_S
+        [bin_folder / "grpo-run", *map(str, words)],
+        input=typed,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=LIMIT_S,
     )
     return Answer(done.returncode, done.stdout, done.stderr)
 

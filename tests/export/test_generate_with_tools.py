@@ -85,6 +85,18 @@ def test_a_prompt_is_answered_with_tools_too(run: Path, generate: Callable[..., 
     assert row["trained"]["turns"][0].keys() == {"says", "calls"}
 
 
+def test_a_conversation_calls_tools_and_goes_on_behind_them(run: Path, warm_python: Path, tmp_path: Path) -> None:
+    rows = (RECIPES / "calculator" / "test.jsonl").read_text().splitlines()[:24]
+    typed = "".join(f"{json.loads(row)['question']}\n19*23=\n/reset\n" for row in rows)
+    done = command(warm_python, "chat", run, *_allowed(), typed=typed, XDG_CONFIG_HOME=str(tmp_path))
+    assert done.code == 0, done.out + done.err
+    assert "tools       calculate" in done.err
+    called = re.findall(r"\[call\] calculate\(expression='(\d\d\*\d\d)'\)\n\[reply\] (\d+)\n", done.out)
+    assert called, "the model calls in 3 of 10 samples before it was trained"
+    assert all(reply == str(eval(asked)) for asked, reply in called)
+    assert len(re.findall(r"^\(\d+ tokens, ", done.err, re.MULTILINE)) == 48
+
+
 def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[..., Answer], tmp_path: Path) -> None:
     done = generate(run, "47*38=")
     assert (done.code, done.out) == (2, "")

@@ -45,12 +45,17 @@ _LEAVE_S = 1.0
 _SERVING = "worker/serve.py"
 
 
-def started(folder: str, output: int, environment: dict[str, str], *arguments: str) -> "subprocess.Popen[bytes]":
-    """Starts this program on a folder, for the process that calls this. output: what it and all below it print to."""
+def started(
+    folder: str, output: int, environment: dict[str, str], *arguments: str, stdin: int = subprocess.DEVNULL
+) -> "subprocess.Popen[bytes]":
+    """Starts this program on a folder, for the process that calls this.
+
+    output: what it and all below it print to. stdin: of the launcher.
+    """
     return subprocess.Popen(
         [*COMMAND, folder, str(os.getpid()), *arguments],
         env={**environment, "PYTHON": sys.executable},
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -71,7 +76,6 @@ def _start(folder: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["bash", os.path.join(folder, "launch.sh"), *arguments],
         cwd="/",  # where no file is taken for one of bash's; launch.sh finds its folder by its own name
-        stdin=subprocess.DEVNULL,
         preexec_fn=be_launcher,
     )
 

@@ -13,7 +13,7 @@ from grpo_recipes.worker.completions.evaluation import answered_and_judged
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
-from grpo_recipes.worker.ends.ends import ends_of, how_ended, tokenizer_of
+from grpo_recipes.worker.ends.ends import Ends, ends_of, how_ended, tokenizer_of
 from grpo_recipes.worker.trainer.model import processing_of
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
@@ -51,7 +51,8 @@ def answered_rows(
             judges = tuple(one for one in plan.rewards if not judging or one.name in judging)
             rewards = load_rewards(judges, folder / "worker" / "user", refuse_no_numbers)
         else:
-            given, judges, rewards = [{"prompt": _shaped(prompt, data, processing)}], (), []
+            shaped = as_asked(data, prompt) if is_chat(data, processing) else prompt
+            given, judges, rewards = [{"prompt": shaped}], (), []
         weights = {reward.name: reward.weight for reward in judges}
         weights |= {name: 1.0 for name in tools.own_rewards if not judging or name in judging}
         model = load_trained(plan, folder, packed=True)
@@ -68,34 +69,36 @@ def answered_rows(
                 policy = Policy(plan, load_base(plan, folder, packed=True), processing, rewards)
             with beside:
                 _, spoken["base"] = _spoken(plan, policy, tools, how, given, weights)
-    # What made completions of the training, and not these.
-    environments = plan.all_environments.values() if prompt is not None else ()
-    without = [f"environment {one.name}" for one in environments]
-    without += ["the images of a row"] if prompt is not None and data.images else []
-    without += [f"rollout {plan.rollout.name}"] if plan.rollout is not None else []
     return {
         "data": None if prompt is not None else where,
         "greedy": greedy,
-        "without": without,
+        "without": without(plan, None if prompt is None else data),
         "rows": [
             {
                 "row": place,
                 "prompt": prompt_text(row["prompt"]),
                 "columns": {name: str(row[name]) for name in data.columns if name in row},
-                **{who: said[place] for who, said in spoken.items()},
+                **{who: each[place] for who, each in spoken.items()},
             }
             for place, row in enumerate(asked)
         ],
-        "means": {who: _means(said, weights) for who, said in spoken.items()} if weights else {},
+        "means": {who: _means(each, weights) for who, each in spoken.items()} if weights else {},
     }
 
 
-def _shaped(prompt: str, data: Data, processing: Any) -> Any:
-    """A user's prompt in the shape of the recipe's: a conversation with its system prompt, or text."""
-    is_chat = data.prompt_format == "conversational"
+def is_chat(data: Data, processing: Any) -> bool:
+    """Whether a prompt of the recipe is a conversation, and not text."""
     if data.prompt is None:
-        is_chat = getattr(processing, "chat_template", None) is not None
-    return as_asked(data, prompt) if is_chat else prompt
+        return getattr(processing, "chat_template", None) is not None
+    return data.prompt_format == "conversational"
+
+
+def without(plan: Plan, of_prompt: Data | None) -> list[str]:
+    """What made completions of the training, and not these. of_prompt: the data of a user's prompt, None for rows."""
+    environments = plan.all_environments.values() if of_prompt is not None else ()
+    left_out = [f"environment {one.name}" for one in environments]
+    left_out += ["the images of a row"] if of_prompt is not None and of_prompt.images else []
+    return left_out + ([f"rollout {plan.rollout.name}"] if plan.rollout is not None else [])
 
 
 def _spoken(
@@ -118,16 +121,23 @@ def _spoken(
         told = {name: value for name, value in rewards.items() if value is not None}
         found.append(
             {
-                "completion": answer_text(completion),
-                **({"turns": [_turn(message) for message in completion]} if tools.functions else {}),
-                "text": tokenizer_of(policy).decode(ids, skip_special_tokens=False),
-                "tokens": len(ids),
-                "ended_by": how_ended(ids, ends)[0],
+                **said(policy, tools, ends, completion, ids),
                 "rewards": rewards,
                 "reward": math.fsum(weights[name] * value for name, value in told.items()) if told else None,
             }
         )
     return asked, found
+
+
+def said(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: list[int]) -> dict[str, Any]:
+    """A completion as JSON values: its answer and its turns, all of its text, and how it ended."""
+    return {
+        "completion": answer_text(completion),
+        **({"turns": [_turn(message) for message in completion]} if tools.functions else {}),
+        "text": tokenizer_of(policy).decode(ids, skip_special_tokens=False),
+        "tokens": len(ids),
+        "ended_by": how_ended(ids, ends)[0],
+    }
 
 
 def _turn(message: dict[str, Any]) -> dict[str, Any]:
@@ -141,8 +151,8 @@ def _turn(message: dict[str, Any]) -> dict[str, Any]:
     return {"says": text, "calls": [{"tool": str(call["name"]), "arguments": call["arguments"]} for call in calls]}
 
 
-def _means(said: list[dict[str, Any]], weights: dict[str, float]) -> dict[str, float | None]:
-    columns = {"reward": [one["reward"] for one in said]}
-    columns |= {name: [one["rewards"][name] for one in said] for name in weights}
+def _means(each: list[dict[str, Any]], weights: dict[str, float]) -> dict[str, float | None]:
+    columns = {"reward": [one["reward"] for one in each]}
+    columns |= {name: [one["rewards"][name] for one in each] for name in weights}
     known = {name: [value for value in values if value is not None] for name, values in columns.items()}
     return {name: math.fsum(values) / len(values) if values else None for name, values in known.items()}

@@ -1,8 +1,10 @@
 """Lets a trained model answer: python -P worker/part.py answering.start FOLDER
 
-FOLDER is a temporary one; request.json in it says what is asked for, and the answer is written there.
+FOLDER is a temporary one; request.json in it says what is asked for, and the answer is written there. Without a prompt
+or rows, a conversation comes on stdin.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,12 @@ def main(arguments: Sequence[str]) -> int:
         with kept_imports():
             quiet_libraries()
             from grpo_recipes.worker.answering.answered_rows import answered_rows
+            from grpo_recipes.worker.answering.conversation import converse
 
+        if "prompt" not in request:
+            with os.fdopen(os.dup(0)) as requests, open(os.devnull) as nothing:
+                os.dup2(nothing.fileno(), 0)  # a tool that reads stdin takes no message
+                return converse(plan, folder, here, requests, greedy=request["greedy"])
         asked = {name: request[name] for name in ("prompt", "rows", "greedy", "base", "held_out")}
         return answered_rows(plan, folder, here / "scratch", **asked)
 

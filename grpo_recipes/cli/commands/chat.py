@@ -1,0 +1,86 @@
+"""`grpo-run chat`: a conversation with a trained model, in the terminal or from a pipe."""
+
+import io
+import json
+import re
+import sys
+from typing import Any
+
+import click
+
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.options import a_run
+from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.report.trained_text import conversation_text, said_text
+
+_COMMANDS = "/reset begins a new conversation, /exit or Ctrl-D ends it"
+
+
+@click.command()
+@click.argument("run", metavar="RUNDIR", shell_complete=files, callback=a_run)
+@click.option("--greedy", is_flag=True, help="Take the most likely token instead of sampling as in the recipe.")
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print each answer as a line of JSON.")
+def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int:
+    """Talk to a run's trained model: each line that you type, or that a pipe has, is a message.
+
+    Uses the recipe's chat template, system prompt, stops, sampling and tools. Lines with commands: /reset, /exit. Exits
+    0 ended, 1 a line was not answered, 2 nothing was started, 3 tools differ from the run's.
+
+    \b
+    grpo-run chat runs/addition-20260101-120000
+    """
+    plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
+    from grpo_recipes.launch.part import Exchange, part_answer  # only where something is run
+
+    if sys.stdin is None:  # closed by who started this command
+        sys.stdin = io.StringIO()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    unanswered: list[str] = []
+
+    def refuse(line: str, because: str) -> None:
+        unanswered.append(line)
+        click.echo(redact(f"error: {because}"), err=True)
+
+    def talk(exchange: Exchange) -> None:
+        how = exchange("loading the model")
+        click.echo(redact(f"{conversation_text(how)}\n{_COMMANDS}"), err=True)
+        messages: list[Any] = []
+        while (line := _line()) != "/exit":
+            if line == "/reset":
+                messages = []
+            elif re.fullmatch(r"/\w+", line):
+                refuse(line, f"{line} is not a command: {_COMMANDS}")
+            elif line:
+                asked = [*messages, {"role": "user", "content": line}]
+                said = exchange("answering", {"messages": asked})
+                if "too_long" in said:
+                    refuse(
+                        line, f"the conversation has {said['too_long']} tokens, at most {said['most']} fit; {_COMMANDS}"
+                    )
+                    continue
+                messages = [*asked, *said.pop("messages")]
+                click.echo(redact(json.dumps(said) if as_json else said_text(said)))
+                click.echo(f"({said['tokens']} tokens, {said['ended_by']})", err=True)
+
+    answer = part_answer(plan, "answering.start", "chat", {"run": folder, "greedy": greedy}, talk=talk)
+    if answer["shown"] is None:
+        return tell_answer(answer, "chat", str, as_json=as_json)
+    return EXIT_FAILED if unanswered else EXIT_DONE
+
+
+def _line() -> str:
+    """The next line that somebody typed or piped. Raises EOFError at the end."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if is_terminal:
+        import readline  # noqa: F401 input() edits lines with it
+    try:
+        return input("> " if is_terminal else "").strip()
+    except EOFError:
+        if is_terminal:
+            click.echo(err=True)
+        raise

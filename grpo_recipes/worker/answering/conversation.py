@@ -1,0 +1,66 @@
+"""Conversations with the trained model: each request has all messages so far, and gets the next ones."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.files.part_files import tell
+from grpo_recipes.contract.plan import Evaluation, Plan
+from grpo_recipes.worker.answering.answered_rows import is_chat, said, without
+from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_trained, called_tools
+from grpo_recipes.worker.answering.trained import FINAL, load_trained, make_own_model
+from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
+from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of
+from grpo_recipes.worker.trainer.model import processing_of
+
+
+def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, greedy: bool) -> dict[str, Any]:
+    """Says how the model answers, then its answer to each request, a line of JSON with `messages`.
+
+    The first answer is that of `grpo-run generate`; later ones go on drawing. Raises Refused where tools are not those
+    of the plan.
+    """
+    make_own_model(plan, folder)
+    with called_tools(plan, folder / "worker" / "user", of_rows=False) as tools:
+        data = plan.data if plan.evaluation is None else plan.evaluation.data
+        processing = processing_of(plan, str(folder / FINAL))
+        policy = Policy(plan, load_trained(plan, folder, packed=True), processing, [])
+        tools.given_to(policy)
+        how, ends = as_trained(plan, data, greedy=greedy), ends_of(policy, plan)
+        is_conversation, system = is_chat(data, processing), data.system_prompt
+        begin = {
+            "is_conversation": is_conversation,
+            "sampling": None if greedy else how.sampling,
+            "max_tokens": policy.args.max_completion_length,
+            "stops": [*ends.texts, *(tokenizer_of(policy).decode([token]) for token in plan.expect.stop_token_ids)],
+            "system": system if is_conversation else None,
+            "tools": [tool.__name__ for tool in tools.functions],
+            "without": without(plan, data),
+        }
+        tell(here, json.dumps(begin))
+        with undisturbed(policy):
+            for request in requests:
+                messages = json.loads(request)["messages"]
+                prompt = messages[-1]["content"]
+                if is_conversation:
+                    prompt = [*([] if system is None else [{"role": "system", "content": system}]), *messages]
+                tell(here, json.dumps(_answer(policy, tools, how, ends, prompt)))
+    return {}
+
+
+def _answer(policy: Policy, tools: CalledTools, how: Evaluation, ends: Ends, prompt: Any) -> dict[str, Any]:
+    """What the model says to a prompt, with its messages, or why it is not asked."""
+    ((ids,), _), most = tokens_of_prompts(policy, [prompt]), _longest(policy, how)
+    if most is not None and len(ids) > most:
+        return {"too_long": len(ids), "most": most}
+    (completion,), (tokens,) = answers(policy, [prompt], how, ends, lambda: None)
+    messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
+    return {**said(policy, tools, ends, completion, tokens), "messages": messages}
+
+
+def _longest(policy: Policy, how: Evaluation) -> int | None:
+    """The most tokens that a conversation can have: what the recipe keeps of a prompt, and what the model can read."""
+    positions = getattr(policy.model.config.get_text_config(), "max_position_embeddings", None)
+    room = None if positions is None else positions - policy.args.max_completion_length
+    return min((most for most in (how.max_prompt_length, room) if most is not None), default=None)
