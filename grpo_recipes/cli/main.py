@@ -99,6 +99,7 @@ COMMANDS = {
     "profile": "Write the training rows with how often the model solves them.",
     "generate": "Let a run's trained model answer a prompt or rows.",
     "chat": "Talk to a run's trained model.",
+    "serve": "Answer requests of OpenAI's protocol with a run's trained model.",
     "init": "Write a recipe: a small, a shipped or a converted one.",
     "doctor": "Show this machine's stack and its known defects.",
     "schema": "Print the JSON Schema for editors.",

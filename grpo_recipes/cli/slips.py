@@ -18,6 +18,7 @@ _OTHER_COMMANDS = {
     **dict.fromkeys(("check", "lint", "verify-recipe"), "validate {}"),
     **dict.fromkeys(("eval", "evaluate", "inference", "infer", "predict"), "generate {}"),
     **dict.fromkeys(("talk", "interact"), "chat {}"),
+    **dict.fromkeys(("server", "api"), "serve {}"),
     **dict.fromkeys(("merge", "save"), "export {}"),
     **dict.fromkeys(("list", "ls", "status"), "runs {}"),
     **dict.fromkeys(("estimate", "memory"), "fit {}"),

@@ -56,12 +56,10 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
             elif re.fullmatch(r"/\w+", line):
                 refuse(line, f"{line} is not a command: {_COMMANDS}")
             elif line:
-                asked = [*messages, {"role": "user", "content": line}]
+                asked = [*(messages if how["is_conversation"] else []), {"role": "user", "content": line}]
                 said = exchange("answering", {"messages": asked})
-                if "too_long" in said:
-                    refuse(
-                        line, f"the conversation has {said['too_long']} tokens, at most {said['most']} fit; {_COMMANDS}"
-                    )
+                if "refused" in said:
+                    refuse(line, f"{said['refused']}; {_COMMANDS}")
                     continue
                 messages = [*asked, *said.pop("messages")]
                 click.echo(redact(json.dumps(said) if as_json else said_text(said)))

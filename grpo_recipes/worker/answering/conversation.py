@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from jinja2 import TemplateError
 
 from grpo_recipes.contract.files.part_files import tell
 from grpo_recipes.contract.plan import Evaluation, Plan
@@ -18,6 +21,7 @@ from grpo_recipes.worker.trainer.model import processing_of
 def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, greedy: bool) -> dict[str, Any]:
     """Says how the model answers, then its answer to each request, a line of JSON with `messages`.
 
+    A request may have its own `greedy`, `sampling` and `max_tokens`; a system message is in the place of the recipe's.
     The first answer is that of `grpo-run generate`; later ones go on drawing. Raises Refused where tools are not those
     of the plan.
     """
@@ -29,10 +33,11 @@ def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, g
         tools.given_to(policy)
         how, ends = as_trained(plan, data, greedy=greedy), ends_of(policy, plan)
         is_conversation, system = is_chat(data, processing), data.system_prompt
+        longest = policy.args.max_completion_length
         begin = {
             "is_conversation": is_conversation,
             "sampling": None if greedy else how.sampling,
-            "max_tokens": policy.args.max_completion_length,
+            "max_tokens": longest,
             "stops": [*ends.texts, *(tokenizer_of(policy).decode([token]) for token in plan.expect.stop_token_ids)],
             "system": system if is_conversation else None,
             "tools": [tool.__name__ for tool in tools.functions],
@@ -41,22 +46,34 @@ def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, g
         tell(here, json.dumps(begin))
         with undisturbed(policy):
             for request in requests:
-                messages = json.loads(request)["messages"]
-                prompt = messages[-1]["content"]
-                if is_conversation:
-                    prompt = [*([] if system is None else [{"role": "system", "content": system}]), *messages]
-                tell(here, json.dumps(_answer(policy, tools, how, ends, prompt)))
+                asked = json.loads(request)
+                messages = asked["messages"]
+                if system is not None and messages[0]["role"] != "system":
+                    messages = [{"role": "system", "content": system}, *messages]
+                sampling = {**how.sampling, **asked.get("sampling", {})}
+                of_this = replace(how, greedy=asked.get("greedy", greedy), sampling=sampling)
+                policy.args.max_completion_length = policy.max_completion_length = asked.get("max_tokens", longest)
+                if is_conversation or len(asked["messages"]) == 1:
+                    prompt = messages if is_conversation else asked["messages"][0]["content"]
+                    answer = _answer(policy, tools, of_this, ends, prompt)
+                else:
+                    answer = {"refused": "the recipe's prompts are text, which one message can have"}
+                tell(here, json.dumps(answer))
     return {}
 
 
 def _answer(policy: Policy, tools: CalledTools, how: Evaluation, ends: Ends, prompt: Any) -> dict[str, Any]:
     """What the model says to a prompt, with its messages, or why it is not asked."""
-    ((ids,), _), most = tokens_of_prompts(policy, [prompt]), _longest(policy, how)
+    try:
+        ((ids,), _), most = tokens_of_prompts(policy, [prompt]), _longest(policy, how)
+    except TemplateError as problem:
+        return {"refused": f"the chat template refuses the conversation: {problem}"}
     if most is not None and len(ids) > most:
-        return {"too_long": len(ids), "most": most}
+        new = policy.args.max_completion_length
+        return {"refused": f"the conversation has {len(ids)} tokens, at most {max(most, 0)} fit before {new} new ones"}
     (completion,), (tokens,) = answers(policy, [prompt], how, ends, lambda: None)
     messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
-    return {**said(policy, tools, ends, completion, tokens), "messages": messages}
+    return {**said(policy, tools, ends, completion, tokens), "prompt_tokens": len(ids), "messages": messages}
 
 
 def _longest(policy: Policy, how: Evaluation) -> int | None:

@@ -35,9 +35,10 @@ class Policy:
 
     def __init__(self, plan: Plan, model: Any, processing: Any, rewards: list[Any]) -> None:
         arguments = plan.arguments.GRPOConfig
+        self.max_completion_length = arguments["max_completion_length"]
         self.args = SimpleNamespace(
             seed=arguments["seed"],
-            max_completion_length=arguments["max_completion_length"],
+            max_completion_length=self.max_completion_length,
             cache_implementation=arguments.get("cache_implementation"),
             chat_template_kwargs=arguments.get("chat_template_kwargs"),
             per_device_train_batch_size=plan.batch.micro_batch,
@@ -149,7 +150,6 @@ class CalledTools:
             "tools": self.functions,
             "chat_template": None if has_own else templates.get_training_chat_template(policy.processing_class),
             "chat_template_kwargs": policy.args.chat_template_kwargs or {},
-            "max_completion_length": policy.args.max_completion_length,
             _MOST: most if isinstance(most, int) else 1 << 30,
             "use_vllm": False,
             "_is_vlm": isinstance(policy.processing_class, ProcessorMixin),

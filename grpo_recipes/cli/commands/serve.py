@@ -1,0 +1,195 @@
+"""`grpo-run serve`: a trained model behind the chat completions of OpenAI's protocol, one request after another."""
+
+import contextlib
+import json
+import os
+import socketserver
+import time
+import uuid
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.options import a_run
+from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.report.trained_text import conversation_text
+
+if TYPE_CHECKING:
+    from grpo_recipes.launch.part import Exchange
+
+_LOOPBACK = ("127.0.0.1", "localhost")
+_ROLES = ("system", "user", "assistant")
+_NUMBERS = {
+    "temperature": (0, 2),
+    "top_p": (0.001, 1),
+    "max_tokens": (1, 1 << 20),
+    "max_completion_tokens": (1, 1 << 20),
+}
+_TAKEN = ("model", "messages", *_NUMBERS, "n", "stream", "user")
+_MOST_BYTES = 4 << 20
+_SILENT_S = 10.0
+
+
+@click.command()
+@click.argument("run", metavar="RUNDIR", shell_complete=files, callback=a_run)
+@click.option("--host", default=_LOOPBACK[0], show_default=True, help="Address to listen on, of this machine alone.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option("--greedy", is_flag=True, help="Take the most likely token where a request has no temperature.")
+@allow_code_option
+def serve(run: str, host: str, port: int, greedy: bool, allowed: tuple[str, ...]) -> int:
+    """Answer /v1/chat/completions of OpenAI's protocol with a run's trained model, one request after another.
+
+    Uses the recipe's chat template, system prompt, stops, sampling and tools; a request can have a different system
+    message, temperature, top_p and max_tokens. Prints its address when the model is loaded; Ctrl-C ends it. Exits 0
+    ended, 2 nothing was started, 3 tools differ from the run's.
+
+    \b
+    grpo-run serve runs/addition-20260101-120000 --port 8000
+    """
+    plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
+    from grpo_recipes.launch.part import part_answer  # only where something is run
+
+    try:
+        server = ModelServer(host, port, os.path.basename(folder))
+    except OSError as problem:
+        because = problem.strerror or str(problem)
+        raise Refusal.of(f"cannot listen on {host}:{port}", because=because, fix="--port with a free number") from None
+
+    def talk(exchange: "Exchange") -> None:
+        click.echo(redact(conversation_text(exchange("loading the model"))), err=True)
+        click.echo(f"http://{host}:{server.server_address[1]}/v1")
+        server.exchange = exchange
+        while server.exchange is not None:
+            server.handle_request()
+
+    with server, contextlib.suppress(KeyboardInterrupt):
+        answer = part_answer(plan, "answering.start", "serve", {"run": folder, "greedy": greedy}, talk=talk)
+        if answer["shown"] is None:
+            return tell_answer(answer, "serve", str, as_json=False)
+    return EXIT_DONE
+
+
+class ModelServer(socketserver.TCPServer):
+    """Listens. exchange: asks the model, None before it is loaded and after its end. model: its name for clients."""
+
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int, model: str) -> None:
+        self.host, self.model, self.began = host, model, int(time.time())
+        self.exchange: Exchange | None = None
+        super().__init__((host, port), Requests)
+
+
+class Requests(BaseHTTPRequestHandler):
+    """Answers one request. A page in a browser cannot ask: its JSON needs OPTIONS, and a name of its own is refused."""
+
+    server: ModelServer
+    timeout = _SILENT_S
+
+    def do_GET(self) -> None:
+        """The list of one model."""
+        if not self._is_refused("/v1/models"):
+            of_run = {"id": self.server.model, "object": "model", "created": self.server.began, "owned_by": "grpo-run"}
+            self._send(200, {"object": "list", "data": [of_run]})
+
+    def do_POST(self) -> None:
+        """A chat completion."""
+        if self._is_refused("/v1/chat/completions") or self.server.exchange is None:
+            return
+        try:
+            said = self.server.exchange("answering", asked_of(self._body()))
+        except (ValueError, RecursionError) as problem:
+            said = {"refused": str(problem)}
+        except EOFError:
+            self.server.exchange = None
+            self._refuse(500, "the model has ended")
+            return
+        if "refused" in said:
+            self._refuse(400, said["refused"])
+        else:
+            self._send(200, completion_of(said, self.server.model))
+
+    def log_message(self, format: str, *values: Any) -> None:
+        click.echo(redact(f"{self.log_date_time_string()}  {format % values}"), err=True)
+
+    def _is_refused(self, path: str) -> bool:
+        name = self.headers.get("Host", "").partition(":")[0]
+        if self.server.host in _LOOPBACK and name not in _LOOPBACK:
+            self._refuse(403, f"{name} is not a name of this machine alone")
+            return True
+        if self.path != path:
+            self._refuse(404, f"{self.path} is neither GET /v1/models nor POST /v1/chat/completions")
+        return self.path != path
+
+    def _body(self) -> Any:
+        length = int(self.headers.get("Content-Length") or -1)
+        if self.headers.get_content_type() != "application/json" or not 0 <= length <= _MOST_BYTES:
+            raise ValueError(f"a request has Content-Type: application/json and at most {_MOST_BYTES} bytes")
+        return json.loads(self.rfile.read(length))
+
+    def _refuse(self, status: int, text: str) -> None:
+        self._send(status, {"error": {"message": text, "type": "invalid_request_error", "param": None, "code": None}})
+
+    def _send(self, status: int, answer: Mapping[str, Any]) -> None:
+        content = json.dumps(answer).encode()
+        with contextlib.suppress(OSError):  # who asked has gone
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+
+def asked_of(body: Any) -> dict[str, Any]:
+    """What the model is asked by a request. Raises ValueError for what cannot be done, or would be ignored."""
+    given = {name: value for name, value in body.items() if value is not None} if isinstance(body, dict) else {}
+    if strange := [name for name in given if name not in _TAKEN]:
+        raise ValueError(f"{strange[0]} is not supported; a request can have {', '.join(_TAKEN)}")
+    if given.get("stream") or given.get("n", 1) != 1:
+        raise ValueError("only stream false and n 1 are supported")
+    messages = given.get("messages")
+    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
+        raise ValueError(f"messages is not a list of messages, each with text and a role of {', '.join(_ROLES)}")
+    for name, (least, most) in _NUMBERS.items():
+        if name in given and not (type(given[name]) in (int, float) and least <= given[name] <= most):
+            raise ValueError(f"{name} is not a number from {least} to {most}")
+    asked: dict[str, Any] = {"messages": [{name: one[name] for name in ("role", "content")} for one in messages]}
+    asked["sampling"] = {name: float(given[name]) for name in ("temperature", "top_p") if given.get(name)}
+    if "temperature" in given:
+        asked["greedy"] = given["temperature"] == 0
+    if (longest := given.get("max_completion_tokens", given.get("max_tokens"))) is not None:
+        asked["max_tokens"] = int(longest)
+    return asked
+
+
+def _is_message(given: Any) -> bool:
+    return isinstance(given, dict) and given.get("role") in _ROLES and isinstance(given.get("content"), str)
+
+
+def completion_of(said: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """An answer of the model as OpenAI's protocol has it."""
+    message = {"role": "assistant", "content": said["completion"]}
+    reason = "length" if said["ended_by"] == "length" else "stop"
+    prompt, new = said["prompt_tokens"], said["tokens"]
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": new, "total_tokens": prompt + new},
+    }
