@@ -88,7 +88,7 @@ def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
         runs=shown,
         differing=_differing(runs) if len(runs) > 1 else [],
         charts=drawn,
-        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        written=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         written_unix=int(time.time()),
         last_word=max((written_at(run) for run in runs), default=""),
         running=_running(runs),

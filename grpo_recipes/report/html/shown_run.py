@@ -183,7 +183,7 @@ def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Ma
             for (step, event), one in zip(shown, cells, strict=True)
         ],
         "intervals": run.plain(_method(events[-1])) if events else "",
-        "changed": run.plain(change_text(events[-1]) or "") if events else "",
+        "changed": run.plain((change_text(events[-1]) or "").replace("  ", ", ")) if events else "",
         "became": _became(known),
         "examples": [
             [run.plain(content_text(one.get(key))) for key in ("prompt", "before", "after")]
@@ -252,10 +252,15 @@ def _times(run: ReportedRun) -> list[tuple[str, str]]:
         ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
         ("launches", str(record.launches) if launches_text(record) else ""),
-        ("started", run.plain(record.started or "")),
-        ("ended", run.plain(record.ended or "")),
+        ("started", _moment(run.plain(record.started or ""))),
+        ("ended", _moment(run.plain(record.ended or ""))),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _moment(text: str) -> str:
+    """A time of run.json as the page writes all times."""
+    return text.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _checks(run: ReportedRun) -> str:

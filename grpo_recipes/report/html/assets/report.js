@@ -35,7 +35,7 @@
       series.push({ label: line.label, stroke, width: 1.8, spanGaps: true, points, value: (_, value) => shown(chart, value) });
       if (!line.low) return;
       for (const end of ["low", "high"]) {
-        series.push({ label: end, width: 0, points: { show: false }, spanGaps: true, value: (_, value) => shown(chart, value) });
+        series.push({ label: end, class: "u-end", width: 0, points: { show: false }, spanGaps: true, value: (_, value) => shown(chart, value) });
       }
       bands.push({ series: [series.length - 1, series.length - 2], fill: `${stroke}2e` });
     });
@@ -56,7 +56,13 @@
     };
     live.get(figure)?.destroy();
     place.replaceChildren();
-    live.set(figure, new uPlot(options, table(chart), place));
+    const plot = new uPlot(options, table(chart), place);
+    const last = plot.data[0].length - 1;
+    // Until the mouse is over the chart, and after it left, the legend has the last step.
+    const rest = () => { if (plot.cursor.idx == null && last >= 0) plot.setLegend({ idx: last }, false); };
+    plot.hooks.setCursor = [...(plot.hooks.setCursor || []), rest];
+    rest();
+    live.set(figure, plot);
   }
 
   function move(figure, by) {
@@ -124,11 +130,11 @@
   open();
 
   const written = Number(document.documentElement.dataset.written);
-  const age = document.getElementById("age");
+  const age = document.getElementById("age"), words = age.textContent;
   const tell = () => {
     const seconds = Math.max(0, Math.round(Date.now() / 1000 - written));
     const ago = seconds < 90 ? `${seconds} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
-    age.textContent = `written ${new Date(written * 1000).toLocaleString()}, ${ago} ago`;
+    age.textContent = `${words}, ${ago} ago`;
   };
   tell();
   setInterval(tell, 1000);
