@@ -38,7 +38,7 @@ def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, g
             "is_conversation": is_conversation,
             "sampling": None if greedy else how.sampling,
             "max_tokens": longest,
-            "stops": [*ends.texts, *(tokenizer_of(policy).decode([token]) for token in plan.expect.stop_token_ids)],
+            "stops": list(dict.fromkeys([*ends.texts, *map(tokenizer_of(policy).decode, plan.expect.stop_token_ids)])),
             "system": system if is_conversation else None,
             "tools": [tool.__name__ for tool in tools.functions],
             "without": without(plan, data),
