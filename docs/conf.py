@@ -4,6 +4,12 @@ The pages are plain Markdown, which an editor or a code host shows as well; only
 What is built asks no other host for anything: the theme brings its style sheets and scripts along.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from anchors import anchor
+
 project = "grpo-run"
 copyright = "the authors of grpo-run"
 extensions = ["myst_parser", "sphinx_copybutton"]
@@ -12,6 +18,8 @@ source_suffix = {".md": "markdown"}
 # A link to a page, a file or a heading that is not there is a warning, and -W ends the build with it.
 nitpicky = True
 myst_heading_anchors = 3
+myst_heading_slug_func = anchor
+suppress_warnings = ["config.cache"]  # a function cannot be kept for the next build
 myst_links_external_new_tab = False
 
 html_theme = "furo"

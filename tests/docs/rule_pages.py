@@ -13,6 +13,9 @@ FOLDER = Path(__file__).parents[2] / "docs" / "rules"
 # What Markdown would take for more than text; an underscore within a word is none.
 MARKS = re.compile(r"[\\<*\[\]$]|(?m:^>)|(?<![^\W_])_|_(?![^\W_])")
 
+# The statement that a page begins with: its first sentence, up to a colon or a semicolon outside of code.
+STATEMENT = re.compile(r"((?:`[^`]*`|[^`])+?)(?<!e\.g)[.:;](?: |$)")
+
 # The families in the order in which people meet them.
 FAMILIES_BY_TIME = {
     "Reading a recipe": {
@@ -88,25 +91,34 @@ def _index(families: Mapping[str, list[str]], pages: Mapping[str, str]) -> str:
 
 
 def _table(members: list[str], pages: Mapping[str, str]) -> list[str]:
-    rows = [f"| [{rule_id}]({rule_id[:3]}.md#{rule_id.lower()}) | {_title(pages[rule_id])} |" for rule_id in members]
+    said = {rule_id: _prose(_statement(pages[rule_id])).replace("|", "\\|") for rule_id in members}
+    rows = [f"| [{rule_id}]({rule_id[:3]}.md#{rule_id.lower()}) | {text} |" for rule_id, text in said.items()]
     return ["| id | |", "|---|---|", *rows]
 
 
-def _title(page: str) -> str:
-    """The first paragraph of a page, for a table."""
-    return _prose(" ".join(page.partition("\n\n")[0].split())).replace("|", "\\|")
+def _statement(page: str) -> str:
+    """What a page says in a few words, in tables and in its heading."""
+    sentence = " ".join(page.partition("\n\n")[0].split())
+    found = STATEMENT.match(sentence)
+    return sentence if found is None else found[1]
 
 
 def _page(name: str, members: list[str], pages: Mapping[str, str]) -> str:
     lines = [f"# {FAMILIES[name]} ({name})", "", "What `grpo-run explain` prints; [all rules](index.md).", ""]
     lines += [*_table(members, pages), ""] if len(members) > 1 else []
     for rule_id in members:
-        lines += [f"## {rule_id}", "", _body((id_page(rule_id) or "").removeprefix(f"{rule_id}\n\n")), ""]
+        page = (id_page(rule_id) or "").removeprefix(f"{rule_id}\n\n")
+        first, _, rest = page.partition("\n\n")
+        statement = _statement(page)
+        body = rest if " ".join(first.split()).rstrip(".") == statement else page
+        # Links say #bat001, wherever the page is shown; docs/anchors.py tells Sphinx.
+        lines += [f'<a id="{rule_id.lower()}"></a>', "", f"## {rule_id}: {_prose(statement)}", ""]
+        lines += [_body(body), ""] if body else []
     return "\n".join(lines)
 
 
 def _body(page: str) -> str:
-    """A page as Markdown, without its id, which is the heading: what is indented is shown as it is."""
+    """A page as Markdown, without what its heading says: what is indented is shown as it is."""
     parts = []
     blocks = page.strip("\n").split("\n\n")
     for is_shown, members in groupby(blocks, key=lambda block: block.startswith("    ")):

@@ -64,7 +64,7 @@ def test_every_id_is_in_the_index_and_on_the_page_of_its_family() -> None:
     texts = rule_pages.texts()
     for rule_id in known_ids():
         assert f"({rule_id[:3]}.md#{rule_id.lower()})" in texts[rule_pages.FOLDER / "index.md"]
-        assert f"\n## {rule_id}\n" in texts[rule_pages.FOLDER / f"{rule_id[:3]}.md"]
+        assert f'\n<a id="{rule_id.lower()}"></a>\n\n## {rule_id}: ' in texts[rule_pages.FOLDER / f"{rule_id[:3]}.md"]
 
 
 def test_every_id_has_an_example_with_what_is_said() -> None:
