@@ -91,11 +91,11 @@ class ModelServer(socketserver.TCPServer):
     def __init__(self, host: str, port: int, model: str) -> None:
         self.host, self.model, self.began = host, model, int(time.time())
         self.exchange: Exchange | None = None
-        super().__init__((host, port), Requests)
+        super().__init__((host, port), ModelRequest)
 
 
-class Requests(BaseHTTPRequestHandler):
-    """Answers one request. A page in a browser cannot ask: its JSON needs OPTIONS, and a name of its own is refused."""
+class ModelRequest(BaseHTTPRequestHandler):
+    """One request. A page in a browser cannot ask: its JSON needs OPTIONS, and a name of its own is refused."""
 
     server: ModelServer
     timeout = _SILENT_S
