@@ -27,14 +27,14 @@ _INEXACT = r"[0-9]{16}"
 def texts_stay() -> Iterator[None]:
     """Within it `load_dataset` reads JSON so. It must not find rows that were loaded otherwise in its cache."""
     before = loader.paj
-    loader.paj = _Reader()
+    loader.paj = _JsonReader()
     try:
         yield
     finally:
         loader.paj = before
 
 
-class _Reader:
+class _JsonReader:
     """pyarrow.json, with another read_json."""
 
     def __getattr__(self, name: str) -> Any:
