@@ -21,6 +21,8 @@ RESOLVE ?= quick
 SLURM ?= full
 # yes: test-kubernetes also fetches SkyPilot.
 SKYPILOT ?= no
+# yes: test-openreward also fetches Harbor.
+HARBOR ?= no
 # quick: real runs a few CPU minutes of tests; full: it trains for a quarter of an hour.
 REAL ?= full
 # quick: test-survival takes some minutes; full: it kills each kind of run twenty times.
@@ -49,7 +51,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-openreward test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -171,6 +173,12 @@ test-slurm: setup
 test-kubernetes: setup
 	$(PYTHON) tests/kubernetes/environment.py $(if $(filter yes,$(SKYPILOT)),skypilot)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/kubernetes -rs $(PYTEST_ARGS)
+
+# Trains with TRL's own environments against a local server, in an environment of 200 MB, and with HARBOR=yes looks at
+# Harbor's package, in one of 500 MB with Python 3.12.
+test-openreward: setup
+	$(BIN)/python tests/openreward/services.py $(if $(filter yes,$(HARBOR)),harbor)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/openreward -rs $(PYTEST_ARGS)
 
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py

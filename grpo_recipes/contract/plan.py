@@ -76,12 +76,12 @@ class Data:
     """Rows and how a row becomes a prompt.
 
     source: "hub" (path is an id), "file" (format json|csv|parquet) and "folder" (absolute paths), or "made" of what
-    made says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row, None for its column.
-    prompt_format: of a template, messages or a string. columns: name -> jinja2 template; rewards get them too. filter:
-    template; rows with False go. max_prompt_tokens: longer prompts go, or end the run, by `over`. max_rows: the first
-    that stay, in their order. sha256, commit: as for a model. rows: of all data. sort_by: column, with a minus for the
-    largest first. Of a source in a mixture: source_name; weight, None for its rows; from_step, the first that draws;
-    in_order: never shuffled. environments: names; a row has one. images: their columns, in order; max_pixels: of each.
+    made says, {"episodes": ...}, {"reasoning_gym": ...} or {"spec": ...}. prompt: jinja2 template over the row, None
+    for its column. prompt_format: of a template, messages or a string. columns: name -> jinja2 template; rewards get
+    them too. filter: template; rows with False go. max_prompt_tokens: longer prompts go, or end the run, by `over`.
+    max_rows: the first that stay, in their order. sha256, commit: as for a model. rows: of all data. sort_by: column,
+    with a minus for the largest first. Of a source in a mixture: source_name; weight, None for its rows; from_step, the
+    first that draws; in_order: never shuffled. environments: names; a row has one. images: columns; max_pixels of each.
     """
 
     source: Literal["hub", "file", "folder", "made"]

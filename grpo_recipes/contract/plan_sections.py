@@ -151,7 +151,7 @@ SANDBOX_VARIABLE = "GRPO_RUN_SANDBOX"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The installed package of a reward. name, release: None where the stack of the plan did not say.
+    """The installed package of a reward or an environment. name, release: None where the stack of the plan did not say.
 
     is_factory: whether what the target names is called once, with the kwargs, and gives the reward; None where its
     source was not there to say, and the worker asks its signature.
@@ -182,16 +182,17 @@ class Tool:
 class EnvironmentClass:
     """The class whose methods the model can call, one object for each completion. config: keywords it is made with.
 
-    timeout: seconds that making it, a reset or a call may take.
+    timeout: seconds that making it, a reset or a call may take. package: of one of TRL's own, which has no file.
     """
 
     name: str
     target: str
     path: str
-    sha256: str
+    sha256: str | None
     imports: dict[str, str] = field(default_factory=dict)
     config: dict[str, object] = field(default_factory=dict)
     timeout: float = 10.0
+    package: Package | None = None
 
 
 @dataclass(frozen=True, slots=True)

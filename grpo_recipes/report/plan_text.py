@@ -77,7 +77,7 @@ def _tools(plan: Plan) -> list[str]:
         ),
         (plan.rollout, "rollout (what makes the completions)"),
     ):
-        said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {one.sha256[:12]}"]
+        said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {(one.sha256 or '')[:12]}".rstrip()]
     return said
 
 

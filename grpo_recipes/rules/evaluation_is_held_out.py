@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.tasks import HARBOR
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows
+from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows, spec_with_rows
 from grpo_recipes.user_files.local_files import data_format, local_path
 
 ID = "EVL001"
@@ -31,12 +32,13 @@ def _of_set(name: str, context: Context) -> Iterator[Finding]:
         same_name = context.value("evaluation.name") in (None, data["name"])
         split = context.value("evaluation.split") or ("train" if own_path is not None else data["split"])
         if same_name and split == data["split"]:
-            is_file = data_format(_place(context, path, data["path"])) is not None
+            spec = spec_with_rows(context)
+            is_file = spec == HARBOR or (spec is None and data_format(_place(context, path, data["path"])) is not None)
             other = "train" if split == "test" else "test"
             yield context.finding(
                 f"{name or 'evaluation'} uses the rows that are trained on",
                 "evaluation.split" if context.given("evaluation.split") or name else "evaluation",
-                f"both take split {split} of {data['path']}",
+                f"both take split {split} of {data['path'] or spec}",
                 fix="path: a second file, with rows that are not trained on" if is_file else f"split: {other}",
                 patch=[] if is_file else [Patch(context.path("evaluation.split"), other)],
             )

@@ -9,8 +9,9 @@ builds the trainer.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.tasks import OPENREWARD
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import makes_rows, sections_of_rows
+from grpo_recipes.rules._shared.training_rows import makes_rows, sections_of_rows, spec_with_rows
 
 ID = "DAT008"
 PATH = "dataset.path"
@@ -30,10 +31,13 @@ def check(context: Context) -> Iterator[Finding]:
         fix = "path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}"
         yield context.finding(message, PATH if has_section else "dataset", why, fix=fix)
         return
+    has_splits = spec_with_rows(context) == OPENREWARD
     for section, one in sections_of_rows(context):
         if section == "evaluation" and one.value("evaluation.path") is not None:
             continue
         for key in PICK:
+            if has_splits and key.endswith(".split"):
+                continue
             if key.startswith(section) and one.given(key) and one.value(key) is not None:
                 said = f"{one.recipe_key(key)} selects rows of a data set, but there is no {PATH}"
                 because = "the environment owns the data: the rows are its episodes"

@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _of_one(context, "tools", tool, "function", documented)
     for section, kind, read in (("environment", "class", class_of), ("rollout", "function", documented)):
         said = said_code(context, section)
-        if said is not None:
+        if said is not None and said.path:
             yield from _of_one(context, section, said, kind, read)
 
 

@@ -53,6 +53,13 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
         message, why = BEFORE[key]
         yield context.finding(f"trl {trl} {message}", key, why, fix=fix)
         return
+    said_of = said_code(context, "environment")
+    if key == "environment" and said_of is not None and not said_of.path and is_within(trl, f"<{OWNS_A_REWARD}"):
+        reason = "its reward is that of get_reward, which older releases show to the model as a tool"
+        yield context.finding(
+            f"{said_of.name} needs trl {OWNS_A_REWARD}", key, reason, fix=f"trl=={OWNS_A_REWARD} or a newer one"
+        )
+        return
     environment = read_environment(context) if key == "environment" else None
     if environment is not None and "get_reward" in environment[1].methods and is_within(trl, f"<{OWNS_A_REWARD}"):
         said = f"trl {trl} treats get_reward of {environment[0].name} as a tool"

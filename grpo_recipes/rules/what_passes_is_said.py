@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.said_tools import read_environments
+from grpo_recipes.rules._shared.said_tools import read_environments, said_code
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import SETS, held_out_sets, judged_by
 from grpo_recipes.user_files.reward_imports import reward_names
@@ -77,6 +77,8 @@ def reward_names_of(context: Context) -> list[str]:
     value = context.value("rewards")
     rewards = value if isinstance(value, list) else []
     own = [name for name, found in read_environments(context).items() if "get_reward" in found.methods]
+    said = said_code(context, "environment")
+    own += [] if said is None or said.path else [said.name]
     return [*reward_names(rewards), *own]
 
 

@@ -123,6 +123,7 @@ class SourceSection(DatasetSection):
 
 
 FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"
+SPEC = r"^([^:]+\.py:[A-Za-z_][A-Za-z0-9_]*|trl\.experimental\.(harbor:HarborSpec|openreward:OpenRewardSpec))$"
 REWARD = r"^([^:]+\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*):[A-Za-z_][A-Za-z0-9_]*$"
 
 
@@ -209,13 +210,14 @@ class EnvironmentSection(Section):
     state.
     """
 
-    python: Annotated[str, Field(pattern=FUNCTION)]
+    python: Annotated[str, Field(pattern=SPEC)]
     """Your class, `file.py:Class`, relative to this file. TRL calls its `reset` with the columns of a row before each
-    completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. It only runs
-    with your consent.
+    completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. Or one of
+    TRL's own, which also brings the rows: `trl.experimental.openreward:OpenRewardSpec` or
+    `trl.experimental.harbor:HarborSpec`. It only runs with your consent.
     """
     config: dict[str, Any] = {}
-    """Keyword arguments for each object, e.g. {size: 4}."""
+    """Keyword arguments for each object, e.g. {size: 4}, or for TRL's own, e.g. {target: "http://localhost:8080"}."""
     timeout: PositiveFloat = 10.0
     """Seconds that a call of a method may take; after that the model gets an error. A reset that takes longer ends the
     run.
@@ -227,6 +229,8 @@ class NamedEnvironmentSection(EnvironmentSection):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
     """What rows call it, and figures its `get_reward`."""
+    python: Annotated[str, Field(pattern=FUNCTION)]
+    """As environment.python, without TRL's own."""
 
 
 class RolloutSection(Section):

@@ -45,8 +45,8 @@ SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"), ("VLLM_ALLOW_RUNTIME_LORA_UPDA
 class CodePart:
     """One piece of foreign code.
 
-    kind: one of OF_FILES, "package reward", "remote code", "attention kernel", "environment variable", or the key of a
-    recipe that has allowed code do more. what: it is, in words.
+    kind: one of OF_FILES, "package reward", "package environment", "remote code", "attention kernel", "environment
+    variable", or the key of a recipe that has allowed code do more. what: it is, in words.
     is_fixed: the digest is that of all that it stands for; what is not fixed may be something else next time, and is
     asked for each time.
     """
@@ -68,8 +68,13 @@ def code_parts(plan: Plan) -> list[CodePart]:
                 parts.setdefault(sha256, CodePart(OF_FILES[file.kind][1], beside, sha256))
     for reward in plan.rewards:
         if (package := reward.package) is not None and not is_known(reward):
-            part = _package_part(reward, package)
+            part = _package_part("package reward", reward.target, package, reward.kwargs)
             parts.setdefault(part.sha256, part)
+    own = plan.environment_class
+    if own is not None and own.package is not None:
+        sent = ", which gets what the model calls, and the key of its service,"
+        part = _package_part("package environment", own.target, own.package, own.config, sent)
+        parts.setdefault(part.sha256, part)
     running = [reward.target for reward in plan.rewards if reward.kind == "shipped" and reward.target in RUNS_CODE]
     if plan.sandbox == "none" and (parts or running):
         words = "none, with which code that the model writes has your rights,"
@@ -103,12 +108,12 @@ def is_known(reward: Reward) -> bool:
     return is_of_trl and module in KNOWN_MODULES and not name.startswith("_")
 
 
-def _package_part(reward: Reward, package: Package) -> CodePart:
+def _package_part(kind: str, target: str, package: Package, given: dict[str, object], what_else: str = "") -> CodePart:
     """A recipe may name anything that can be called, with any options: these are what is allowed."""
-    options = json.dumps(reward.kwargs, sort_keys=True)
+    options = json.dumps(given, sort_keys=True)
     of = f"{package.name or 'a package that is not installed here'} {package.release or 'of any release'}"
-    text = f"package {package.name}=={package.release} {reward.target} {options}"
-    return CodePart("package reward", f"{reward.target} of {of} with {options}", _sha256(text), bool(package.release))
+    text = f"package {package.name}=={package.release} {target} {options}"
+    return CodePart(kind, f"{target} of {of} with {options}{what_else}", _sha256(text), bool(package.release))
 
 
 def environment_parts(plan: Plan) -> list[CodePart]:

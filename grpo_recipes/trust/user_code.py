@@ -52,7 +52,7 @@ def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -
         plan,
         rewards=tuple(replace(one, **found.get(f"rewards.{one.name}", {})) for one in plan.rewards),
         tools=tuple(replace(one, **found[f"tools.{one.name}"]) for one in plan.tools),
-        environment_class=None if environment is None else replace(environment, **found["environment"]),
+        environment_class=None if environment is None else replace(environment, **found.get("environment", {})),
         environment_classes=several,
         rollout=None if rollout is None else replace(rollout, **found["rollout"]),
     )
@@ -61,11 +61,11 @@ def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -
 def made_with(plan: Plan) -> Iterator[UserFile]:
     """The files of tools, environment and rollout alone, as user_files has them."""
     for index, tool in enumerate(plan.tools):
-        own = (tool.target, tool.path, tool.sha256, tool.imports)
-        yield UserFile("tool", f"tools.{tool.name}", ("tools", index, "python"), *own)
+        key = ("tools", index, "python")
+        yield UserFile("tool", f"tools.{tool.name}", key, tool.target, tool.path, tool.sha256, tool.imports)
     for index, (name, each) in enumerate(plan.environment_classes.items()):
         own = (each.target, each.path, each.sha256, each.imports)
         yield UserFile("environment", f"environments.{name}", ("environments", index, "python"), *own)
     for kind, one in (("environment", plan.environment_class), ("rollout", plan.rollout)):
-        if one is not None:
+        if one is not None and one.path:
             yield UserFile(kind, kind, (kind, "python"), one.target, one.path, one.sha256, one.imports)

@@ -57,6 +57,7 @@ STRICTER = {
 }
 # Evidence files that are not named by a rule file.
 PROVEN_IN = {
+    "TOL016": "tests/openreward/test_own_environments.py",
     "DAT013": "tests/worker/test_mixtures.py",
     "DAT011": "tests/stacks/test_max_prompt_length.py",
     "TOL012": "tests/evidence/test_rollout_is_called_with_its_prompts.py",

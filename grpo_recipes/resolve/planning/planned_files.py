@@ -8,6 +8,7 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Data, HeldOutSet, Model, PlannedSetting, Reward, Tokenizer
 from grpo_recipes.contract.plan_sections import Package, Passes
+from grpo_recipes.contract.tasks import OPENREWARD
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import (
     SETS,
@@ -16,6 +17,7 @@ from grpo_recipes.rules._shared.training_rows import (
     image_columns,
     judged_by,
     makes_rows,
+    spec_with_rows,
     tasks,
 )
 from grpo_recipes.rules.groups_can_be_redrawn import SHUFFLES
@@ -70,7 +72,11 @@ def planned_data(context: Context, section: str) -> Data:
     own_path = context.value(f"{section}.path") is not None
     if makes_rows(context) and not own_path:
         return _made(context, section)
-    made = None if own_path or not are_episodes(context) else _episodes(context, section)
+    made, spec = None, None if own_path else spec_with_rows(context)
+    if spec is not None:
+        made = _of_spec(context, section, spec)
+    elif not own_path and are_episodes(context):
+        made = _episodes(context, section)
     key = f"{section}.path" if own_path else "dataset.path"
     value = "" if made is not None else context.text(key)
     path = None if made is not None else local_path(value, context.source.directory(context.path(key)))
@@ -78,6 +84,7 @@ def planned_data(context: Context, section: str) -> Data:
     text = _text_or_none
     revision = None if section == "evaluation" and own_path else text(context.value("dataset.revision"))
     sha256, rows = _data_content(path, kind) if made is None else _made_content(made)
+    is_cut = made is None or spec is not None
     return Data(
         source="made" if made else "file" if kind is not None else "folder" if path is not None else "hub",
         path=path or value,
@@ -87,7 +94,7 @@ def planned_data(context: Context, section: str) -> Data:
         revision=revision,
         **_prompts(context),
         **_choice(context, section),
-        max_rows=context.value(f"{section}.max_rows") if made is None else None,  # type: ignore[arg-type]
+        max_rows=context.value(f"{section}.max_rows") if is_cut else None,  # type: ignore[arg-type]
         sha256=sha256,
         rows=rows,
         commit=cached_commit(value, revision, "datasets") if path is None and made is None else None,
@@ -100,8 +107,17 @@ def _episodes(context: Context, section: str) -> dict[str, object]:
     return {"episodes": context.whole(f"{section}.max_rows"), "first": HELD_OUT if section == "evaluation" else 0}
 
 
-def _made_content(made: Mapping[str, object]) -> tuple[str, int]:
+def _of_spec(context: Context, section: str, spec: str) -> dict[str, object]:
+    """The rows that TRL's own environment brings; who keeps them knows what is in them."""
+    config = dict(context.mapping("environment.config"))
+    split = {"split": _text_or_none(context.value(f"{section}.split")) or "train"} if spec == OPENREWARD else {}
+    return {"spec": spec, "config": {**config, **split}}
+
+
+def _made_content(made: Mapping[str, object]) -> tuple[str | None, int | None]:
     """The digest of a sequence of episodes, however long it is, and how many are taken."""
+    if "spec" in made:
+        return None, None
     return hashlib.sha256(f"episodes from {made['first']}".encode()).hexdigest(), int(str(made["episodes"]))
 
 

@@ -8,11 +8,13 @@ from grpo_recipes.contract.plan_sections import (
     Ancestor,
     EnvironmentClass,
     Forebear,
+    Package,
     Rollout,
     ScriptedTurn,
     Tool,
     weights_sha256,
 )
+from grpo_recipes.contract.tasks import OPENREWARD
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import SaidCode, said_code, said_tools
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
@@ -42,6 +44,14 @@ def planned_environment(context: Context) -> EnvironmentClass | None:
     if said is None:
         return None
     config, timeout = dict(context.mapping("environment.config")), float(str(context.value("environment.timeout")))
+    if not said.path:
+        from grpo_recipes.user_files.functions.installed import package_reward
+
+        target = f"{said.file}:{said.name}"
+        found = package_reward(context.stack, target)
+        config |= {"split": context.text("dataset.split")} if target == OPENREWARD else {}
+        package = Package(found.package, found.release, None)
+        return EnvironmentClass(said.name, target, "", None, config=config, timeout=timeout, package=package)
     return EnvironmentClass(**_pinned(said), config=config, timeout=timeout)
 
 

@@ -46,17 +46,17 @@ def merged_recipe(source: Source) -> dict[str, Any]:
         items = values.get(section)
         for index, item in enumerate(items if isinstance(items, list) else ()):
             for key in ("python", "model"):
-                if isinstance(item, dict) and isinstance(item.get(key), str) and not _is_of_package(section, key, item):
+                if isinstance(item, dict) and isinstance(item.get(key), str) and not _is_of_package(key, item):
                     item[key] = _path_of(item[key], key, source.directory((section, index, key)))
     for section in ("environment", "rollout"):
         block = values.get(section)
-        if isinstance(block, dict) and isinstance(block.get("python"), str):
+        if isinstance(block, dict) and isinstance(block.get("python"), str) and not _is_of_package("python", block):
             block["python"] = _path_of(block["python"], "python", source.directory((section, "python")))
     return values
 
 
-def _is_of_package(section: str, key: str, item: dict[str, Any]) -> bool:
-    return (section, key) == ("rewards", "python") and names_module(item[key])
+def _is_of_package(key: str, item: dict[str, Any]) -> bool:
+    return key == "python" and names_module(item[key])
 
 
 def _path_of(value: str, key: str, directory: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Path
+from grpo_recipes.contract.tasks import SPECS
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.classes import DocumentedClass, Method, class_of
 from grpo_recipes.user_files.functions.documented import Documented, documented
@@ -17,7 +18,7 @@ OF_TRL = ("reset", "get_reward")
 class SaidCode(NamedTuple):
     """A tool, the environment or the rollout. place: its key in the recipe. file: as it is written there.
 
-    path: absolute. timeout: of a tool, in seconds.
+    path: absolute; "" for one of TRL's own, which is in no file. timeout: of a tool, in seconds.
     """
 
     place: Path
@@ -33,6 +34,8 @@ def said_code(context: Context, section: str) -> SaidCode | None:
     if not context.has_section(section) or key not in context.settings:
         return None
     file, _, name = context.text(key).rpartition(":")
+    if context.text(key) in SPECS:
+        return SaidCode(place, file, "", name)
     return SaidCode(place, file, os.path.normpath(os.path.join(context.source.directory(place), file)), name)
 
 
@@ -75,7 +78,7 @@ def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | Non
     """The environment if its class exists, otherwise None."""
     said = said_code(context, "environment")
     try:
-        found = None if said is None else class_of(said.path, said.name)
+        found = None if said is None or not said.path else class_of(said.path, said.name)
     except (OSError, SyntaxError, ValueError):
         return None
     return None if said is None or found is None else (said, found)

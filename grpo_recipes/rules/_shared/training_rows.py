@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Path
-from grpo_recipes.contract.tasks import COLUMNS
+from grpo_recipes.contract.tasks import COLUMNS, SPECS
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.user_files.local_files import columns_of, local_path
@@ -16,6 +16,16 @@ EPISODE = "episode"
 
 def are_episodes(context: Context) -> bool:
     """Whether an environment owns the data, so that the rows are numbered episodes."""
+    return _environment_owns_rows(context) and spec_with_rows(context) is None
+
+
+def spec_with_rows(context: Context) -> str | None:
+    """TRL's own environment that brings the rows, one of SPECS, or None."""
+    named = context.value("environment.python") if "environment.python" in context.settings else None
+    return named if isinstance(named, str) and named in SPECS and _environment_owns_rows(context) else None
+
+
+def _environment_owns_rows(context: Context) -> bool:
     owns = context.value("dataset.path") is None and context.has_section("environment")
     return owns and not makes_rows(context) and not context.items("datasets")
 
@@ -89,7 +99,7 @@ def given_to_rewards(context: Context, own: frozenset[str]) -> frozenset[str]:
 
 def is_conversational(context: Context) -> bool | None:
     """Whether prompts are messages for TRL; None if the rows have a prompt of an unknown kind."""
-    if context.value("dataset.prompt") is not None or makes_rows(context):
+    if context.value("dataset.prompt") is not None or makes_rows(context) or spec_with_rows(context):
         return context.value("dataset.prompt_format") == "conversational"
     row = first_row_of(context)
     if row is None or "prompt" not in row:

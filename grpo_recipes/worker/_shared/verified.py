@@ -2,10 +2,11 @@
 
 The keys, in run.json under "verified" and in the plan: dataset.rows, dataset.fingerprint, evaluation.rows,
 evaluation.fingerprint (rows of the whole data, before any is left out), model.commit (of the hub), chat_template
-(sha256 of its text).
+(sha256 of its text), environment.tools (of one of TRL's own, whose service says which there are).
 """
 
 import hashlib
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -74,13 +75,16 @@ def _plain(value: object) -> str:
 
 
 def seen_in_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
-    """The commit that the hub's model was loaded at, and the chat template that is used; what there is none of is left
-    out.
+    """The commit that the hub's model was loaded at, the chat template that is used, and the tools of one of TRL's own
+    environments; what there is none of is left out.
     """
     found: dict[str, object] = {}
     commit = getattr(trainer.model.config, "_commit_hash", None)
     if plan.model.source == "hub" and not plan.trains_a_copy and commit is not None:
         found["model.commit"] = commit
+    if plan.environment_class is not None and plan.environment_class.package is not None:
+        told = [[tool.__name__, tool.__doc__, str(inspect.signature(tool))] for tool in trainer.tools]
+        found["environment.tools"] = hashlib.sha256(json.dumps(told).encode()).hexdigest()
     template = getattr(trainer.processing_class, "chat_template", None)
     if isinstance(template, str):
         found["chat_template"] = hashlib.sha256(template.encode()).hexdigest()

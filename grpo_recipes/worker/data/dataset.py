@@ -20,6 +20,7 @@ from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.task_specs import rows_of
 from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorted_places
 from grpo_recipes.worker.data.file_texts import as_written, texts_stay
@@ -228,6 +229,8 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
         return Dataset.from_dict({"episode": list(range(first, first + count))})
     if data.source == "hub":
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
+    if data.made is not None and "spec" in data.made:
+        return rows_of(str(data.made["spec"]), data.made["config"])
     if data.made is not None and "reasoning_gym" in data.made:
         return _made(data, where, data.made["reasoning_gym"])
     path = Path(data.path)

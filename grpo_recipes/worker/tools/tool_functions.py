@@ -26,7 +26,8 @@ def check_tool_files(plan: Plan, user: Path) -> None:
     for tool in plan.tools:
         checked_sources(tool, user, "tool")
     for environment in plan.all_environments.values():
-        checked_sources(environment, user, "environment")
+        if environment.package is None:
+            checked_sources(environment, user, "environment")
     if plan.rollout is not None:
         checked_sources(plan.rollout, user, "rollout")
 

@@ -8,6 +8,7 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout
 from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.task_specs import class_of_spec, close_specs
 from grpo_recipes.worker.tools.environments import environment_factory
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import load_tools, loaded_module
@@ -30,7 +31,8 @@ class Turns:
         self.environment: Factories | None = arguments.get("environment_factory")
 
     def close(self) -> None:
-        """Ends the process of the tools."""
+        """Ends the process of the tools, and what environments of TRL's have open."""
+        close_specs()
         if self._process is not None:
             self._process.close()
 
@@ -56,6 +58,8 @@ def load_turns(plan: Plan, user: Path) -> Turns:
 
 
 def _loaded_class(planned: EnvironmentClass, user: Path) -> type:
+    if planned.package is not None:
+        return class_of_spec(planned.target, planned.config)
     own = _loaded(planned, user, "environment")
     if not isinstance(own, type):
         raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
