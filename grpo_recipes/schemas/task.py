@@ -44,7 +44,7 @@ class DatasetSection(Section):
 
     path: Word | None = None
     """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to this file. null: reasoning_gym makes the
-    rows, or an `environment` owns the data and the rows are numbered episodes.
+    rows, or an `environment` owns the data: the rows are numbered episodes, or those that one of TRL's own brings.
     """
     reasoning_gym: ReasoningGymSection | None = None
     """Rows that tasks of the package reasoning-gym make, with the columns question, answer, task, task_config and

@@ -69,7 +69,7 @@ def test_the_plan_says_its_file_and_the_folder_has_it(section: str, tmp_path: Pa
         "path": str(file),
         "sha256": _sha256(file),
         "imports": {"numbers_of_mine.py": _sha256(beside)},
-    } | ({"config": said["config"], "timeout": 10.0} if "config" in said else {})
+    } | ({"config": said["config"], "timeout": 10.0, "package": None} if "config" in said else {})
     for one in (file, beside):
         assert (run / "worker" / "user" / one.name).read_bytes() == one.read_bytes()
     assert f"python: '{file}:{name}'" in (run / "recipe.yaml").read_text()

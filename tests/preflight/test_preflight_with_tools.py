@@ -346,6 +346,7 @@ def _in_environment(
         "imports": {},
         "config": {"most": 3},
         "timeout": timeout,
+        "package": None,
     }
     plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", **known}
     plan["scripted_turns"] = [{"tool": "count", "arguments": {"by": by}, "answer": None} for by in calls]

@@ -56,6 +56,7 @@ CALLED = {"sums": "add", "faults": "fail"}
 def environments(*classes: str) -> Changes:
     """Of a plan, by name."""
     known = {"path": "/recipes/mine.py", "sha256": sha256_of(GAME), "imports": {}, "config": {}, "timeout": 10.0}
+    known["package"] = None
     each = zip(NAMES, classes, strict=True)
     return {name: {"name": name, "target": f"mine.py:{one}", **known} for name, one in each}
 

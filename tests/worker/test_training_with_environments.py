@@ -61,7 +61,7 @@ def rollout(prompts, trainer):
 def pinned(name: str, text: str, **more: Any) -> Changes:
     known = {"path": "/recipes/mine.py", "sha256": sha256_of(text), "imports": {}}
     if name == "Game":
-        known |= {"config": {}, "timeout": 10.0}
+        known |= {"config": {}, "timeout": 10.0, "package": None}
     return {"name": name, "target": f"mine.py:{name}", **known, **more}
 
 
