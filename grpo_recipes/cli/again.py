@@ -12,6 +12,7 @@ from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
@@ -24,7 +25,7 @@ from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
 from grpo_recipes.report.diff_text import drift_json, drift_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
-from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.stack import Stack, from_json_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ class Again:
         return drift_json(shown_path(self.lock), self.lines)
 
 
+def stack_of(plan: Plan, target: str | None = None) -> Stack:
+    """The stack that a plan is compared with: this machine's, or the planned one of an image, which is compared there.
+
+    Raises Refusal for an unreadable target.
+    """
+    if target is None and in_an_image(plan.job):
+        return from_json_value(plan.stack)
+    return chosen_stack(target)
+
+
 def shown_path(lock: Lock) -> str:
     """The plan's path as a user would write it."""
     short = os.path.relpath(lock.path)
@@ -61,8 +72,8 @@ def train_again(place: str, asked: RunOptions, view: View) -> int:
 
     Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that did not end.
     """
-    stack, lock = chosen_stack(asked.target), read_lock(place)
-    again = planned_again(lock, stack, asked)
+    lock = read_lock(place)
+    again = planned_again(lock, stack_of(lock.plan, asked.target), asked)
     if asked.validate_only:
         click.echo(redact(again.json if asked.as_json else again.text))
         is_changed = again.plan is None or (changes_the_experiment(again.lines) and not asked.accept_drift)
@@ -83,7 +94,6 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
     """
     if asked.is_of_a_recipe:
         raise Refusal.of("--extend changes nothing else; it only takes --out, --allow-code, --accept-drift and --json")
-    stack = chosen_stack(None)
     if not names_a_plan(place):
         raise Refusal.of(
             f"{place} is a recipe, but --extend needs a run folder", fix="grpo-run RUNDIR --extend KEY=VALUE"
@@ -98,7 +108,7 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
         )
     checkpoint = last_checkpoint(lock, words)
     asked = asked._replace(overrides=(words,), strict=False)
-    again = planned_again(lock, stack, asked)
+    again = planned_again(lock, stack_of(lock.plan), asked)
     again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
     say(again)
     plan = extended(lock, allowed_plan(again, asked), checkpoint)

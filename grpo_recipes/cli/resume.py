@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from grpo_recipes.cli.again import allowed_plan, planned_again, say
+from grpo_recipes.cli.again import allowed_plan, planned_again, say, stack_of
 from grpo_recipes.cli.launching import ask_trust, launched, names_a_plan
 from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.errors import Refusal
@@ -21,7 +21,6 @@ from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.render.written_again import write_again
 from grpo_recipes.report.runs.one_run import is_gone
-from grpo_recipes.stack.probe import probe
 from grpo_recipes.trust.user_code import user_files, with_changed
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
@@ -51,7 +50,7 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
     if engine_of(lock.plan).is_active(lock.folder):
         return launched(lock.plan, lock.folder, as_json=asked.as_json, follow=True, view=view)
     asked = asked._replace(strict=False)
-    again = planned_again(lock, probe(), asked)
+    again = planned_again(lock, stack_of(lock.plan), asked)
     if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
         say(again)  # nothing to report about a run that was never started and is unchanged
     plan = allowed_plan(again, asked)

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -12,10 +12,11 @@ from typing import Any, Literal, cast
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.host.surroundings import absolute_places
+from grpo_recipes.contract.host.surroundings import LISTS_OF_PLACES, OWN_FOLDERS, absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
-from grpo_recipes.facts.accepted_keys import has_shape, is_allowed
+from grpo_recipes.engines.by_hand import local_files
+from grpo_recipes.facts.accepted_keys import container_faults, has_shape, is_allowed
 from grpo_recipes.render.job import job_of
 from grpo_recipes.render.launch_script import fill
 
@@ -149,6 +150,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+/=\[\]-]*")
 
 
 @dataclass(frozen=True, slots=True)
+class SlurmContainer:
+    """The recipe's slurm.container, which describes each key."""
+
+    image: str
+    runtime: Literal["pyxis", "apptainer"]
+    mounts: tuple[str, ...] = ()
+    python: str = "python"
+
+
+@dataclass(frozen=True, slots=True)
 class SlurmJob:
     """How the run is submitted to Slurm, in the words of sbatch.
 
@@ -156,7 +167,8 @@ class SlurmJob:
     cpus_per_task: processors of each machine's task, None leaves it to the cluster. time: the limit as sbatch takes
     it, None the partition's. signal_seconds: so long before the limit the run saves and stops.
     max_requeues: how often the job puts itself back into the queue. options: more of sbatch's long options, without
-    their dashes; true for one that takes no value. gpu_option: which of them asks for the GPUs.
+    their dashes; true for one that takes no value. gpu_option: which of them asks for the GPUs. container: None trains
+    in the Python that submits the job.
     """
 
     partition: str | None
@@ -170,6 +182,7 @@ class SlurmJob:
     max_requeues: int
     options: dict[str, str | bool] = field(default_factory=dict)
     gpu_option: Literal["gpus-per-node", "gres"] = "gpus-per-node"
+    container: SlurmContainer | None = None
 
 
 def slurm_job(plan: Plan) -> SlurmJob:
@@ -184,13 +197,40 @@ def slurm_job(plan: Plan) -> SlurmJob:
 def job_sbatch(plan: Plan) -> str:
     """The text of job.sbatch. Raises Refusal for an option that is not free."""
     job, asked = job_of(plan), slurm_job(plan)
+    if asked.container is not None:
+        _refuse_unfit(plan, asked.container)
     return fill(
         "job.sbatch.j2",
         name=job.name,
         job=job,
         options=[_option(key, value) for key, value in _header(plan, asked).items()],
         max_requeues=asked.max_requeues,
+        container=None if asked.container is None else _with_targets(asked.container),
+        places=[] if asked.container is None else local_files(plan),
+        own_folders=OWN_FOLDERS,
+        # srun may need its own libraries; a runtime has another PATH by itself.
+        host_lists=[name for name in LISTS_OF_PLACES if name not in ("PATH", "LD_LIBRARY_PATH")],
     )
+
+
+def _with_targets(container: SlurmContainer) -> SlurmContainer:
+    """The container with a target in each mount."""
+    return replace(container, mounts=tuple(one if ":" in one else f"{one}:{one}" for one in container.mounts))
+
+
+def _refuse_unfit(plan: Plan, container: SlurmContainer) -> None:
+    """Raises Refusal for a container that no recipe may ask for, and for places that no mount can name."""
+    for key, expected in container_faults(asdict(container)):
+        raise Refusal.of(
+            f"slurm.container.{key} must be {expected}", because="the runtime would not make the container"
+        )
+    for place in (plan.folder or "", *local_files(plan)):
+        if re.search("[:,]", place):
+            raise Refusal.of(
+                f"{place} cannot be mounted in a container",
+                because="a : or a , in a path ends a part of a mount",
+                fix="a path without them, for the run folder with --out",
+            )
 
 
 def _header(plan: Plan, slurm: SlurmJob) -> dict[str, str | int | bool]:

@@ -1,11 +1,12 @@
 """Which keys other programs accept: sbatch, DeepSpeed, the generators, and reward functions of TRL."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.kubernetes_words import IMAGE
 from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
 from grpo_recipes.facts.released.windows import is_within
 
@@ -59,6 +60,35 @@ def longer(name: str) -> list[str]:
     facts = table("sbatch_options")
     names = [one for part in ("allowed", "homes", "owned", "users") for one in facts[part]]
     return [one for one in names if one.startswith(name) and one != name]
+
+
+# What the runtimes of containers take as image and mounts.
+#
+# Source: args.c and pyxis_slurmstepd.c of pyxis 0.24.0, docker.sh of enroot 4.1.2, Apptainer's manual of 1.4.
+
+
+_OF_A_RUNTIME = {
+    "pyxis": (
+        rf"/.*\.(sqsh|squashfs)|(?!.*\.(sqsh|squashfs|sif)$)(dockerd?://)?([^@/#\s]+@)?([A-Za-z0-9.-]+(:[0-9]+)?#)?"
+        rf"(?![^/]*[.:][^/]*/){IMAGE}",
+        "the absolute path of a .sqsh, or an image as enroot writes it, such as nvcr.io#team/grpo-run:1",
+    ),
+    "apptainer": (
+        r"/.*|(docker|library|oras|shub|https)://\S+",
+        "the absolute path of a .sif, a .sqsh or a folder, or an address such as docker://nvcr.io/team/grpo-run:1",
+    ),
+}
+_PLACE = r"/[^:,]*"
+
+
+def container_faults(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each value of a recipe's slurm.container that its runtime would refuse: its key, and what it has to be."""
+    form, words = _OF_A_RUNTIME[container["runtime"]]
+    if not container["image"].isprintable() or not re.fullmatch(form, container["image"]):
+        yield "image", words
+    for place, mount in enumerate(container["mounts"]):
+        if not mount.isprintable() or not re.fullmatch(rf"{_PLACE}(:{_PLACE}(:(ro|rw))?)?", mount):
+            yield f"mounts.{place}", "/source, /source:/target or /source:/target:ro, absolute and without a comma"
 
 
 # Which keys of a DeepSpeed file are read, which of them grpo-run writes itself, and which are gone.

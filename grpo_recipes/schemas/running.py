@@ -80,6 +80,25 @@ Time = Annotated[
 ]
 
 
+class ContainerSection(Section):
+    """The container that each machine of the job trains in, made by pyxis or Apptainer."""
+
+    image: Word
+    """An absolute path of a .sqsh for pyxis, of a .sif, .sqsh or folder for Apptainer; or an image of a registry, as
+    the runtime writes it: `nvcr.io#team/grpo-run:1` for pyxis, `docker://nvcr.io/team/grpo-run:1` for Apptainer.
+    """
+    runtime: Literal["pyxis", "apptainer"]
+    """pyxis: the plugin that gives srun `--container-image`. apptainer: `apptainer exec`, or `singularity exec` where
+    there is no apptainer.
+    """
+    mounts: list[Word] = []
+    """Further folders, `/source`, `/source:/target` or `/source:/target:ro`. The run folder, your home, caches that the
+    environment names, and the model and data files of the recipe are mounted at their own paths.
+    """
+    python: Annotated[str, Field(pattern=r"^[A-Za-z0-9_./+-]+$")] = "python"
+    """Python of the image with the training stack: a name in its PATH, or an absolute path."""
+
+
 class SlurmSection(Section):
     """The job's resources; only used with launch.engine: slurm."""
 
@@ -109,6 +128,8 @@ class SlurmSection(Section):
     """Further long options of sbatch without their dashes, such as `constraint: a100`; true for an option without a
     value.
     """
+    container: ContainerSection | None = None
+    """Train in a container. null: in the Python that grpo-run itself has."""
 
 
 class LoggingSection(Section):

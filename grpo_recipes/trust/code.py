@@ -31,6 +31,7 @@ OF_FILES = {
 }
 """What a file of the user's own is called, and one that it imports."""
 WITHOUT_SANDBOX, TURNS, JUDGE = "launch.sandbox", "preflight.turns", "rewards.judge"
+CONTAINER = "container image"
 OF_THE_RECIPE = (WITHOUT_SANDBOX, TURNS, JUDGE)
 VALUES = (VARIABLE, *OF_THE_RECIPE)
 """What is no code by itself."""
@@ -45,8 +46,8 @@ SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"), ("VLLM_ALLOW_RUNTIME_LORA_UPDA
 class CodePart:
     """One piece of foreign code.
 
-    kind: one of OF_FILES, "package reward", "package environment", "remote code", "attention kernel", "environment
-    variable", or the key of a recipe that has allowed code do more. what: it is, in words.
+    kind: one of OF_FILES, "package reward", "package environment", "remote code", "attention kernel", CONTAINER,
+    "environment variable", or the key of a recipe that has allowed code do more. what: it is, in words.
     is_fixed: the digest is that of all that it stands for; what is not fixed may be something else next time, and is
     asked for each time.
     """
@@ -87,9 +88,24 @@ def code_parts(plan: Plan) -> list[CodePart]:
     if "/" in kernel:
         part = CodePart("attention kernel", f"{kernel} of the hub", _sha256(f"kernel {kernel}"))
         parts.setdefault(part.sha256, part)
-    for part in (*environment_parts(plan), *_judge_parts(plan)):
+    for part in (*_container_parts(plan), *environment_parts(plan), *_judge_parts(plan)):
         parts.setdefault(part.sha256, part)
     return list(parts.values())
+
+
+def _container_parts(plan: Plan) -> Iterator[CodePart]:
+    """The image that a job trains in, with its mounts. A file is known by its size and time: reading it takes long.
+
+    A folder, or a name of a registry without a digest, is something else tomorrow.
+    """
+    container = plan.job.get("container")
+    if isinstance(container, dict):
+        image, file = str(container.get("image")), ""
+        if os.path.isfile(image):
+            found = os.stat(image)
+            file = f"{found.st_size} {found.st_mtime_ns}"
+        text = f"container {json.dumps(container, sort_keys=True)} {file}"
+        yield CodePart(CONTAINER, image, _sha256(text), bool(file) or "@sha256:" in image)
 
 
 def _judge_parts(plan: Plan) -> Iterator[CodePart]:

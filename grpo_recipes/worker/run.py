@@ -12,6 +12,7 @@ from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
 from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
+from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.host.surroundings import OF_VLLM, locked_caches, settle
@@ -24,7 +25,7 @@ from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import check_ancestor, check_model_files
-from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
+from grpo_recipes.worker.checkpoints.checkpoint import PACKAGES, installed, remove_leftovers
 from grpo_recipes.worker.resume.resuming import checkpoint_to_extend, checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
@@ -121,6 +122,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     plan = read_plan(folder)
     refuse_changed_plan(folder)
     check_world(plan)
+    check_releases(plan)
     refuse_locked_caches(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
@@ -218,6 +220,21 @@ def check_world(plan: Plan) -> None:
                 fix=f"start with launch.sh of the run folder{' on each machine' if machines > 1 else ''}, or plan "
                 f"again for {'these machines' if machines > 1 else 'this machine'}",
             )
+
+
+def check_releases(plan: Plan) -> None:
+    """Raises Refused if an image has other releases than those that the plan was made for, unless that was accepted."""
+    planned = plan.stack.get("packages")
+    if plan.accept_drift or not in_an_image(plan.job) or not isinstance(planned, dict):
+        return
+    here = installed()
+    different = [name for name in PACKAGES if name in planned and planned[name] != here.get(name)]
+    if different:
+        raise Refused.of(
+            "the image has other releases than the plan",
+            because=[f"{name}: plan {planned[name] or 'none'}, here {here.get(name, 'none')}" for name in different],
+            fix="plan again with --target image.json, which grpo-run doctor --json writes in the image",
+        )
 
 
 def refuse_locked_caches(plan: Plan) -> None:

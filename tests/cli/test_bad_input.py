@@ -117,7 +117,7 @@ def test_five_mistakes_give_five_findings_with_place_reason_and_fix(tmp_path: Pa
     [
         (["validate"], "RECIPE"),
         (["validate", "--fromat", "json", "x.yaml"], "--fromat"),
-        (["x.yaml", "--target", "trl=1.16"], "--target declares a different machine"),
+        (["recipes/quickstart.yaml", "--target", "trl==1.16.0"], "--target declares a different machine"),
         (["validate", "x.yaml", "--target", "trll==1.16.0"], "trll"),
         (["explain", "BAT999"], "BAT999"),
         (["schema", "recipes"], "recipes"),

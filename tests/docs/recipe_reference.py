@@ -85,6 +85,7 @@ BECOMES = {
     "launch.engine": "what starts `launch.sh`",
     "launch.environment": "variables that `launch.sh` sets",
     "slurm": "the head of `job.sbatch` in the run folder",
+    "slurm.container": "`--container-image` and `--container-mounts` of `srun`, or `apptainer exec`, in `job.sbatch`",
     "kubernetes": "`job.yaml` in the run folder",
     "skypilot": "`task.yaml` in the run folder",
     "logging.kept_completions": "`kept_completions` of `plan.json`, which the worker reads",

@@ -51,6 +51,7 @@ STRICTER = {
     "WLD007": "Slurm gives the signal at once; each start of the job would save and stop, as tests/slurm has it",
     "WLD010": "the API server refuses them, and none can be installed here; tests/kubernetes has its schemas",
     "WLD011": "no library knows of a run folder: SkyPilot starts on an empty disk, and the training begins anew",
+    "WLD012": "pyxis and Apptainer refuse them when the machines of the job start; tried by hand with pyxis 0.24.0",
     "TOL007": "needs GPUs or a server; tried by hand: two processes and a server end in UnpicklingError",
     "TOL013": "no library plays them; that the turns of a recipe are called and judged is in tests/preflight/",
     "TOL002": "the file is grpo-run's to load; a missing one ends the training process after all its imports",

@@ -1,13 +1,14 @@
 """One plan per form of launch, small and complete."""
 
 import dataclasses
+import json
 
 from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_machine import Arguments, World
 from grpo_recipes.contract.plan_sections import Vllm, VllmServer
-from grpo_recipes.engines.slurm_job import SlurmJob
+from grpo_recipes.engines.slurm_job import SlurmContainer, SlurmJob
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
 ZERO3_OFFLOAD = {
@@ -42,9 +43,8 @@ def beside_a_server_node(plan: Plan, *gpus: int) -> Plan:
 
 def with_slurm(plan: Plan, slurm: SlurmJob) -> Plan:
     """The plan as a job of Slurm."""
-    return dataclasses.replace(
-        plan, world=dataclasses.replace(plan.world, engine="slurm"), job=dataclasses.asdict(slurm)
-    )
+    job = json.loads(json.dumps(dataclasses.asdict(slurm)))  # as plan.json has it
+    return dataclasses.replace(plan, world=dataclasses.replace(plan.world, engine="slurm"), job=job)
 
 
 CASES: dict[str, Plan] = {
@@ -86,6 +86,20 @@ CASES: dict[str, Plan] = {
     "slurm_node_1_cuda_1": with_slurm(
         plan_for(World("local", 1, 1, "cuda", "single"), bf16=True),
         SlurmJob("low", None, None, "60", 1, None, 8, 600, 0),
+    ),
+    "slurm_nodes_2_cuda_8_pyxis": with_slurm(
+        plan_for(World("by_hand", 2, 16, "cuda", "ddp"), bf16=True),
+        SlurmJob(
+            *(None, None, None, None, 8, None, None, 600, 10),
+            container=SlurmContainer("nvcr.io#team/run:1", "pyxis", ("/data", "/it's here:/b:ro")),
+        ),
+    ),
+    "slurm_server_node_apptainer": with_slurm(
+        beside_a_server_node(plan_for(World("local", 1, 1, "cuda", "single"), bf16=True), 0),
+        SlurmJob(
+            *(None, None, None, None, 1, None, None, 600, 10),
+            container=SlurmContainer("/images/a b.sif", "apptainer", (), "/opt/venv/bin/python"),
+        ),
     ),
     "slurm_nodes_2_and_server_node": with_slurm(
         beside_a_server_node(plan_for(World("by_hand", 2, 16, "cuda", "ddp"), bf16=True), *range(8)),

@@ -89,6 +89,8 @@ def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path, run: Call
         "slurm_nodes_2_cuda_8": ("MULTI_GPU", 16, "torchrun"),
         "slurm_node_1_cuda_1": ("NO", 1, "simple"),
         "slurm_nodes_2_and_server_node": ("MULTI_GPU", 16, "torchrun"),
+        "slurm_nodes_2_cuda_8_pyxis": ("MULTI_GPU", 16, "torchrun"),
+        "slurm_server_node_apptainer": ("NO", 1, "simple"),
     }
     assert {case: (each["type"], each["processes"], each["launcher"]) for case, each in found.items()} == expected
     assert {found[case]["port"] for case in CASES if not case.startswith("single")} == {4711}

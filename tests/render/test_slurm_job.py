@@ -69,3 +69,24 @@ def test_no_field_of_a_plan_leaves_its_line(field: str, text: str) -> None:
     job = PLAN.job | {field: text, "gpus_per_node": 1}
     with pytest.raises(Refusal, match="has a character"):
         job_sbatch(dataclasses.replace(PLAN, job=job))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"image": "--writable"}, "slurm.container.image must be the absolute path"),
+        ({"image": "/a\nb.sqsh"}, "slurm.container.image must be"),
+        ({"mounts": ["/a,/etc:/b"]}, "slurm.container.mounts.0 must be"),
+    ],
+)
+def test_a_container_that_no_recipe_may_have_is_not_rendered(changes: dict[str, object], said: str) -> None:
+    container = {"image": "/images/run.sqsh", "runtime": "pyxis", "mounts": [], "python": "python", **changes}
+    with pytest.raises(Refusal, match=said):
+        job_sbatch(dataclasses.replace(PLAN, job=PLAN.job | {"container": container}))
+
+
+@pytest.mark.parametrize("folder", ["/runs/a:b", "/runs/a,b"])
+def test_a_run_folder_that_no_mount_can_name_is_refused(folder: str) -> None:
+    container = {"image": "/images/run.sqsh", "runtime": "pyxis"}
+    with pytest.raises(Refusal, match=f"{folder} cannot be mounted"):
+        job_sbatch(dataclasses.replace(PLAN, folder=folder, job=PLAN.job | {"container": container}))

@@ -35,6 +35,7 @@ SMALL: dict[str, Any] = {
     "evaluation": {"passes": {"reward": "exact_match"}},
     "lora": {},
     "quantization": {},
+    "slurm": {"container": {"image": "/run.sqsh", "runtime": "pyxis"}},
 }
 WORDS: list[object] = [
     "",

@@ -3,9 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.plans import small_plan
 from worker_runs import Changes, Trained, planned_data, planned_model
 
 from grpo_recipes.contract.plan import Data, Model
@@ -13,6 +15,8 @@ from grpo_recipes.user_files.digests import file_content, folder_content
 from grpo_recipes.user_files.template import chat_template_of
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import LARGEST_CHECKED_BYTES, check_model_files
+from grpo_recipes.worker.checkpoints.checkpoint import installed
+from grpo_recipes.worker.run import check_releases
 
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1)} for number in range(40)]
 
@@ -94,3 +98,18 @@ def test_what_was_found_is_kept_and_a_difference_stops_the_run(
     assert found["chat_template"] == hashlib.sha256(str(chat_template_of(str(tiny_model))).encode()).hexdigest()
     assert trained(make_plan(arguments=arguments, verified=planned, accept_drift=True)).exit_code == 0
     assert trained(make_plan(arguments=arguments, verified=found)).exit_code == 0
+
+
+@pytest.mark.stack
+def test_an_image_with_other_releases_than_the_plan_trains_nothing() -> None:
+    here = installed()
+    job = {"container": {"image": "/images/run.sqsh", "runtime": "pyxis"}}
+    packages = {**here, "trl": "0.23.1", "deepspeed": None, "vllm": "0.30.0"}
+    plan = small_plan(stack={"packages": packages}, job=job)
+    with pytest.raises(Refused, match="the image has other releases than the plan") as refused:
+        check_releases(plan)
+    assert f"trl: plan 0.23.1, here {here['trl']}" in str(refused.value)
+    assert f"deepspeed: plan none, here {here['deepspeed']}" in str(refused.value)
+    check_releases(replace(plan, accept_drift=True))
+    check_releases(replace(plan, job={}))
+    check_releases(replace(plan, stack={"packages": {"trl": here["trl"]}}))

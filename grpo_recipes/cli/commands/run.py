@@ -13,6 +13,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
+from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import MICRO_BATCH, amend_record, half_of, read_record
 from grpo_recipes.contract.secrets.redact import redact
@@ -80,10 +81,6 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
         from grpo_recipes.cli.again import extend
 
         return extend(recipe, asked.extending, asked, view)
-    if asked.target is not None and not (asked.validate_only or asked.dry_run):
-        raise Refusal.of(
-            "--target declares a different machine, but a run needs this machine's stack", fix="add --dry-run"
-        )
     if names_a_plan(recipe):
         from grpo_recipes.cli.again import train_again
 
@@ -129,4 +126,8 @@ def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
         return None if isinstance(ready, int) else made(ready, asked, other)
 
     ready = planned()
+    if asked.target and not (isinstance(ready, int) or asked.dry_run or in_an_image(ready.plan.job)):
+        raise Refusal.of(
+            "--target declares a different machine, but a run needs this machine's stack", fix="add --dry-run"
+        )
     return ready if isinstance(ready, int) else started(ready, asked, view, halved)

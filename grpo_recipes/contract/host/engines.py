@@ -1,5 +1,6 @@
 """The engines: what starts the processes of a run. Here is the one list of them; engines/ has a module for each."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Asked = Literal["local", "slurm", "kubernetes", "skypilot"]
@@ -34,6 +35,11 @@ ENGINES: dict[str, EngineKind] = {
     "skypilot": EngineKind(section="skypilot", trains_elsewhere=True, scripts=("task.yaml",)),
 }
 SECTIONS = {kind.section: name for name, kind in ENGINES.items() if kind.section is not None}
+
+
+def in_an_image(job: Mapping[str, object]) -> bool:
+    """Whether a plan with this job trains with the stack of an image, whatever the machine has that starts it."""
+    return bool(job.get("image") or job.get("container"))
 
 
 def engine_for(asked: str, machines: int) -> str:

@@ -63,6 +63,12 @@ def settle(environment: MutableMapping[str, str], folder: Path) -> None:
         environment[_DEEPSPEED] = str(folder / environment[_DEEPSPEED])
 
 
+OWN_FOLDERS = (
+    *("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "FLASHINFER_WORKSPACE_BASE"),
+    *("TRITON_HOME", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR"),
+    "XDG_CONFIG_HOME",
+)
+"""Variables that name a folder of this user which a run writes to: caches, and what grpo-run keeps."""
 OF_VLLM = ("vllm", "flashinfer", "triton")
 OF_THE_HUB = ("huggingface_hub",)
 OF_DEEPSPEED = ("deepspeed",)

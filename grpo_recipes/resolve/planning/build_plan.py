@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.wording import flow
@@ -227,7 +228,14 @@ def _job(context: Context) -> dict[str, object]:
     section = ENGINES[_engine(context)].section
     if section is None:
         return {}
-    return {**context.settings.under(section), "gpus_per_node": context.whole("world.all_gpus")}
+    said: dict[str, Any] = {"gpus_per_node": context.whole("world.all_gpus")}
+    for name, value in context.settings.under(section).items():
+        outer, _, inner = name.partition(".")
+        if inner:
+            said.setdefault(outer, {})[inner] = value
+        else:
+            said[name] = value
+    return said
 
 
 def _trainable_parameters(context: Context, model: Model) -> int | None:

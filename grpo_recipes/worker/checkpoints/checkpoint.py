@@ -194,7 +194,7 @@ def take_model(checkpoint: Path, written: Path) -> None:
 
 
 # What another release of would compute with other bits.
-_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
 # Of a name like global_step4/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt, rng_state_1.pth or __1_0.distcp.
 _OF_A_RANK = re.compile(r"(?:pp_rank_|rng_state_|grpo_run_|reference_|__)(\d{1,9})")
 
@@ -236,7 +236,7 @@ def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:
 def installed() -> dict[str, str]:
     """The releases of the packages that train."""
     found = {}
-    for package in _PACKAGES:
+    for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -1,0 +1,63 @@
+"""The container of a Slurm job has an image that is there, and mounts with absolute paths.
+
+A wrong image or mount ends the job when its machines start, after it has waited in the queue; pyxis then says what
+enroot said, and Apptainer takes a path that does not exist for a name in the current folder. pyxis reads squashfs files
+and separates a registry from the rest of a name by `#`: it asks Docker Hub for `nvcr.io/team/image`. Both runtimes end
+a mount at a comma. The job itself checks that each of its machines has the image, so `--accept WLD012` is for an image
+that only those have.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.wording import flow, nearest_words
+from grpo_recipes.facts.accepted_keys import container_faults
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import is_slurm
+
+ID = "WLD012"
+KEY = "slurm.container"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    container = context.settings.under(KEY)
+    if not is_slurm(context) or not {"image", "runtime", "mounts"} <= container.keys():
+        return  # WLD005 reports that the section has no effect, and the schema what is missing
+    if any(path[:2] == ("slurm", "container") for path in context.refused):
+        return
+    faulty = set()
+    for place, expected in container_faults(container):
+        name, _, number = place.partition(".")
+        value = container[name][int(number)] if number else container[name]  # type: ignore[index]
+        faulty.add(name)
+        message, because = f"{container['runtime']} does not take {flow(value)}", f"it has to be {expected}"
+        better = _better(str(value), context.source.directory(("slurm", "container", "image"))) if not number else None
+        if better is not None and not [*container_faults(container | {"image": better, "mounts": []})]:
+            yield context.wrong(message, f"{KEY}.{name}", because, better)
+        else:
+            yield context.finding(message, f"{KEY}.{name}", because, fix=expected)
+    image = str(container["image"])
+    if "image" not in faulty and image.startswith("/") and not os.path.exists(image):
+        yield _missing(context, image)
+
+
+def _better(image: str, folder: str) -> str | None:
+    """The image as it can be written: a path that is there as an absolute one, a registry with enroot's sign."""
+    path = os.path.normpath(os.path.join(folder, os.path.expanduser(image)))
+    if os.path.exists(path):
+        return path
+    found = re.fullmatch(r"(?:docker://)?([A-Za-z0-9-]+[.:][A-Za-z0-9.:-]*)/(.+)", image)
+    return f"{found[1]}#{found[2]}" if found else None
+
+
+def _missing(context: Context, image: str) -> Finding:
+    parent, name = os.path.split(image)
+    try:
+        near = nearest_words(name, sorted(os.listdir(parent))[:1000], cutoff=0.75)
+        because = f"{parent} has no {name}"
+    except OSError:
+        near, because = [], f"there is no folder {parent}"
+    fix = f"image: {os.path.join(parent, near[0])}, if you meant that" if near else "the path of an image that is there"
+    return context.finding(f"image {image} does not exist", f"{KEY}.image", because, fix=fix)
