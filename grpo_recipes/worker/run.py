@@ -233,7 +233,7 @@ def check_releases(plan: Plan) -> None:
         raise Refused.of(
             "the image has other releases than the plan",
             because=[f"{name}: plan {planned[name] or 'none'}, here {here.get(name, 'none')}" for name in different],
-            fix="plan again with --target image.json, which grpo-run doctor --json writes in the image",
+            fix="plan again with --target image.json, which grpo-run doctor --json writes in the image, or --accept-drift",
         )
 
 
