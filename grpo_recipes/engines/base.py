@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.launch.progress import View
@@ -34,6 +35,11 @@ class Engine:
     def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
         """Shows how the active run goes on and returns its exit code; nothing is started. Raises Refusal."""
         raise Refusal.of(f"{folder}: this run cannot be followed", fix="its train.log and metrics.jsonl grow")
+
+    def look(self, plan: Plan, count: int, echo: TextIO) -> list[Finding]:
+        """What so many machines that the engine would start the run on find at themselves. Raises Refusal."""
+        because = f"launch.engine is {plan.world.engine}, which shares out no machines here"
+        raise Refusal.of("--on-nodes cannot look at machines of this run", because=because)
 
     def is_active(self, folder: str) -> bool:
         """Whether a run of this folder waits or goes on somewhere and can be followed from here."""

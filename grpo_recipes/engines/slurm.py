@@ -19,6 +19,7 @@ from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan
 from grpo_recipes.contract.run_record import amend_record, read_record
@@ -263,6 +264,14 @@ class SlurmEngine(Engine):
     def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
         """Follows the job that the folder was submitted as."""
         return follow_job(folder, echo=echo, view=view)
+
+    def look(self, plan: Plan, count: int, echo: TextIO) -> list[Finding]:
+        """Lets machines look at themselves that Slurm shares out as for the job."""
+        from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # of preflight alone
+
+        nodes = asked_nodes(plan, count)
+        print(f"looked at {', '.join(node.name for node in nodes)}", file=echo)
+        return nodes_findings(plan, nodes)
 
     def is_active(self, folder: str) -> bool:
         """Whether the job waits or runs, or Slurm cannot say."""

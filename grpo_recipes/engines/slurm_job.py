@@ -197,33 +197,34 @@ def slurm_job(plan: Plan) -> SlurmJob:
 def job_sbatch(plan: Plan) -> str:
     """The text of job.sbatch. Raises Refusal for an option that is not free."""
     job, asked = job_of(plan), slurm_job(plan)
-    if asked.container is not None:
-        _refuse_unfit(plan, asked.container)
     return fill(
         "job.sbatch.j2",
         name=job.name,
         job=job,
         options=[_option(key, value) for key, value in _header(plan, asked).items()],
         max_requeues=asked.max_requeues,
-        container=None if asked.container is None else _with_targets(asked.container),
-        places=[] if asked.container is None else local_files(plan),
-        own_folders=OWN_FOLDERS,
-        # srun may need its own libraries; a runtime has another PATH by itself.
-        host_lists=[name for name in LISTS_OF_PLACES if name not in ("PATH", "LD_LIBRARY_PATH")],
+        **_container(plan, asked.container),
     )
 
 
-def _with_targets(container: SlurmContainer) -> SlurmContainer:
-    """The container with a target in each mount."""
-    return replace(container, mounts=tuple(one if ":" in one else f"{one}:{one}" for one in container.mounts))
+def nodes_sh(plan: Plan, count: int, minutes: int = 10) -> str:
+    """A script that lets so many machines say what they have, asked for as the job asks. Raises Refusal likewise."""
+    asked = slurm_job(plan)
+    # It begins at once, and srun has no word for the last two.
+    of_the_job = ("job-name", "signal", "requeue", "begin", "deadline", "dependency", "kill-on-invalid-dep", "hold")
+    left_out = (*of_the_job, "cluster-constraint", "wait-all-nodes")
+    header = {key: value for key, value in _header(plan, asked).items() if key not in left_out}
+    header |= {"nodes": count, "ntasks": count, "time": minutes}
+    options = [f"--{key}" if value is True else f"--{key}={value}" for key, value in header.items()]
+    return fill("nodes.sh.j2", job=job_of(plan), options=options, **_container(plan, asked.container))
 
 
-def _refuse_unfit(plan: Plan, container: SlurmContainer) -> None:
-    """Raises Refusal for a container that no recipe may ask for, and for places that no mount can name."""
+def _container(plan: Plan, container: SlurmContainer | None) -> dict[str, object]:
+    """What the templates need for the container. Raises Refusal for one that cannot be."""
+    if container is None:
+        return {"container": None}
     for key, expected in container_faults(asdict(container)):
-        raise Refusal.of(
-            f"slurm.container.{key} must be {expected}", because="the runtime would not make the container"
-        )
+        raise Refusal.of(f"slurm.container.{key} must be {expected}", because="the runtime would refuse it")
     for place in (plan.folder or "", *local_files(plan)):
         if re.search("[:,]", place):
             raise Refusal.of(
@@ -231,6 +232,15 @@ def _refuse_unfit(plan: Plan, container: SlurmContainer) -> None:
                 because="a : or a , in a path ends a part of a mount",
                 fix="a path without them, for the run folder with --out",
             )
+    return {
+        "container": replace(
+            container, mounts=tuple(one if ":" in one else f"{one}:{one}" for one in container.mounts)
+        ),
+        "places": local_files(plan),
+        "own_folders": OWN_FOLDERS,
+        # srun may need its own libraries; a runtime has another PATH by itself.
+        "host_lists": [name for name in LISTS_OF_PLACES if name not in ("PATH", "LD_LIBRARY_PATH")],
+    }
 
 
 def _header(plan: Plan, slurm: SlurmJob) -> dict[str, str | int | bool]:

@@ -1,6 +1,7 @@
 """One training from start to exit code, all of it said in run.json. Nothing heavy is imported up here."""
 
 import os
+import socket
 import sys
 import time
 import traceback
@@ -15,7 +16,7 @@ from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
 from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
-from grpo_recipes.contract.host.surroundings import OF_VLLM, locked_caches, settle
+from grpo_recipes.contract.host.surroundings import OF_VLLM, locked_caches, settle, small_for_nccl
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
@@ -124,6 +125,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     check_world(plan)
     check_releases(plan)
     refuse_locked_caches(plan)
+    warn_of_small_limits(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
     check_judges(plan.rewards)
@@ -233,7 +235,7 @@ def check_releases(plan: Plan) -> None:
         raise Refused.of(
             "the image has other releases than the plan",
             because=[f"{name}: plan {planned[name] or 'none'}, here {here.get(name, 'none')}" for name in different],
-            fix="plan again with --target image.json, which grpo-run doctor --json writes in the image, or --accept-drift",
+            fix="--target image.json, which grpo-run doctor --json writes in the image; or --accept-drift",
         )
 
 
@@ -243,6 +245,13 @@ def refuse_locked_caches(plan: Plan) -> None:
         locked = locked_caches(os.environ, OF_VLLM, "error")
         if locked is not None:
             raise Refused(locked)
+
+
+def warn_of_small_limits(plan: Plan) -> None:
+    """Says once on each machine what may be too small for NCCL, minutes before it fails by that."""
+    if os.environ.get("LOCAL_RANK", "0") == "0" and plan.world.device == "cuda" and plan.world.num_processes > 1:
+        for finding in small_for_nccl():
+            print(f"warning: {socket.gethostname()}: {finding.message}; {finding.fix}", flush=True)
 
 
 def _end_at_once(record: Record) -> None:

@@ -112,11 +112,11 @@ class Cluster:
         """Kills a node with everything on it, its daemon, its steps and their tasks, by their process ids."""
         _cut_power(self._machines.pop(node))
 
-    def start_node(self, node: str, *, hides: Path | None = None) -> None:
-        """Starts a node, a crashed one too. hides: a folder that is empty there, which takes root."""
+    def start_node(self, node: str, *, hides: Path | None = None, size: str = "50%") -> None:
+        """Starts a node, a crashed one too. hides: a folder that is empty and of this size there, which takes root."""
         daemon = ["slurmd", "-D", "-f", self.environment["SLURM_CONF"], "-N", node]
         if hides is not None:
-            inside = 'mount -t tmpfs none "$0" && exec "$@"'
+            inside = f'mount -t tmpfs -o size={size} none "$0" && exec "$@"'
             daemon = ["unshare", "--mount", "sh", "-c", inside, str(hides), *daemon]
         self._hold(node, daemon)
 

@@ -10,7 +10,14 @@ from grpo_recipes.cli.options import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
-from grpo_recipes.contract.host.surroundings import OF_DEEPSPEED, OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
+from grpo_recipes.contract.host.surroundings import (
+    OF_DEEPSPEED,
+    OF_THE_HUB,
+    OF_VLLM,
+    limits,
+    locked_caches,
+    small_for_nccl,
+)
 from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
@@ -47,7 +54,7 @@ def doctor(target: str | None, as_json: bool) -> int:
         value = {
             "doctor": 1,
             "stack": to_json_value(stack),
-            **({} if stack.declared else {"sandbox": sandbox}),
+            **({} if stack.declared else {"sandbox": sandbox, "limits": limits()._asdict()}),
             "findings": [finding_value(finding, stack.origin) for finding in findings],
             "known": [dataclasses.asdict(defect) for defect in known],
         }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,14 +55,22 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     type=click.FloatRange(0.01),
     help="Memory that a reward may use. Default: four fifths of the free memory.",
 )
+@click.option(
+    "--on-nodes",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    help="Let N machines of the cluster look at themselves, as the job would get them, and try nothing else.",
+)
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def preflight(recipe: str, rows: int, time_limit: float, memory_limit: float | None, **options: Any) -> int:
+def preflight(
+    recipe: str, rows: int, time_limit: float, memory_limit: float | None, on_nodes: int | None, **options: Any
+) -> int:
     """Try data, tokenizer, rewards and tools of a recipe; no model, no GPU.
 
     Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
     garbage, and tools and environments as preflight.turns say, in separate processes. Exits 0 without errors, 2 with
-    errors. It tries this machine, so there is no --target.
+    errors. It tries this machine, so there is no --target; --on-nodes looks at machines of the cluster.
 
     \b
     grpo-run preflight recipe.yaml
@@ -74,6 +83,11 @@ def preflight(recipe: str, rows: int, time_limit: float, memory_limit: float | N
 
     plan = with_pinned_code(plan_of(resolution))
     ask_trust(plan, asked.allowed, recipe_files(resolution.context.source), plays_turns=True)
+    if on_nodes is not None:
+        from grpo_recipes.engines.base import engine_of
+
+        found = engine_of(plan).look(plan, on_nodes, sys.stderr)
+        return _answer(resolution.file, [*resolution.findings, *found], "", asked.as_json)
     limits: dict[str, object] = {
         "rows": rows,
         "time_limit": time_limit,

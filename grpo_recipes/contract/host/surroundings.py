@@ -3,8 +3,10 @@
 import contextlib
 import os
 import resource
+import socket
 from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
+from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Severity
 
@@ -120,23 +122,49 @@ _SHARED, _LEAST_SHARED = "/dev/shm", 1 << 30
 _INFINIBAND, _LEAST_LOCKED = "/dev/infiniband", 1 << 30
 
 
-def small_for_nccl() -> list[Finding]:
-    """What of this machine may be too small where several processes with a GPU each talk to one another.
+class Limits(NamedTuple):
+    """What a machine lets processes that talk to one another have.
 
-    NCCL wants some MiB of shared memory for each pair and channel, and locks its buffers for InfiniBand. Source of the
-    sizes: NVIDIA's containers ask for `--shm-size=1g --ulimit memlock=-1`; Docker gives 64 MiB and 64 KiB by itself.
+    shared_memory: bytes free in /dev/shm, None where there is none or no limit. locked_memory: bytes that a process may
+    lock, None for no limit. infiniband: whether it has any. interfaces: of its network.
     """
-    found = []
+
+    shared_memory: int | None = None
+    locked_memory: int | None = None
+    infiniband: bool = False
+    interfaces: tuple[str, ...] = ()
+
+
+def limits() -> Limits:
+    """Those of this machine."""
+    shared = None
     with contextlib.suppress(OSError):
         there = os.statvfs(_SHARED)
         is_limited = there.f_blocks > 0  # a tmpfs with size=0 has no limit, and says that nothing is free
-        if is_limited and (size := there.f_bavail * there.f_frsize) < _LEAST_SHARED:
-            said = f"{_SHARED} has {size >> 20} MiB free, which may be too little for NCCL between GPUs"
-            fix = "docker run --shm-size=16g; in Kubernetes mount an emptyDir with medium: Memory there"
-            found.append(Finding("", "warning", said, fix=fix))
+        shared = there.f_bavail * there.f_frsize if is_limited else None
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    if os.path.isdir(_INFINIBAND) and locked != resource.RLIM_INFINITY and locked < _LEAST_LOCKED:
-        said = f"a process may lock {locked >> 10} KiB, which may be too little for NCCL over InfiniBand"
+    return Limits(
+        shared_memory=shared,
+        locked_memory=None if locked == resource.RLIM_INFINITY else locked,
+        infiniband=os.path.isdir(_INFINIBAND),
+        interfaces=tuple(name for _, name in socket.if_nameindex()),
+    )
+
+
+def small_for_nccl(machine: Limits | None = None) -> list[Finding]:
+    """What of a machine may be too small where several processes with a GPU each talk to one another.
+
+    machine: None for this one. NCCL wants some MiB of shared memory for each pair and channel, and locks its buffers
+    for InfiniBand. Source of the sizes: NVIDIA's containers ask for `--shm-size=1g --ulimit memlock=-1`; Docker gives
+    64 MiB and 64 KiB by itself.
+    """
+    has, found = machine or limits(), []
+    if has.shared_memory is not None and has.shared_memory < _LEAST_SHARED:
+        said = f"{_SHARED} has {has.shared_memory >> 20} MiB free, which may be too little for NCCL between GPUs"
+        fix = "docker run --shm-size=16g; in Kubernetes mount an emptyDir with medium: Memory there"
+        found.append(Finding("", "warning", said, fix=fix))
+    if has.infiniband and has.locked_memory is not None and has.locked_memory < _LEAST_LOCKED:
+        said = f"a process may lock {has.locked_memory >> 10} KiB, which may be too little for NCCL over InfiniBand"
         fix = "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and for the scheduler"
         found.append(Finding("", "warning", said, fix=fix))
     return found

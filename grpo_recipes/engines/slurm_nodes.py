@@ -1,0 +1,130 @@
+"""What machines of a Slurm cluster have, which look at themselves before a job trains on them."""
+
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.host.surroundings import Limits, small_for_nccl
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import section_of
+from grpo_recipes.engines.slurm_job import clean_environment, nodes_sh
+from grpo_recipes.render.job import job_of
+from grpo_recipes.render.launch_script import exported
+from grpo_recipes.stack.stack import Stack, from_json_value
+
+_OF_NCCL, _OF_GLOO = "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
+_TRAINING = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a machine found at itself. limits: None where an older grpo-run does not tell."""
+
+    name: str
+    stack: Stack
+    found: tuple[Finding, ...]
+    limits: Limits | None
+
+
+def asked_nodes(plan: Plan, count: int) -> list[Node]:
+    """Asks so many machines, when Slurm shares them out; what srun says meanwhile is seen on stderr.
+
+    Raises Refusal where there is no srun or a machine does not answer.
+    """
+    if shutil.which("srun") is None:
+        raise Refusal.of("there is no srun here", fix="start it on a machine of the cluster that submits jobs")
+    words = ["bash", "-c", nodes_sh(plan, count)]
+    environment = clean_environment(PYTHON=sys.executable)
+    asking = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        out, _ = asking.communicate()
+    except BaseException:
+        asking.terminate()  # srun takes its job out of the queue
+        asking.wait()
+        raise
+    nodes = [node for node in map(_node, _by_task(out).values()) if node is not None]
+    if asking.returncode or len(nodes) < count:
+        raise Refusal.of(
+            f"{len(nodes)} of {count} machines answered",
+            because="srun says above why the others did not",
+            fix="the recipe's slurm section; sinfo lists the partitions",
+        )
+    return sorted(nodes, key=lambda node: node.name)
+
+
+def _by_task(out: str) -> dict[str, list[str]]:
+    """The lines of each task, as `srun --label` marks them."""
+    found: dict[str, list[str]] = {}
+    for line in out.splitlines():
+        task, colon, text = line.partition(":")
+        if colon and task.strip().isdigit():
+            found.setdefault(task.strip(), []).append(text[1:])
+    return found
+
+
+def _node(lines: list[str]) -> Node | None:
+    try:
+        told: dict[str, Any] = json.loads("\n".join(lines[1:]))
+        found = tuple(_finding(one) for one in told["findings"])
+        told_limits = told.get("limits")
+        has = None if told_limits is None else section_of(Limits, told_limits, "limits")
+        return Node(lines[0], from_json_value(told["stack"]), found, has)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _finding(one: dict[str, Any]) -> Finding:
+    return Finding(one["rule"], one["severity"], one["message"], because=tuple(one["because"]), fix=one["fix"])
+
+
+def nodes_findings(plan: Plan, nodes: list[Node]) -> list[Finding]:
+    """What is wrong with the machines for this plan, each finding once with the names of those that have it."""
+    of: dict[Finding, list[str]] = {}
+    for node in nodes:
+        for finding in dict.fromkeys(_of_node(plan, node)):
+            of.setdefault(finding, []).append(node.name)
+    return [finding._replace(message=f"{', '.join(names)}: {finding.message}") for finding, names in of.items()]
+
+
+def _of_node(plan: Plan, node: Node) -> Iterator[Finding]:
+    yield from node.found
+    needed, there = job_of(plan).gpus_per_node, len(node.stack.gpus or ())
+    if there < needed:
+        fix = "sinfo -o '%n %G' shows what the machines have; slurm.gpu_option: gres for some clusters"
+        yield Finding("", "error", f"a task sees {there} GPUs, the plan needs {needed}", fix=fix)
+    planned = plan.stack.get("packages")
+    planned = planned if isinstance(planned, dict) else {}
+    for name in _TRAINING:
+        here = node.stack.version(name)
+        if name in planned and planned[name] != here:
+            fix = "plan for that stack: --target with what grpo-run doctor --json prints there"
+            yield Finding("", "error", f"{name} {here or 'is absent'}, planned for {planned[name]}", fix=fix)
+    if node.limits is None or plan.world.num_processes < 2:
+        return
+    if plan.world.device == "cuda":
+        yield from small_for_nccl(node.limits)
+    yield from _interfaces(plan, node.limits.interfaces)
+
+
+def _interfaces(plan: Plan, there: tuple[str, ...]) -> Iterator[Finding]:
+    """Names of network interfaces that the plan's processes look for and do not find.
+
+    NCCL takes the beginnings of names, whole ones behind "=", and those to leave out behind "^"; Gloo takes whole ones.
+    """
+    for variable in (_OF_NCCL, _OF_GLOO):
+        value = exported(plan).get(variable) or os.environ.get(variable, "")
+        names = [name for name in value.lstrip("=").split(",") if name]
+        is_whole = variable == _OF_GLOO or value.startswith("=")
+        if value.startswith("^") or not names:
+            continue
+        if not any(fnmatch.filter(there, name if is_whole else f"{name}*") for name in names):
+            said = f"{variable} is {value}, and it has the network interfaces {', '.join(there)}"
+            yield Finding("", "error", said, fix=f"launch.environment.{variable}: one of them")
