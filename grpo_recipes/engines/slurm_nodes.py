@@ -12,7 +12,7 @@ from typing import Any
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.host.surroundings import Limits, small_for_nccl
+from grpo_recipes.contract.host.surroundings import MachineLimits, small_for_nccl
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.engines.slurm_job import clean_environment, nodes_sh
@@ -31,7 +31,7 @@ class Node:
     name: str
     stack: Stack
     found: tuple[Finding, ...]
-    limits: Limits | None
+    limits: MachineLimits | None
 
 
 def asked_nodes(plan: Plan, count: int) -> list[Node]:
@@ -75,7 +75,7 @@ def _node(lines: list[str]) -> Node | None:
         told: dict[str, Any] = json.loads("\n".join(lines[1:]))
         found = tuple(_finding(one) for one in told["findings"])
         told_limits = told.get("limits")
-        has = None if told_limits is None else section_of(Limits, told_limits, "limits")
+        has = None if told_limits is None else section_of(MachineLimits, told_limits, "limits")
         return Node(lines[0], from_json_value(told["stack"]), found, has)
     except (ValueError, KeyError, TypeError, IndexError):
         return None

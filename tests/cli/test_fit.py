@@ -105,6 +105,21 @@ def test_a_cpu_is_judged_by_the_memory_of_this_machine(grpo_run: Callable, monke
         assert "GPU" not in answer.out
 
 
+@pytest.mark.processes
+def test_a_run_of_a_cluster_is_not_judged_by_this_machine(grpo_run: Callable, tmp_path: Path) -> None:
+    on_the_cpu = ("--set", "launch.engine=slurm", "--set", "launch.gpus_per_node=0")
+    answer = grpo_run("fit", str(RECIPES / "quickstart.yaml"), *on_the_cpu)
+    assert (answer.code, answer.out.startswith("the cluster: unknown, ")) == (1, True), answer.out
+    node = json.loads(grpo_run("doctor", "--json").out)
+    gpu = {"name": "NVIDIA H100 80GB HBM3", "memory_gib": 79.6, "capability": [9, 0]}
+    node["stack"] |= {"gpus": [gpu] * 8, "driver": "580.65.06", "torch_cuda": "13.0"}
+    (tmp_path / "node.json").write_text(json.dumps(node))
+    words = ("fit", str(RECIPES / "qwen2_5_7b_two_nodes.yaml"), "--target", str(tmp_path / "node.json"))
+    answer = grpo_run(*words)
+    assert answer.out.startswith(f"{tmp_path}/node.json: fits, "), answer.out
+    assert " of 79.6 GiB of each GPU" in answer.out
+
+
 def test_a_declared_cpu_has_a_memory_that_nobody_knows(grpo_run: Callable) -> None:
     answer = grpo_run("fit", str(RECIPES / "quickstart.yaml"), "--target", "tested,gpus=0")
     assert answer.code == 1

@@ -6,7 +6,7 @@ import pytest
 from support.plans import small_plan
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.host.surroundings import Limits
+from grpo_recipes.contract.host.surroundings import MachineLimits
 from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.engines.slurm_nodes import Node, nodes_findings
 from grpo_recipes.stack.stack import Gpu, Stack
@@ -14,7 +14,7 @@ from grpo_recipes.stack.stack import Gpu, Stack
 TWO = World("slurm", 1, 2, "cuda", "ddp")
 H100 = Gpu("NVIDIA H100 80GB HBM3", 79.6, (9, 0))
 STACK = Stack("3.12", {"torch": "2.13.0", "trl": "1.16.0"}, (H100, H100), True, False, "this machine")
-GOOD = Limits(16 << 30, None, True, ("lo", "eth0", "ib0"))
+GOOD = MachineLimits(16 << 30, None, True, ("lo", "eth0", "ib0"))
 
 
 def said(node: Node, **environment: str) -> list[str]:
@@ -34,7 +34,7 @@ def test_a_good_machine_is_quiet() -> None:
         (GOOD._replace(locked_memory=64 << 10), "n1: a process may lock 64 KiB"),
     ],
 )
-def test_what_nccl_lacks_is_said(has: Limits, message: str) -> None:
+def test_what_nccl_lacks_is_said(has: MachineLimits, message: str) -> None:
     (only,) = said(Node("n1", STACK, (), has))
     assert only.startswith(message)
 

@@ -18,6 +18,8 @@ from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.plan_text import GIB, memory_table
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules import memory_is_enough
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import is_of_a_cluster
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.probe import machine_memory
 from grpo_recipes.stack.stack import Stack
@@ -119,7 +121,7 @@ def fit(
     grpo-run fit recipe.yaml --gpus 1xA100-40GB,8xH100-80GB
     """
     stack = chosen_stack(target)
-    machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
+    machines = {"": stack} if gpus is None else _machines(stack, gpus)
     found = [_fitted(name, resolved(recipe, machine, RunOptions(overrides))) for name, machine in machines.items()]
     click.echo(redact((fit_json if as_json else fit_text)(found)))
     return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
@@ -157,11 +159,19 @@ def _elsewhere(stack: Stack, name: str) -> Stack:
     )
 
 
+def _own_name(context: Context) -> str:
+    """Whose machines the stack's own GPUs are."""
+    if context.stack.declared:
+        return context.stack.origin
+    return "the cluster" if is_of_a_cluster(context) else "this stack"
+
+
 def _fitted(name: str, resolution: Resolution) -> Fitted:
-    """A recipe's needs on a machine. Raises Refusal for an unreadable recipe."""
+    """A recipe's needs on a machine, "" for the stack's own. Raises Refusal for an unreadable recipe."""
     errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:
         raise Refusal(*errors)
+    name = name or _own_name(resolution.context)
     if errors:
         return Fitted(name, MemoryEstimate((), None), refused=errors)
     needs = memory_needs(resolution.context)
@@ -171,7 +181,8 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
     layout = f"{needs.layout.strategy}, {processes} process{'es' if processes > 1 else ''}"
     unit = "GPU"
     if needs.update.device == "cpu":
-        unit, memory = "process", None if resolution.context.stack.declared else machine_memory()
+        is_elsewhere = resolution.context.stack.declared or is_of_a_cluster(resolution.context)
+        unit, memory = "process", None if is_elsewhere else machine_memory()
         here = max(1, processes // resolution.context.whole("world.num_nodes"))
         needs = needs._replace(gpu_bytes=None if memory is None else memory // here)
     return Fitted(

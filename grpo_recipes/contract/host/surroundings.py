@@ -122,7 +122,7 @@ _SHARED, _LEAST_SHARED = "/dev/shm", 1 << 30
 _INFINIBAND, _LEAST_LOCKED = "/dev/infiniband", 1 << 30
 
 
-class Limits(NamedTuple):
+class MachineLimits(NamedTuple):
     """What a machine lets processes that talk to one another have.
 
     shared_memory: bytes free in /dev/shm, None where there is none or no limit. locked_memory: bytes that a process may
@@ -135,7 +135,7 @@ class Limits(NamedTuple):
     interfaces: tuple[str, ...] = ()
 
 
-def limits() -> Limits:
+def limits() -> MachineLimits:
     """Those of this machine."""
     shared = None
     with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def limits() -> Limits:
         is_limited = there.f_blocks > 0  # a tmpfs with size=0 has no limit, and says that nothing is free
         shared = there.f_bavail * there.f_frsize if is_limited else None
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    return Limits(
+    return MachineLimits(
         shared_memory=shared,
         locked_memory=None if locked == resource.RLIM_INFINITY else locked,
         infiniband=os.path.isdir(_INFINIBAND),
@@ -151,7 +151,7 @@ def limits() -> Limits:
     )
 
 
-def small_for_nccl(machine: Limits | None = None) -> list[Finding]:
+def small_for_nccl(machine: MachineLimits | None = None) -> list[Finding]:
     """What of a machine may be too small where several processes with a GPU each talk to one another.
 
     machine: None for this one. NCCL wants some MiB of shared memory for each pair and channel, and locks its buffers
