@@ -22,8 +22,8 @@ KEY = "slurm.container"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    container = context.settings.under(KEY)
-    if not is_slurm(context) or not {"image", "runtime", "mounts"} <= container.keys():
+    container = context.settings.under(KEY) if is_slurm(context) else {}
+    if not {"image", "runtime", "mounts"} <= container.keys():
         return  # WLD005 reports that the section has no effect, and the schema what is missing
     if any(path[:2] == ("slurm", "container") for path in context.refused):
         return
@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
         if better is not None and not [*container_faults(container | {"image": better, "mounts": []})]:
             yield context.wrong(message, f"{KEY}.{name}", because, better)
         else:
-            yield context.finding(message, f"{KEY}.{name}", because, fix=expected)
+            yield context.finding(message, f"{KEY}.{name}", because, fix=f"{name}: {expected}")
     image = str(container["image"])
     if "image" not in faulty and image.startswith("/") and not os.path.exists(image):
         yield _missing(context, image)
