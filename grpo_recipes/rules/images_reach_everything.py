@@ -10,9 +10,8 @@ TRL takes a list of images for each row from 0.24 on; before, it reads one colum
 trains on text. Images belong to messages and to a model that sees. What would lose them is refused: continuous batching
 does not pass them on, and a cut prompt may lose an image's tokens. TRL gives vLLM a prompt with the tokens of its
 images, and vLLM adds them once more: it answers 42 tokens where the loss has 36 (trl 1.16.0 in colocate mode, vllm
-0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Before trl 1.16 the policy may sample the token
-of an image, which stops the run. Tools, environments, rollouts, redrawn groups and Liger's loss were not tried with
-images. A reward model would judge the text alone.
+0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Tools, environments,
+rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ from grpo_recipes.rules._shared.training_rows import are_episodes, first_row_of,
 from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
 
 ID = "DAT005"
-IMAGES, FIRST, SUPPRESSES = "dataset.images", "0.24.0", "1.16.0"
+IMAGES, FIRST = "dataset.images", "0.24.0"
 _CUT = "a cut may take some of the tokens of an image"
 _UNTRIED = "nothing has shown that images reach the model and the loss with it"
 # What is refused beside images where its value is true: the key, how it is called, why.
@@ -85,10 +84,6 @@ def _with_images(context: Context) -> Iterator[Finding]:
     if trl is not None and is_within(trl, f"<{FIRST}"):
         because = "it reads one column `image`, and trains on text alone where the rows have a list of images"
         yield context.finding(f"trl {trl} does not take dataset.images", IMAGES, because, fix=f"trl>={FIRST}")
-    elif trl is not None and is_within(trl, f"<{SUPPRESSES}"):
-        said = f"with trl {trl} the policy may sample the token of an image"
-        because = "a completion with it stops the run; newer releases never sample it"
-        yield context.finding(said, IMAGES, because, severity="warning", fix=f"trl>={SUPPRESSES}")
     if config is not None and not sees(config):
         because = "its config.json has no vision part, and TRL would stop at the first batch"
         fix = "model_name_or_path: a model that sees, or no dataset.images"

@@ -146,7 +146,7 @@ def _drawn(trainer: Any, draws: Draws) -> Any:
 
 def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy: bool) -> Any:
     arguments, tokenizer = trainer.args, tokenizer_of(trainer)
-    values = {"suppress_tokens": _never_sampled(trainer), **sampling, "do_sample": True}
+    values = {**sampling, **_never_sampled(trainer), "do_sample": True}
     if greedy:
         # transformers warns of sampling values other than its own defaults when nothing is sampled
         values.update(do_sample=False, temperature=1.0, top_p=1.0, top_k=50, min_p=None)
@@ -160,13 +160,12 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
     )
 
 
-def _never_sampled(trainer: Any) -> list[int] | None:
-    """The token of an image, where TRL keeps a processor's policy from sampling it: from trl 1.16 on."""
+def _never_sampled(trainer: Any) -> dict[str, Any]:
+    """The tokens that a processor's policy does not sample in training, with the recipe's own and that of an image."""
     if tokenizer_of(trainer) is trainer.processing_class:
-        return None
-    of_training = getattr(trainer, "generation_config", None)
-    found: list[int] | None = getattr(of_training, "suppress_tokens", None)
-    return found
+        return {}
+    found = getattr(getattr(trainer, "generation_config", None), "suppress_tokens", None)
+    return {"suppress_tokens": found} if found else {}
 
 
 def tokens_of_prompts(

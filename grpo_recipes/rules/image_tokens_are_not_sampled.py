@@ -1,0 +1,27 @@
+"""The policy does not sample the token of an image.
+
+In a prompt this token stands for a part of an image. A completion that has one stops the run in the loss: there are
+more such tokens than parts of images. Untrained models sample it soon, trained ones seldom. From trl 1.16 on TRL
+suppresses it in generation, unless `suppress_tokens` of `generation_kwargs` replace its own. The shim `image_tokens`
+suppresses it on older releases and beside other tokens.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import image_columns
+
+ID = "SHM029"
+OWNS = ("shims.image_tokens",)
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if not image_columns(context):
+        return
+    trl = context.stack.version("trl")
+    if trl is not None and is_within(trl, "<1.16.0"):
+        yield decided(OWNS[0], True, "this TRL lets the policy sample the token of an image")
+    elif "suppress_tokens" in context.mapping("generation.generation_kwargs"):
+        yield decided(OWNS[0], True, "suppress_tokens replace the token of an image that TRL suppresses")
