@@ -10,8 +10,10 @@ TRL takes a list of images for each row from 0.24 on; before, it reads one colum
 trains on text. Images belong to messages and to a model that sees. What would lose them is refused: continuous batching
 does not pass them on, and a cut prompt may lose an image's tokens. TRL gives vLLM a prompt with the tokens of its
 images, and vLLM adds them once more: it answers 42 tokens where the loss has 36 (trl 1.16.0 in colocate mode, vllm
-0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Tools, environments,
-rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
+0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Tools, environments, rollouts, redrawn groups
+and Liger's loss were not tried with images. A reward model would judge the text alone. PaliGemma's processor returns
+labels, with which TRL cannot score completions before a step: it trains where each generation is for one step and there
+is no reference.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,6 +48,12 @@ BESIDE = (
     ("GRPOConfig.max_prompt_length", "max_prompt_length", _CUT, "remove max_prompt_length, and use max_pixels"),
     ("grpo.resample_groups", "resample_groups", _UNTRIED, "resample_groups: 0"),
     ("tools", "tools", _UNTRIED, "train without tools"),
+)
+# What makes TRL score completions before the step that trains them, and the value that does not.
+SCORED_BEFORE: tuple[tuple[str, object], ...] = (
+    ("GRPOConfig.beta", 0.0),
+    ("GRPOConfig.num_iterations", 1),
+    ("grpo.optimizer_steps_per_generation", 1),
 )
 
 
@@ -100,6 +108,8 @@ def _with_images(context: Context) -> Iterator[Finding]:
     for key, what, why, fix in BESIDE:
         if key in context.settings and context.value(key):
             yield context.finding(f"dataset.images does not go with {what}", key, why, fix=fix)
+    if config is not None and config.get("model_type") == "paligemma":
+        yield from _of_paligemma(context)
     for section in ("environment", "environments", "rollout"):
         if context.has_section(section):
             said = f"dataset.images does not go with {section}"
@@ -109,6 +119,15 @@ def _with_images(context: Context) -> Iterator[Finding]:
         yield context.finding(
             "a reward model does not see dataset.images", "rewards", because, fix="a reward in Python"
         )
+
+
+def _of_paligemma(context: Context) -> Iterator[Finding]:
+    because = "TRL scores completions before the step, with what the processor gives: labels too, a TypeError"
+    for key, wanted in SCORED_BEFORE:
+        if (value := context.value(key)) not in (None, wanted):
+            name = key.partition(".")[2]
+            said = f"PaliGemma with images does not go with {name} {value}"
+            yield context.wrong(said, key, because, wanted, fix=f"{name}: {wanted}")
 
 
 def _without(context: Context) -> Iterator[Finding]:

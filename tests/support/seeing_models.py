@@ -17,6 +17,7 @@ PLACEHOLDERS = {
     "gemma4": "<img_soft>",
     "smolvlm": "<image>",
     "qwen2_vl": "<|vision_start|><|image_pad|><|vision_end|>",
+    "paligemma": "<image>",
     "qwen2_5_vl": "<|vision_start|><|image_pad|><|vision_end|>",
     "qwen3_5": "<|vision_start|><|image_pad|><|vision_end|>",
     "qwen3_5_moe": "<|vision_start|><|image_pad|><|vision_end|>",
@@ -116,6 +117,29 @@ def _gemma3(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, An
     )
     images = _image_processor("gemma3", "Gemma3")(size={"height": SIDE, "width": SIDE}, image_seq_length=4)
     processor = library.Gemma3Processor(images, tokenizer, chat_template=tokenizer.chat_template, image_seq_length=4)
+    return config, processor
+
+
+def _paligemma(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
+    images = _image_processor("siglip", "Siglip")(size={"height": SIDE, "width": SIDE})
+    images.image_seq_length = 16
+    tokenizer.bos_token = "<|im_start|>"
+    processor = library.PaliGemmaProcessor(images, tokenizer, chat_template=tokenizer.chat_template)
+    config = library.PaliGemmaConfig(  # the processor has added tokens
+        text_config={**text, "model_type": "gemma", "vocab_size": len(tokenizer), "head_dim": 16},
+        vision_config={
+            "model_type": "siglip_vision_model",
+            **_SIZES,
+            "image_size": SIDE,
+            "patch_size": 7,
+            "vision_use_head": False,
+            "projection_dim": 32,
+        },
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        projection_dim=32,
+        hidden_size=32,
+        architectures=["PaliGemmaForConditionalGeneration"],
+    )
     return config, processor
 
 

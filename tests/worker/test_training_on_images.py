@@ -151,6 +151,26 @@ def test_losses_with_images_are_those_of_a_hand_written_script(
         assert record(folder)["verified"]["dataset.images"]
 
 
+@pytest.mark.parametrize("scored", [{"beta": 0.1}, {"num_iterations": 2}], ids=str)
+def test_trl_cannot_score_completions_of_paligemma_before_a_step(
+    scored: Changes,
+    models: dict[str, Path],
+    squares: Path,
+    seeing_plan: Callable[..., Changes],
+    trained: Callable[..., Trained],
+) -> None:
+    plan, other = (seeing_plan(models[name], squares, arguments=scored) for name in ("paligemma", "idefics3"))
+    for one in (plan, other):
+        one["expect"]["arguments"].update({name: value for name, value in scored.items() if name == "beta"})
+
+    done = trained(plan, user={"mine.py": EVEN})
+
+    assert done.exit_code == 1, "the defect is gone: DAT005 can let it"
+    assert "got an unexpected keyword argument 'labels'" in done.output
+    done = trained(other, user={"mine.py": EVEN})
+    assert done.exit_code == 0, done.output
+
+
 def test_what_is_right_with_grey_images_is_chance(tmp_path: Path) -> None:
     recipe = Path(__file__).parents[2] / "recipes/colours.yaml"
     said = commands(tmp_path, str(recipe), "--out", "run")
