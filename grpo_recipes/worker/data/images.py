@@ -5,7 +5,7 @@ import io
 import math
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -236,18 +236,24 @@ def wrong_prompt_for_images(prompt: Any) -> str | None:
     return None if any(message["role"] == "user" for message in prompt) else "it has no message of the user"
 
 
-def refuse_written_tokens(processing: Any, data: Iterable[Any]) -> None:
+def refuse_written_tokens(
+    processing: Any, data: Iterable[Any], where: str = "dataset", number: Callable[[int], int] | None = None
+) -> None:
     """Raises Refused where the text of a prompt has the token of an image, which a processor takes for one more.
 
-    data: rows of the training and held-out rows; those without images may have it.
+    data: rows of the training and held-out rows; those without images may have it. number: of a row by its place.
     """
-    token = getattr(processing, "image_token", None)
-    for rows in (one for one in data if isinstance(token, str) and IMAGES in one.column_names):
-        for batch in rows.select_columns("prompt").iter(1000):
-            text = next((one["content"] for prompt in batch["prompt"] for one in prompt if token in one["content"]), "")
+    named = (getattr(processing, name, None) for name in ("image_token", "boi_token"))  # Gemma 3 looks for the second
+    tokens = [token for token in named if isinstance(token, str)]
+    for rows in (one for one in data if tokens and IMAGES in one.column_names):
+        for place, prompt in enumerate(
+            prompt for batch in rows.select_columns("prompt").iter(1000) for prompt in batch["prompt"]
+        ):
+            text, token = next(((one["content"], t) for one in prompt for t in tokens if t in one["content"]), ("", ""))
             if text:
+                row = "a prompt" if number is None else f"the prompt of row {number(place)}"
                 raise Refused.of(
-                    f"dataset: a prompt has {token} in its text",
+                    f"{where}: {row} has {token} in its text",
                     because=[f"it is {text[:100]!r}", "the model's processor takes it for one more image"],
                     fix=f"leave {token} out of the prompts; images come before the text by themselves",
                 )

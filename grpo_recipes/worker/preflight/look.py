@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, Reward
-from grpo_recipes.worker._shared.inputs import IMAGES, Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, rendered_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
@@ -24,16 +24,11 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     JudgeSeen,
     RewardSeen,
 )
-from grpo_recipes.worker.preflight._shared.seen import (
-    Options,
-    Rows,
-    Seen,
-    content_of,
-    is_conversational,
-)
+from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen, content_of, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import (
     KEPT_COLUMNS,
     as_rewarded,
+    measured_with_images,
     passed_names,
     played_ids,
     prompts_seen,
@@ -149,9 +144,7 @@ def _look_at_prompts(seen: Seen, data: Rows, tokens: PromptTokens) -> None:
             for place, prompt in zip(seen.sample, prompts, strict=True)
         ]
         if seen.processor is not None:
-            seen.measured = list(seen.sample)
-            shown = [data.rows[place] for place in seen.sample]
-            seen.lengths = tokens.counts([row["prompt"] for row in shown], [row[IMAGES] for row in shown])
+            seen.measured, seen.lengths = measured_with_images(seen, data)
             return
         started = time.monotonic()
         longest = max(added.values(), key=lambda text: len(seen.tokenizer(text)["input_ids"]), default="")
@@ -161,6 +154,8 @@ def _look_at_prompts(seen: Seen, data: Rows, tokens: PromptTokens) -> None:
             if data.prompts[place]:
                 seen.lengths.append(len(tokens_of(own(place), _behind(data.prompts[place], added.get(place, longest)))))
                 seen.measured.append(place)
+    except Refused as stopped:
+        seen.faults.append(rows_can_be_used.of_refused(stopped, data.where))
     except Exception as problem:
         seen.template_problem = f"{type(problem).__name__}: {problem}"
 

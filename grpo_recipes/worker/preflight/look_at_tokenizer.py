@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoProcessor, AutoTokenizer, GenerationCon
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen
-from grpo_recipes.worker.preflight._shared.tokens import token_id
+from grpo_recipes.worker.preflight._shared.tokens import suppresses_images, token_id
 from grpo_recipes.worker.preflight.checks import tokenizer_loads
 
 # Tokenizers without a limit have a very large number in its place.
@@ -24,8 +24,6 @@ def look_at_tokenizer(seen: Seen) -> None:
         tokenizer = AutoTokenizer.from_pretrained(
             plan.model.path, truncation_side="left", padding_side="left", **origin
         )
-        if any(data.images for data in plan.trained_data.values()):
-            seen.processor = _processor(plan, origin)
         if plan.tokenizer.chat_template_path is not None:
             tokenizer.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
     except Exception as problem:
@@ -40,16 +38,25 @@ def look_at_tokenizer(seen: Seen) -> None:
         _end_tokens(plan, tokenizer, seen.config, origin), plan.expect.stop_token_ids, plan.expect.stop
     )
     seen.context = _context(seen.config, tokenizer)
+    if any(data.images for data in plan.trained_data.values()):
+        _look_at_processor(seen, origin)
 
 
-def _processor(plan: Plan, origin: dict[str, Any]) -> Any:
-    """The processor of a model that sees. Raises what the library raises, and ValueError where it is a tokenizer."""
-    processor = AutoProcessor.from_pretrained(plan.model.path, padding_side="left", **origin)
-    if getattr(processor, "image_processor", None) is None:
-        raise ValueError("it has no processor of images, and the rows have images")
-    if plan.tokenizer.chat_template_path is not None:
-        processor.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
-    return processor
+def _look_at_processor(seen: Seen, origin: dict[str, Any]) -> None:
+    """Sets the processor of a model that sees, or a fault."""
+    path, template = seen.plan.model.path, seen.plan.tokenizer.chat_template_path
+    try:
+        processor = AutoProcessor.from_pretrained(path, padding_side="left", **origin)
+        if getattr(processor, "image_processor", None) is None:
+            raise OSError("it has no processor of images")
+        if template is not None:
+            processor.chat_template = Path(template).read_text(encoding="utf-8")
+    except Exception as problem:
+        seen.faults.append(tokenizer_loads.of_processor(problem, path))
+        return
+    seen.processor = processor
+    if suppresses_images() and getattr(seen.config, "image_token_id", None) is None:
+        seen.faults.append(tokenizer_loads.of_no_image_token(path))
 
 
 def _config(plan: Plan, origin: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import importlib.util
+import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from grpo_recipes.worker._shared.inputs import IMAGES, decoded, shown_with
 from grpo_recipes.worker.data.dataset import prompts_of
+from grpo_recipes.worker.data.images import refuse_written_tokens
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, is_conversational
 
@@ -74,6 +76,48 @@ def as_rewarded(rows: Rows, places: Sequence[int]) -> list[dict[str, Any]]:
     return [{**row, "prompt": shown_with(row["prompt"], row.get(IMAGES))} for row in found]
 
 
+def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int]]:
+    """Places of prompts, and how many tokens each has with those that its images become.
+
+    They are those of the sample, and the rows with most pixels and with the narrowest image. Raises Refused for a token
+    of an image in a text, and ValueError with the row for what the processor refuses.
+    """
+    for rows in (data, *seen.held_out):
+        refuse_written_tokens(seen.processor, [rows.rows], rows.where, rows.number)
+    sizes = [[_size(image["bytes"]) for image in row[IMAGES]] for row in data.rows.select_columns(IMAGES)]
+    every = range(len(sizes))
+    most = max(every, key=lambda place: sum(wide * high for wide, high in sizes[place]))
+    narrowest = max(every, key=lambda place: max(max(size) / min(size) for size in sizes[place]))
+    places = sorted({*seen.sample, most, narrowest})
+    lengths = [_with_images(seen, data, [place]) for place in places]
+    fewest, at_most = (choose(every, key=lambda place: len(sizes[place])) for choose in (min, max))
+    if len(sizes[fewest]) < len(sizes[at_most]):
+        _with_images(seen, data, [fewest, at_most])
+    return places, lengths
+
+
+def _size(content: bytes) -> tuple[int, int]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content)) as image:
+        width, height = image.size
+    return width, height
+
+
+def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> int:
+    """The tokens of the first of these prompts, with those that its images become."""
+    prompts = [row["prompt"] for row in as_rewarded(data, places)]
+    how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(seen)}
+    named = " beside row ".join(str(data.number(place)) for place in places)
+    try:
+        found = list(seen.processor.apply_chat_template(conversation=prompts, **how)["input_ids"][0])
+    except Exception as problem:  # a processor raises whatever it raises
+        raise ValueError(f"row {named}: {type(problem).__name__}: {problem}") from problem
+    if getattr(seen.config, "image_token_id", None) not in (None, *found):
+        raise ValueError(f"row {named}: the chat template writes nothing for a part of the type image")
+    return len(found)
+
+
 # Questions to a tokenizer about single tokens.
 
 
@@ -121,6 +165,11 @@ def passed_names() -> tuple[str, ...]:
     names = re.findall(r'^ +reward_kwargs\["(\w+)"\] = ', source, re.MULTILINE)
     ids = ["completion_ids"] if re.search(r"completion_ids=completion_ids", source) else []
     return tuple(dict.fromkeys([*ALWAYS_PASSED, *ids, *(name for name in names if name != "environments")]))
+
+
+def suppresses_images() -> bool:
+    """Whether TRL asks the model's configuration for the token of an image, which it suppresses."""
+    return "model.config.image_token_id" in _source("grpo_trainer.py")
 
 
 def drops_incomplete_generations() -> bool:

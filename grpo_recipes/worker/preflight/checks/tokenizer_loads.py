@@ -1,7 +1,8 @@
-"""The tokenizer of the model can be loaded.
+"""The tokenizer of the model can be loaded, and for rows with images its processor.
 
 What: preflight loads the tokenizer as a run does, from the model's folder, the hub's cache or the hub, without the
-model.
+model. For rows with images the model has a processor of images and, from trl 1.16 on, an image_token_id in its
+config.json.
 Why: a run fails with the same message, and preflight cannot check prompts without it.
 Fix: follow the library's message; set HF_TOKEN for a private model, or add the tokenizer's files to the folder.
 Example: the tokenizer of ./model cannot be loaded, because there is no tokenizer.json in it
@@ -11,10 +12,28 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 
 ID = "PFL010"
+KEY = ("model", "model_name_or_path")
 
 
 def of_problem(problem: Exception, path: str) -> Finding:
     """The fault of a tokenizer or a chat template that cannot be loaded."""
-    because = (f"{type(problem).__name__}: {cut(str(problem), 300)}",)
-    key = ("model", "model_name_or_path")
-    return fault("error", f"the tokenizer of {path} cannot be loaded", key, because, rule=ID)
+    return fault("error", f"the tokenizer of {path} cannot be loaded", KEY, _because(problem), rule=ID)
+
+
+def of_processor(problem: Exception, path: str) -> Finding:
+    """The fault of a processor that cannot be loaded, for rows with images."""
+    is_missing = isinstance(problem, OSError)
+    fix = "add processor_config.json or preprocessor_config.json of the model that it was made from"
+    said = f"the rows have images, and the processor of {path} cannot be loaded"
+    return fault("error", said, KEY, _because(problem), fix if is_missing else None, rule=ID)
+
+
+def of_no_image_token(path: str) -> Finding:
+    """The fault of a model that sees, whose configuration does not say which token is that of an image."""
+    because = ("trl suppresses that token in generation, and stops without it",)
+    fix = "write image_token_id into its config.json; or trl<1.16"
+    return fault("error", f"the configuration of {path} has no image_token_id", KEY, because, fix, rule=ID)
+
+
+def _because(problem: Exception) -> tuple[str]:
+    return (f"{type(problem).__name__}: {cut(str(problem), 300)}",)
