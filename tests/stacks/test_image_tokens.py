@@ -45,7 +45,7 @@ def train(
 
 
 @pytest.mark.parametrize("lora", [None, {"r": 4}], ids=["full", "lora"])
-@pytest.mark.parametrize("family", ["idefics3", "llava_next"])
+@pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
 @pytest.mark.parametrize("stack", RELEASES)
 def test_a_model_that_sees_is_trained_to_the_end(
     stack: str, family: str, lora: dict[str, Any] | None, laboratory: Laboratory, tmp_path: Path
