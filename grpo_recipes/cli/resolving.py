@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.cli.acceptable import SHIMS, why_not_accepted
+from grpo_recipes.cli.completion import SHIMS, why_not_accepted
 from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding

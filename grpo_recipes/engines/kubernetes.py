@@ -12,7 +12,7 @@ from grpo_recipes.contract.exits import EXIT_INTERRUPTED
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
 from grpo_recipes.engines.by_hand import EngineByHand, folder_there, job_name, local_files, machine_script, to_yaml
-from grpo_recipes.facts.kubernetes_words import faults
+from grpo_recipes.facts.cluster_words import faults
 from grpo_recipes.render.job import Job, job_of
 
 MANIFEST = "job.yaml"

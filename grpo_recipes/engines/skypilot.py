@@ -12,7 +12,7 @@ from grpo_recipes.contract.exits import EXIT_INTERRUPTED
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
 from grpo_recipes.engines.by_hand import EngineByHand, job_name, local_files, machine_script, own_folder, to_yaml
-from grpo_recipes.facts.skypilot_words import GPUS, faults
+from grpo_recipes.facts.cluster_words import GPUS, skypilot_faults
 from grpo_recipes.memory.estimate import fitting
 from grpo_recipes.render.job import Job, job_of
 
@@ -38,7 +38,7 @@ class SkypilotTask:
 
 def skypilot_task(plan: Plan) -> SkypilotTask:
     """What the plan asks SkyPilot for. Raises Refusal for what no recipe may ask for."""
-    for key, expected in faults(plan.job):
+    for key, expected in skypilot_faults(plan.job):
         raise Refusal.of(f"skypilot.{key} must be {expected}", because="it goes into a command or a task as it is")
     try:
         return section_of(SkypilotTask, plan.job, "job")

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from grpo_recipes.facts.cluster_words import IMAGE
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.kubernetes_words import IMAGE
 from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
 from grpo_recipes.facts.released.windows import is_within
 

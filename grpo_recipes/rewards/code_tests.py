@@ -16,8 +16,7 @@ from typing import Any
 
 from grpo_recipes.contract.sandbox.followed import ProgramEnd
 from grpo_recipes.contract.sandbox.run import Limits, require, run
-from grpo_recipes.rewards.completion_text import Completion, completion_text
-from grpo_recipes.rewards.options import check_whole_number
+from grpo_recipes.rewards.completion_text import Completion, check_whole_number, completion_text
 
 # A fence that is indented further than the first one, and than Markdown allows, belongs to the code.
 BLOCK = re.compile(r"^([ \t]*+)```[ \t]*+(\S*+)[^\n]*+\n(.*?)^(?:\1| {0,3})```", re.S | re.M)

@@ -3,8 +3,7 @@
 import math
 
 from grpo_recipes.rewards.accuracy import accuracy
-from grpo_recipes.rewards.completion_text import Completion
-from grpo_recipes.rewards.options import check_number, check_whole_number
+from grpo_recipes.rewards.completion_text import Completion, check_number, check_whole_number
 
 
 def cosine_scaled(

@@ -1,7 +1,6 @@
 """A penalty for completions that repeat themselves."""
 
-from grpo_recipes.rewards.completion_text import Completion
-from grpo_recipes.rewards.options import check_number, check_whole_number
+from grpo_recipes.rewards.completion_text import Completion, check_number, check_whole_number
 
 
 def repetition_penalty(

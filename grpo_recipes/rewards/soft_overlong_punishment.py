@@ -1,7 +1,6 @@
 """DAPO's penalty for completions that are too long, or nearly so."""
 
-from grpo_recipes.rewards.completion_text import Completion
-from grpo_recipes.rewards.options import check_whole_number
+from grpo_recipes.rewards.completion_text import Completion, check_whole_number
 
 
 def soft_overlong_punishment(

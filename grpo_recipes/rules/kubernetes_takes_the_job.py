@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Path, value_at
 from grpo_recipes.contract.findings.wording import flow
-from grpo_recipes.facts.kubernetes_words import faults
+from grpo_recipes.facts.cluster_words import faults
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import ENGINE
 

@@ -13,7 +13,7 @@ Without `skypilot.accelerators` the task asks for the GPUs that the run fits int
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.skypilot_words import GPUS, faults
+from grpo_recipes.facts.cluster_words import GPUS, skypilot_faults
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import ENGINE, GIB, NODES, machines
 
@@ -32,7 +32,7 @@ OWNED = {
 def check(context: Context) -> Iterator[Finding]:
     if context.value(ENGINE) != SECTION:
         return  # WLD005 reports that the section has no effect
-    for name, expected in faults(context.settings.under(SECTION)):
+    for name, expected in skypilot_faults(context.settings.under(SECTION)):
         if (SECTION, name) not in context.refused:
             message, because = f"skypilot.{name} is not what SkyPilot takes", f"it has to be {expected}"
             yield context.finding(message, f"{SECTION}.{name}", because, fix=f"{name}: {expected}")

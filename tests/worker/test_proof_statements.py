@@ -170,7 +170,7 @@ def test_a_loss_without_a_forward_is_no_loss_of_the_policy() -> None:
 
 NARROWED = [
     pytest.param(None, True, "TRL's padding stays", id="left as it is"),
-    pytest.param(Sampled(), True, "no row of the last micro-batch", id="all as long as the longest"),
+    pytest.param(Sampled(), True, "the last micro-batch is padded as TRL pads it", id="all as long as the longest"),
     pytest.param(Sampled(tokens=8, apart=8e-6, most=2e-6), True, "mean |difference| 1e-06", id="rounding"),
     pytest.param(Sampled(tokens=8, apart=0.8, most=0.4), False, "mean |difference| 0.1", id="another column"),
 ]

@@ -63,7 +63,7 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
         seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
         if has_tools(seen) and seen.tools is None:
             _play(seen, seen.data, folder)
-        _look_at_prompts(seen, seen.data, tokens)
+        _look_at_prompts(seen, seen.data)
         _look_at_rewards(seen, seen.data, folder)
     for one in sets:
         if one.name:
@@ -129,7 +129,7 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens
     return None
 
 
-def _look_at_prompts(seen: Seen, data: Rows, tokens: PromptTokens) -> None:
+def _look_at_prompts(seen: Seen, data: Rows) -> None:
     """The sample as text, and how many tokens the prompts have; stops at the first that cannot be rendered."""
     if seen.tokenizer is None:
         return
