@@ -25,7 +25,7 @@ _TRAINING = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class AskedNode:
     """What a machine found at itself. limits: None where an older grpo-run does not tell."""
 
     name: str
@@ -34,7 +34,7 @@ class Node:
     limits: MachineLimits | None
 
 
-def asked_nodes(plan: Plan, count: int) -> list[Node]:
+def asked_nodes(plan: Plan, count: int) -> list[AskedNode]:
     """Asks so many machines, when Slurm shares them out; what srun says meanwhile is seen on stderr.
 
     Raises Refusal where there is no srun or a machine does not answer.
@@ -70,13 +70,13 @@ def _by_task(out: str) -> dict[str, list[str]]:
     return found
 
 
-def _node(lines: list[str]) -> Node | None:
+def _node(lines: list[str]) -> AskedNode | None:
     try:
         told: dict[str, Any] = json.loads("\n".join(lines[1:]))
         found = tuple(_finding(one) for one in told["findings"])
         told_limits = told.get("limits")
         has = None if told_limits is None else section_of(MachineLimits, told_limits, "limits")
-        return Node(lines[0], from_json_value(told["stack"]), found, has)
+        return AskedNode(lines[0], from_json_value(told["stack"]), found, has)
     except (ValueError, KeyError, TypeError, IndexError):
         return None
 
@@ -85,7 +85,7 @@ def _finding(one: dict[str, Any]) -> Finding:
     return Finding(one["rule"], one["severity"], one["message"], because=tuple(one["because"]), fix=one["fix"])
 
 
-def nodes_findings(plan: Plan, nodes: list[Node]) -> list[Finding]:
+def nodes_findings(plan: Plan, nodes: list[AskedNode]) -> list[Finding]:
     """What is wrong with the machines for this plan, each finding once with the names of those that have it."""
     of: dict[Finding, list[str]] = {}
     for node in nodes:
@@ -94,7 +94,7 @@ def nodes_findings(plan: Plan, nodes: list[Node]) -> list[Finding]:
     return [finding._replace(message=f"{', '.join(names)}: {finding.message}") for finding, names in of.items()]
 
 
-def _of_node(plan: Plan, node: Node) -> Iterator[Finding]:
+def _of_node(plan: Plan, node: AskedNode) -> Iterator[Finding]:
     yield from node.found
     needed, there = job_of(plan).gpus_per_node, len(node.stack.gpus or ())
     if there < needed:

@@ -8,7 +8,7 @@ from support.plans import small_plan
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.host.surroundings import MachineLimits
 from grpo_recipes.contract.plan_machine import World
-from grpo_recipes.engines.slurm_nodes import Node, nodes_findings
+from grpo_recipes.engines.slurm_nodes import AskedNode, nodes_findings
 from grpo_recipes.stack.stack import Gpu, Stack
 
 TWO = World("slurm", 1, 2, "cuda", "ddp")
@@ -17,14 +17,14 @@ STACK = Stack("3.12", {"torch": "2.13.0", "trl": "1.16.0"}, (H100, H100), True, 
 GOOD = MachineLimits(16 << 30, None, True, ("lo", "eth0", "ib0"))
 
 
-def said(node: Node, **environment: str) -> list[str]:
+def said(node: AskedNode, **environment: str) -> list[str]:
     """The messages about one machine."""
     plan = small_plan(TWO, stack={"packages": {"torch": "2.13.0", "trl": "1.16.0"}}, environment=environment)
     return [finding.message for finding in nodes_findings(plan, [node])]
 
 
 def test_a_good_machine_is_quiet() -> None:
-    assert said(Node("n1", STACK, (), GOOD)) == []
+    assert said(AskedNode("n1", STACK, (), GOOD)) == []
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_a_good_machine_is_quiet() -> None:
     ],
 )
 def test_what_nccl_lacks_is_said(has: MachineLimits, message: str) -> None:
-    (only,) = said(Node("n1", STACK, (), has))
+    (only,) = said(AskedNode("n1", STACK, (), has))
     assert only.startswith(message)
 
 
 def test_gpus_and_releases_are_those_of_the_plan() -> None:
     other = STACK._replace(gpus=(H100,), packages={"torch": "2.13.0", "trl": "0.29.0"})
-    assert said(Node("n1", other, (), None)) == [
+    assert said(AskedNode("n1", other, (), None)) == [
         "n1: a task sees 1 GPUs, the plan needs 2",
         "n1: trl 0.29.0, planned for 1.16.0",
     ]
@@ -61,10 +61,10 @@ def test_gpus_and_releases_are_those_of_the_plan() -> None:
     ],
 )
 def test_interfaces_are_looked_up_as_nccl_and_gloo_do(variable: str, value: str, count: int) -> None:
-    assert len(said(Node("n1", STACK, (), GOOD), **{variable: value})) == count
+    assert len(said(AskedNode("n1", STACK, (), GOOD), **{variable: value})) == count
 
 
 def test_what_several_machines_lack_is_one_finding() -> None:
     found = Finding("STK016", "error", "torch reaches no GPU")
-    nodes = [replace(Node("n1", STACK, (found,), GOOD), name=name) for name in ("n1", "n2")]
+    nodes = [replace(AskedNode("n1", STACK, (found,), GOOD), name=name) for name in ("n1", "n2")]
     assert [one.message for one in nodes_findings(small_plan(TWO), nodes)] == ["n1, n2: torch reaches no GPU"]

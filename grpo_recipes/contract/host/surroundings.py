@@ -136,7 +136,7 @@ class MachineLimits(NamedTuple):
 
 
 def limits() -> MachineLimits:
-    """Those of this machine."""
+    """The limits of this machine."""
     shared = None
     with contextlib.suppress(OSError):
         there = os.statvfs(_SHARED)
