@@ -157,6 +157,21 @@ def test_the_same_rows_are_chosen_by_the_tokens_that_the_policy_gets(
     assert [times for times in of_letters if times] == [1] * 4
 
 
+@pytest.mark.parametrize("stack", [stack for stack in OTHERS if not stack.startswith(("0.14.", "0.15."))])
+def test_rows_are_trained_in_the_order_of_a_column(stack: str, laboratory: Laboratory, tmp_path: Path) -> None:
+    rows, letters = inputs(tmp_path / "rows"), WORDS[-ROWS:]
+    levels = [(7 * place) % ROWS for place in range(ROWS)]
+    content = [{"question": letter, "level": level} for letter, level in zip(letters, levels, strict=True)]
+    (rows / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
+    data = {"path": str(rows / "rows.jsonl"), "prompt": "{{ question }}", "sort_by": "level"}
+    found = trained(laboratory, stack, made(stack, tmp_path / "it", rows, dataset=data)).result["prompts"]
+    drawn = [
+        place for prompt in found for place, letter in enumerate(letters) if letter in map(WORDS.__getitem__, prompt)
+    ]
+    assert [levels[place] for place in dict.fromkeys(drawn)] == list(range(len(dict.fromkeys(drawn))))
+    assert len(set(drawn)) >= 2
+
+
 def completions(laboratory: Laboratory, stack: str, folder: Path, rows: Path, **given: Any) -> list[list[int]]:
     """What the first step draws, of one prompt, so that every release draws it in one call. layers: checkpointed."""
     layers = given.pop("layers", False)
