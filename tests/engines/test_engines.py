@@ -39,8 +39,7 @@ KNOWING = (
     "schemas/",
     "rules/",
     "facts/accepted_keys.py",
-    "facts/kubernetes_words.py",
-    "facts/skypilot_words.py",
+    "facts/cluster_words.py",
     "worker/",
 )
 
