@@ -274,7 +274,11 @@ def _tokenizer(family: str) -> Any:
     tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokens.decoder = decoders.ByteLevel()
-    named = {"image_token": "<img_soft>", "boi_token": "<boi>", "eoi_token": "<eoi>"} if "gemma" in family else None
+    named = (
+        {"image_token": "<img_soft>", "boi_token": "<boi>", "eoi_token": "<eoi>"}
+        if family.startswith("gemma")
+        else None
+    )
     if family == "gemma4":
         named |= {"audio_token": "<|audio|>", "boa_token": "<boa>", "eoa_token": "<eoa>"}
     words = [word for word in _WORDS if word not in ("<pad>", "<|im_end|>", "<unk>")]
