@@ -185,6 +185,8 @@ def _template(
         is_one = len(missing) == 1 and key != "dataset.columns"  # of which there may be thousands
         near = nearest_words(missing[0], (columns or ())[:1000], cutoff=0.7) if is_one else []
         fix = f"use {near[0]}, if you meant that" if near else f"use one of {listed(columns or ())}"
+        if len(columns or ()) == 1 and (other := next((one for one in ";\t|" if one in (columns or ("",))[0]), None)):
+            fix = f"separate its columns by commas; they are separated by {other!r}"
         rows = context.path("evaluation.path")
         if section == "evaluation" and rows[1:2] == ("sets",) and context.path(key)[:1] == ("dataset",):
             own = key.removeprefix("dataset.")

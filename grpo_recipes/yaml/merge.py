@@ -153,7 +153,7 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
         because = "a parent's place is relative to the file that names it"
         fix = "write extends into the recipe"
         return None, [_refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", "extends", mark, because, fix)]
-    if value.lstrip().startswith("{{"):  # a template, which is text; a shell takes the quotes that YAML wants
+    if value.lstrip().startswith(("{{", "{%")):  # a template, which is text; a shell takes the quotes that YAML wants
         value = json.dumps(value.strip(), ensure_ascii=False)
     read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
     findings = [finding if finding.key else finding._replace(key=dotted(path)) for finding in findings]

@@ -12,7 +12,7 @@ from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.user_code.outcome import explained_reward, refuse_no_numbers
+from grpo_recipes.worker.user_code.outcome import explained_reward, note_completion, refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 GIVEN = {"prompts": ["What is 1+1?", [{"role": "user", "content": "What is 2+2?"}]], "completions": ["2", "4"]}
@@ -129,6 +129,15 @@ def test_what_a_reward_raises_is_told_with_its_line_and_its_own_frames(
     # The call and the comprehension, which is a frame of its own up to Python 3.11, and nothing of who called it.
     assert said.count('  File "') == (2 if sys.version_info >= (3, 12) else 3)
     assert "reward_functions.py" not in said
+
+
+def test_the_completion_is_found_with_an_option_that_has_as_many_values() -> None:
+    def judged(completions: list[str], words: list[str], **kwargs: Any) -> list[float]:
+        return [1 / len(text) + words.index("b") for text in completions]
+
+    problem = ZeroDivisionError("division by zero")
+    note_completion(problem, judged, {"completions": ["x", ""], "prompts": ["p", "q"]}, {"words": ["a", "b"]})
+    assert problem.__notes__ == ["it raises for the completion ''", "the prompt of its row is 'q'"]
 
 
 def test_a_reward_that_misses_a_file_is_told_the_way(

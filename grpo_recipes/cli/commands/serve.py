@@ -95,7 +95,7 @@ class ModelServer(socketserver.TCPServer):
 
 
 class ModelRequest(BaseHTTPRequestHandler):
-    """One request. A page in a browser cannot ask: its JSON needs OPTIONS, and a name of its own is refused."""
+    """Answers one request. A web page cannot send one: browsers ask with OPTIONS first, and other hosts are refused."""
 
     server: ModelServer
     timeout = _SILENT_S

@@ -214,10 +214,13 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
     return Mistake.of(message, because=[*([place] if place else []), *of_row], fix=fix), said
 
 
-def note_completion(problem: Exception, reward: Callable[..., Any], given: Mapping[str, Any]) -> None:
+def note_completion(
+    problem: Exception, reward: Callable[..., Any], given: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
     """Notes the first completion for which a reward raises the same when it is called with that one alone.
 
-    given: what it was called with. It goes on looking for ten seconds.
+    given, options: what it was called with; given has a list with one entry for each completion. The search ends after
+    ten seconds.
     """
     count, began = len(given["completions"]), time.monotonic()
     silent = {name: lambda *_: None for name in ("log_metric", "log_extra") if name in given}
@@ -229,7 +232,7 @@ def note_completion(problem: Exception, reward: Callable[..., Any], given: Mappi
             for name, value in given.items()
         }
         try:
-            reward(**{**one, **silent})
+            reward(**{**one, **silent, **options})
         except type(problem) as again:
             if str(again) == str(problem):
                 problem.add_note(f"{_OF_THE_COMPLETION}{short_text(given['completions'][place])}")

@@ -244,7 +244,7 @@ def _bound(
                     found = function(**{**own.given, **reward.kwargs})
                 except Exception as problem:
                     if reward.kind == "python":
-                        note_completion(problem, function, {**own.given, **reward.kwargs})
+                        note_completion(problem, function, own.given, reward.kwargs)
                     raise
             return looked_at(found, own)
 
