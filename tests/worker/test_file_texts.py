@@ -60,6 +60,36 @@ def test_dates_in_a_part_of_a_large_file_alone_are_texts_too(tmp_path: Path) -> 
     assert set(loaded_rows(data_of(back), "dataset", tmp_path / "cache2")["date"][-9:]) == {"unknown"}
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
+def test_numbers_keep_their_digits(name: str, tmp_path: Path) -> None:
+    """pandas' ujson writes ten decimal places: 1e-12 became 0.0 in a file that is one list."""
+    numbers = [3.141592653589793, 1e-12, 0.1 + 0.2, 5e-324]
+    rows = [{"n": number, "of": {str(i): number}} for i, number in enumerate(numbers)]
+    loaded = loaded_rows(data_of(written(tmp_path, name, rows)), "dataset", tmp_path / "cache")
+    again = loaded.map(lambda row: {"more": row["n"]})
+    for read in (loaded, again):
+        assert [row["n"] for row in read] == numbers
+        assert [next(n for n in row["of"].values() if n is not None) for row in read] == numbers
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_column_of_texts_and_numbers_is_text_as_written(name: str, order: int, tmp_path: Path) -> None:
+    values = ["1.50", 2, "007", "true", None, "[1, 2]", 2.5, "x", True, 12345678901234567890123][::order]
+    rows = [{"question": "?", "date": value, "n": 1e-12, "other": "1.0"} for value in values]
+    loaded = loaded_rows(data_of(written(tmp_path, name, rows)), "dataset", tmp_path / "cache")
+    texts = ["1.50", "2", "007", "true", None, "[1, 2]", "2.5", "x", "true", "12345678901234567890123"][::order]
+    assert list(loaded["date"]) == texts
+    assert set(loaded["n"]) == {1e-12} and set(loaded["other"]) == {"1.0"}
+
+
+def test_texts_beside_lists_are_read_as_before(tmp_path: Path) -> None:
+    values = [[1, 2], "x", {"a": 1e-12}]
+    rows = [{"date": value, "question": "?"} for value in values]
+    loaded = loaded_rows(data_of(written(tmp_path, "rows.jsonl", rows)), "dataset", tmp_path / "cache")
+    assert [row["date"] for row in loaded] == values
+
+
 def test_an_empty_cell_of_a_csv_file_makes_no_fractions(tmp_path: Path) -> None:
     rows = read_csv(tmp_path, "question,answer,rate,none\n1+1,2,0.5,\n2+1,3,,\n9+9,,1,\n")
     assert [row["answer"] for row in rows] == [2, 3, None]

@@ -1,16 +1,22 @@
-"""Values of data files stay what the file says, where `datasets` makes something of them that no answer equals.
+"""Keep the values of data files as the file has them, where `datasets` would change them.
 
-JSON: pyarrow makes a time of a text that looks like a date. "2029-09-26" became 2029-09-26 00:00:00 where a whole chunk
-of 10 MB had dates, and stayed text elsewhere.
-CSV: pandas makes 7 of 007, and 2.0 of each 2 in a column where a cell is empty.
-Source: pyarrow 23 json (type inference), pandas 3.0 read_csv, datasets 5.2.0 packaged_modules/json and csv.
+JSON: pyarrow reads a text that looks like a date as a time. "2029-09-26" became 2029-09-26 00:00:00 where a whole
+chunk of 10 MB had dates, and stayed text elsewhere. In a file that is one list, pandas' ujson kept ten decimal places:
+1e-12 became 0.0. In a column with texts and numbers, "1.50" became 1.5 and "true" became True.
+CSV: pandas reads 007 as 7, and each 2 as 2.0 in a column where a cell is empty.
+Source: pyarrow 23 json (type inference), pandas 3.0 read_csv and ujson, datasets 5.2.0 packaged_modules/json and csv,
+utils/json.py.
 """
 
 import contextlib
+import io
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -23,15 +29,33 @@ _INEXACT = r"[0-9]{16}"
 """A whole number that float64 does not hold."""
 
 
+_MIXED = re.compile(r"JSON parse error: Column\(/([^/)]+)\) changed from \w+ to \w+")
+
+
+def _exact(*modules: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Each function of pandas' ujson that one of the modules has, with the function of json that takes its place."""
+    for module in modules:
+        for name, function in (("ujson_loads", json.loads), ("ujson_dumps", json.dumps)):
+            if hasattr(module, name):
+                yield module, name, function
+
+
+for _module, _name, _function in _exact(datasets.arrow_writer, datasets.features.features):
+    setattr(_module, _name, _function)  # map writes columns of the type Json again
+
+
 @contextlib.contextmanager
 def texts_stay() -> Iterator[None]:
     """Within it `load_dataset` reads JSON so. It must not find rows that were loaded otherwise in its cache."""
-    before = loader.paj
-    loader.paj = _JsonReader()
+    changes = [(loader, "paj", _JsonReader()), *_exact(loader, datasets.utils.json)]
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    for change in changes:
+        setattr(*change)
     try:
         yield
     finally:
-        loader.paj = before
+        for change in before:
+            setattr(*change)
 
 
 class _JsonReader:
@@ -41,7 +65,13 @@ class _JsonReader:
         return getattr(arrow_json, name)
 
     def read_json(self, file: Any, **options: Any) -> pa.Table:
-        table = arrow_json.read_json(file, **options)
+        try:
+            table = arrow_json.read_json(file, **options)
+        except pa.ArrowInvalid as problem:
+            if (mixed := _MIXED.match(str(problem))) is None:
+                raise
+            file.seek(0)
+            return self.read_json(_with_texts(file, mixed[1], problem), **options)
         texts = [field.with_type(_as_text(field.type)) for field in table.schema]
         changed = [text for text, field in zip(texts, table.schema, strict=True) if text.type != field.type]
         if not changed:
@@ -49,6 +79,26 @@ class _JsonReader:
         file.seek(0)
         schema = arrow_json.ParseOptions(explicit_schema=pa.schema(changed))
         return arrow_json.read_json(file, parse_options=schema, **options).select(table.column_names)
+
+
+def _with_texts(file: Any, column: str, problem: Exception) -> io.BytesIO:
+    """The lines of a JSON file whose column has texts and numbers, with each number as the text that the file has.
+
+    Raises the problem if the column also has lists or objects, or no text; `datasets` reads those.
+    """
+    lines, has_text = [], False
+    for line in filter(bytes.strip, file.read().splitlines()):
+        row = json.loads(line)
+        value = json.loads(line, parse_int=str, parse_float=str).get(column)
+        has_text = has_text or isinstance(row.get(column), str)
+        if isinstance(value, bool):
+            value = json.dumps(value)
+        if not isinstance(value, str | None):
+            raise problem
+        lines.append(json.dumps({**row, column: value}))
+    if not has_text:
+        raise problem
+    return io.BytesIO("\n".join(lines).encode())
 
 
 def _as_text(type_: pa.DataType) -> pa.DataType:
