@@ -25,7 +25,19 @@ INSTEAD = {
     r"nobody shall": "so that nobody",
     r"of (its|their) own": "its own, separate",
     r"anew": "again, start over",
-    r"in place of": "instead of",
+    r"in (the )?place of": "instead of",
+    r"tells? (which|what|how|everything)": "reports, shows",
+    r"(go|goes) by": "use, is decided by",
+    r"made longer": "extended",
+    r"what (is|was) seen": "what grpo-run reports; a heading names the thing",
+    r"what became of": "what happened to",
+    r"by (its|their) names?": "by name",
+    r"is the way to": "takes you to, shows how to",
+    r"in small": "at a small scale",
+    r"from \d[\d.]* on": "since 0.25",
+    r"(is|are) asked for": "needs, requests",
+    r"some (minutes|points)": "a few",
+    r"each way of": "every way to",
 }
 PHRASES = [
     (re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+"), re.IGNORECASE), plain) for phrase, plain in INSTEAD.items()
