@@ -2,9 +2,10 @@
 
 LoraConfig raises ValueError for some combinations. `layers_to_transform` needs a list of `target_modules`, not the word
 all-linear, which is the format's default. `layers_pattern` needs `layers_to_transform`. `lora_bias` needs a plain start
-and no DoRA. PEFT notices others only when it builds the adapter, after loading the model: a layer takes one of DoRA,
-aLoRA and the other variants, and a tensor in `target_parameters` takes neither dropout nor a variant. Others pass
-silently: in inference mode nothing is trained, and PEFT ignores the settings of a start that was not chosen.
+and no DoRA. PEFT rejects others only when it builds the adapter, after loading the model: a layer supports only one of
+DoRA, aLoRA and the other variants, and a tensor in `target_parameters` supports neither dropout nor a variant. It
+silently accepts the rest: in inference mode nothing is trained, and settings of an initialisation that was not chosen
+have no effect.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,13 @@
-"""`exclude_modules` leaves at least one module to adapt, and by default leaves out the part that sees.
+"""`exclude_modules` leaves at least one module to adapt, and by default excludes the vision part.
 
 PEFT matches `exclude_modules` like `target_modules`: a list holds whole names or their last parts, a text is one
 regular expression for the whole name. If it covers every target, PEFT raises ValueError ("No modules were targeted for
 adaptation") after loading the model.
 
-With `dataset.images` and the default of `target_modules`, the rule leaves the vision part of the model out: it stays as
-it is, like in most published recipes. PEFT would adapt its linear layers too, since all-linear and names such as q_proj
-match them. If a recipe writes `target_modules`, they stay; a note says where they reach the vision part.
+With `dataset.images` and the default of `target_modules`, the rule excludes the vision part of the model, which stays
+unchanged, as in most published recipes. PEFT would adapt its linear layers too, because all-linear and names such as
+q_proj match them. If a recipe sets `target_modules`, the rule keeps them, and a note says where they reach the vision
+part.
 """
 
 from collections.abc import Iterator

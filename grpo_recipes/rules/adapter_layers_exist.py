@@ -1,9 +1,8 @@
-"""The layers that get an adapter are layers of the model.
+"""The layers that get an adapter exist in the model.
 
-`layers_to_transform` counts from 0; -1 does not mean the last layer. PEFT silently skips a number that the model has no
-layer for, if at least one other number is right, and then trains fewer layers than the recipe says. If
-`layers_pattern`, the name of the list of layers ("layers", "h"), is wrong, PEFT raises ValueError after loading the
-model.
+`layers_to_transform` counts from 0; -1 does not mean the last layer. If at least one number is right, PEFT silently
+skips numbers for which the model has no layer, and trains fewer layers than the recipe says. If `layers_pattern`, the
+name of the list of layers ("layers", "h"), is wrong, PEFT raises ValueError after loading the model.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every module that an adapter names is one of the model's.
+"""Every module that an adapter names exists in the model.
 
 PEFT raises ValueError, after loading the model, if it finds none of `target_modules`. If it finds at least one, it
 silently ignores the others: `[q_prj, v_proj]` trains an adapter on v_proj only. `modules_to_save` and

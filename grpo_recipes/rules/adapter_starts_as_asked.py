@@ -1,10 +1,10 @@
-"""An adapter starts as `init_lora_weights` says.
+"""An adapter is initialised as `init_lora_weights` says.
 
-Three starts read the model or the data before the adapter is built, and neither TRL nor grpo-run does that. Without it
-PEFT silently gives `eva` and `lora_ga` the ordinary start, and raises ValueError for `corda`. `pissa`, `orthogonal` and
-`mica` read the weights themselves and fail on quantized ones, after loading the model. PEFT rejects unknown words only
-then, too. With false the adapter starts at random values, so the policy starts as a damaged model; PEFT offers it for
-tests.
+Three initialisations read the model or the data before the adapter is built, which neither TRL nor grpo-run does. PEFT
+then silently uses the default initialisation for `eva` and `lora_ga`, and raises ValueError for `corda`. `pissa`,
+`orthogonal` and `mica` read the weights themselves and fail on quantized weights, after loading the model. PEFT also
+rejects unknown words only at that point. With false, the adapter starts with random values, so the policy starts as a
+damaged model; PEFT offers this for tests.
 """
 
 import re

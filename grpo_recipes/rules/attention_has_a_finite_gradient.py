@@ -2,9 +2,9 @@
 
 From torch 2.11 on, cuDNN computes masked attention on Hopper and Blackwell GPUs. If a row is 64 tokens longer than a
 multiple of 128, it gives NaN for the gradient of the padding on the left of a prompt, and so for all weights: about one
-micro-batch in 128 ends a training (pytorch issue 196678). The shim `attention_gradient` computes such a gradient when
-training starts, and leaves attention to torch's other kernels if it is not finite. On other GPUs it does nothing.
-run.json says what it did. It can be removed when torch brings a cuDNN that computes it.
+micro-batch in 128 ruins a run (pytorch issue 196678). The shim `attention_gradient` computes such a gradient when
+training starts and, if it is not finite, uses torch's other attention kernels. On other GPUs it does nothing. run.json
+records what it did. It can be removed when torch ships a cuDNN that computes this gradient.
 """
 
 from collections.abc import Iterator

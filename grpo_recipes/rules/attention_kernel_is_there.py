@@ -1,6 +1,6 @@
 """The attention kernel that a recipe asks for is available.
 
-transformers knows eager, sdpa, flex_attention, the flash_attention_ family and kernels of the hub by their names
+transformers knows eager, sdpa, flex_attention, the flash_attention_ family and hub kernels by name
 (kernels-community/flash-attn2). A misspelt word raises ValueError, and a kernel without its package or its hardware
 raises ImportError, both in the middle of loading the model. flash_attention_2 needs the package flash-attn, or
 `kernels` to fetch it from the hub. Any flash attention needs a GPU of capability 8.0 or newer and 16-bit numbers: with

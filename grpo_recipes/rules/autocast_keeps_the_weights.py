@@ -4,7 +4,8 @@ DeepSpeed's own `bf16` is not autocast. It casts every weight and adapter to bfl
 `model.dtype` says, and samples, evaluates and saves in bfloat16; only the optimizer keeps float32. Plain DDP with the
 same recipe keeps float32 weights and casts inside the operations. From 0.17.2 DeepSpeed can do the same
 (`torch_autocast`), and grpo-run writes that instead of `bf16`, so the weights are the same under every strategy. It
-costs two more bytes per parameter, over all shards. For DeepSpeed's own way, write `dtype: bfloat16` with `bf16: true`.
+costs two more bytes per parameter, over all shards. To get DeepSpeed's own behaviour, write `dtype: bfloat16` with
+`bf16: true`.
 """
 
 from collections.abc import Iterator

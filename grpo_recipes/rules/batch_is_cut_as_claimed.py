@@ -6,9 +6,9 @@ same recipe has a different gradient. So other numbers of processes and other mi
 without such a loss has the same gradient for every cut, and does not need `training.cut`.
 
 TRL 0.16, which has no loss_type, averages over the tokens of a micro-batch as bnpo does, and 0.17 to 0.21 do so by
-default. To repeat a training from there, write `loss_type: bnpo` with its cut: the gradients of 0.16 and 0.17 are the
-same, bit for bit. From 0.18 on TRL shuffles completions over the micro-batches of a generation: 0.19 to 1.16 share one
-gradient, which was 5 % off that of 0.17 for the same cut.
+default. To reproduce a run from one of these releases, write `loss_type: bnpo` with its cut: the gradients of 0.16 and
+0.17 are bit for bit the same. From 0.18 on TRL shuffles completions over the micro-batches of a generation: 0.19 to
+1.16 share one gradient, which was 5 % off that of 0.17 for the same cut.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """The best evaluation has a checkpoint, and there are at least two evaluations to choose from.
 
-`keep_best` hands over the checkpoint of the best evaluation, so each evaluation needs a checkpoint. If the recipe has
-no save_steps, it follows every_steps. A checkpoint is exact only where a generation's completions are used up; one that
-is due earlier waits for that, and would belong to a later step than the evaluation. `stop_after` counts evaluations
-during the training. `push_to_hub` sends what the trainer holds, the model of the last step.
+`keep_best` selects the checkpoint of the best evaluation, so each evaluation needs a checkpoint. Without save_steps in
+the recipe, it follows every_steps. A checkpoint is exact only once a generation's completions are used up; one that is
+due earlier is delayed, and would then belong to a later step than the evaluation. `stop_after` counts evaluations
+during training. `push_to_hub` uploads what the trainer holds, the model of the last step.
 """
 
 from collections.abc import Iterator

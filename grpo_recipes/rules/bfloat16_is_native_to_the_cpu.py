@@ -1,7 +1,7 @@
-"""A training on the CPU computes in a type that the processor multiplies natively.
+"""Training on the CPU uses a data type that the processor multiplies natively.
 
-Without AVX512-BF16 torch converts each bfloat16 number: multiplication takes place at 0.4 of the speed of float32 on
-processors with AVX-512, and at 0.03 or less on others. The results are those of bfloat16; the run is only slow.
+Without AVX512-BF16, torch converts each bfloat16 number: multiplication runs at 0.4 of the speed of float32 on
+processors with AVX-512, and at 0.03 or less on others. The results are correct bfloat16 results, but the run is slow.
 Processors with AMX have AVX512-BF16 too. ARM's own instructions were not tested, and the rule says nothing about them.
 """
 

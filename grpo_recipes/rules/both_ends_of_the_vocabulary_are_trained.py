@@ -1,4 +1,4 @@
-"""Both ends of a tied vocabulary are trained, and both ends of a new token.
+"""For a tied vocabulary or a new token, both the embedding and the output layer are trained.
 
 `modules_to_save` trains a copy of the modules that it names. If the embedding and the output layer are one matrix, a
 copy of one of them unties the two. Measured with PEFT 0.14 to 0.21 and in TRL: `[embed_tokens]` leaves every row of the

@@ -1,8 +1,8 @@
 """A chat template that the recipe names is a readable file.
 
-The training process reads it when it builds the tokenizer, after all its imports, and would end with FileNotFoundError.
-The file name must end in .jinja, .jinja2 or .j2, and so must the target of a link: the text becomes part of the trained
-model, and a recipe that names a private file as template would publish it.
+The training process reads it when it builds the tokenizer, after all its imports, and would fail with
+FileNotFoundError. The file name must end in .jinja, .jinja2 or .j2, and so must the target of a link: the text becomes
+part of the trained model, so a recipe that names a private file as its template would publish it.
 """
 
 import os

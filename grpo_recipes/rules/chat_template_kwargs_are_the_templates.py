@@ -1,9 +1,10 @@
 """Every key of chat_template_kwargs is a variable of the chat template.
 
-generation.chat_template_kwargs go to apply_chat_template beside what TRL passes itself. A name that TRL passes too
-raises TypeError at the first batch, after loading the model. continue_final_message and return_assistant_tokens_mask
-contradict what TRL passes and raise ValueError. A variable that the template does not read is silently ignored:
-`enable_thinking` for a template that does not know it, or a typing error. Plain prompts use no template at all.
+TRL passes generation.chat_template_kwargs to apply_chat_template together with its own arguments. A name that TRL
+passes too raises TypeError at the first batch, after loading the model. continue_final_message and
+return_assistant_tokens_mask contradict what TRL passes and raise ValueError. A variable that the template does not read
+is silently ignored: `enable_thinking` for a template that does not know it, or a typo. Plain prompts use no template at
+all.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,8 @@
 
 `gradient_checkpointing: auto` is false if an update fits into 0.85 of the GPU without it, as `grpo-run fit` estimates.
 The estimate uses the micro-batch of the recipe, or one of 4096 completion tokens, which keeps a GPU busy. Recomputing
-costs about a fifth of the time. It is true everywhere else: if the update does not fit, if the model, an option or the
-GPU is unknown, and on a CPU. The results are the same both ways.
+costs about a fifth of the time. In all other cases it is true: if the update does not fit, if the model, an option or
+the GPU is unknown, and on a CPU. The results are the same either way.
 """
 
 from collections.abc import Iterator

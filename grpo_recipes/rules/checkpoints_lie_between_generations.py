@@ -1,12 +1,12 @@
-"""A checkpoint is written where the completions of a generation are used up.
+"""A checkpoint is written once the completions of a generation are used up.
 
 A checkpoint holds no completions that are still to be trained on. A run resumed between two generations would generate
 new completions for prompts that it had already answered, and end with different weights than an uninterrupted run. A
 generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer step takes
 gradient_accumulation_steps of them, so save_steps x accumulation has to be a multiple of the former. The format's
 default of 500 is rounded up to such a number, or follows the evaluations if the best checkpoint is kept. With any other
-number the run delays each checkpoint until the generation is used up: resuming stays exact, but the checkpoints come at
-other steps.
+number, the run delays each checkpoint until the generation is used up: resuming stays exact, but checkpoints are
+written at different steps.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,10 @@
-"""A column does not have a name that TRL uses itself.
+"""No column has a name that TRL uses itself.
 
-TRL hands every column to the reward functions by its name, beside its own arguments: a column `prompts` or
-`completions` raises TypeError at the first reward. Other names never arrive: TRL keeps `prompt` and `completion` back,
-and under completion_ids, trainer_state, log_extra and log_metric a reward gets what TRL passes, never the column. With
-a column `image` or `images` TRL treats the rows as pictures, which a text model cannot read (KeyError: pixel_values).
+TRL passes every column to the reward functions by name, together with its own arguments: a column `prompts` or
+`completions` raises TypeError at the first reward. Columns with some other names never arrive: TRL withholds `prompt`
+and `completion`, and under completion_ids, trainer_state, log_extra and log_metric a reward gets TRL's own value, never
+the column. With a column `image` or `images`, TRL treats the rows as images, which a text model cannot read (KeyError:
+pixel_values).
 """
 
 from collections.abc import Iterator

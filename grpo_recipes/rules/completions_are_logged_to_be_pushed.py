@@ -1,4 +1,4 @@
-"""Completions that go to the hub are logged.
+"""Completions that are pushed to the hub are also logged.
 
 log_completions_hub_repo pushes the tables that log_completions writes; GRPOConfig raises ValueError without them.
 """

@@ -1,10 +1,10 @@
-"""The container of a Slurm job has an image that is there, and mounts with absolute paths.
+"""The image of a Slurm job's container exists, and its mounts have absolute paths.
 
-A wrong image or mount ends the job when its machines start, after it has waited in the queue; pyxis then says what
-enroot said, and Apptainer takes a path that does not exist for a name in the current folder. pyxis reads squashfs files
-and separates a registry from the rest of a name by `#`: it asks Docker Hub for `nvcr.io/team/image`. Both runtimes end
-a mount at a comma. The job itself checks that each of its machines has the image, so `--accept WLD012` is for an image
-that only those have.
+A wrong image or mount ends the job when its machines start, after it has waited in the queue. pyxis then prints
+enroot's message, and Apptainer treats a path that does not exist as a name in the current folder. pyxis reads squashfs
+files and separates a registry from the rest of a name with `#`: it looks up `nvcr.io/team/image` on Docker Hub. In both
+runtimes a comma ends a mount. The job itself checks that each of its machines has the image, so use `--accept WLD012`
+for an image that exists only there.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""transformers has continuous batching.
+"""transformers supports continuous batching.
 
 GRPOTrainer uses the batching of transformers 5.8 and raises ImportError on older releases, after loading the model.
 """

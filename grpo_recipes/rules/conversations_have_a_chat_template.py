@@ -1,4 +1,4 @@
-"""A model that is given messages has a chat template.
+"""A model that receives messages has a chat template.
 
 The tokenizer of many base models has no chat template: the run ends with ValueError ("tokenizer.chat_template is not
 set") when it generates the first batch, after loading the model. A base model takes plain prompts (prompt_format:

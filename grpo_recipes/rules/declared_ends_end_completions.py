@@ -1,10 +1,10 @@
 """A completion ends at every end token that the model declares.
 
 Older releases of TRL end a completion only at the tokenizer's end token. Many models declare a second one in their
-generation_config.json, such as an end of text beside an end of turn. After it the model continues to write, or padding
-follows that is trained as if the policy had written it. With the shim `declared_ends`, generation, masks, lengths and
-the share of truncated completions end at each of them, as in the newest TRL. It does nothing for a model with one end
-token.
+generation_config.json, such as an end of text in addition to an end of turn. After such a token, the model continues to
+write, or padding follows and is trained on as if the policy had written it. With the shim `declared_ends`, generation,
+masks, lengths and the share of truncated completions end at each of them, as in the newest TRL. It does nothing for a
+model with one end token.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""Keys under distributed.deepspeed act under the recipe's strategy, and leave the experiment and its model unchanged.
+"""Keys under distributed.deepspeed take effect under the strategy, and do not change the experiment or its model.
 
 Many fields of the ZeRO section belong to one stage, and the other stages never read them. DeepSpeed refuses some of
-them outside their stage when training starts. Summing gradients instead of averaging them multiplies the gradient by
-the number of processes, and changes what clipping does. Without gathered weights ZeRO-3 saves a model that has no
-weights in it; an adapter is gathered anyway. Half-precision master weights lose the steps that a float32 copy keeps.
+them in other stages when training starts. Summing gradients instead of averaging them multiplies the gradient by the
+number of processes and changes the effect of clipping. Without gathered weights, ZeRO-3 saves a model without weights;
+an adapter is gathered anyway. Half-precision master weights lose steps that a float32 copy keeps.
 """
 
 from collections.abc import Iterator, Mapping

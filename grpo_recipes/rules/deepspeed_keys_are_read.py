@@ -2,8 +2,8 @@
 
 DeepSpeed silently ignores an unknown key at the top of its file: `zero_optimisation` trains without ZeRO. An unknown
 key inside `zero_optimization` raises when training starts, after loading the model. Batch sizes, precision, stage,
-optimizer and schedule have their own keys in the recipe. A second value would disagree with the trainer's, which either
-raises at the same late moment or silently takes the second value.
+optimizer and schedule have their own keys in the recipe. A second value would disagree with the trainer's: DeepSpeed
+then either raises at the same late moment or silently uses the second value.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,8 @@
 
 The model calls public methods of its completion's object. Some releases of TRL treat a static or class method as a tool
 and others do not, and it has no state of the completion. A method without `self` raises at every call. Without any
-method nothing happens between reset and reward. TRL calls `get_reward` without arguments; its reward has the class's
-name and the weight 1. If a reward of the recipe has that name too, every figure confuses the two.
+methods, nothing happens between reset and reward. TRL calls `get_reward` without arguments; its reward has the class's
+name and weight 1. If one of the recipe's rewards has the same name, every metric mixes the two up.
 """
 
 from collections.abc import Iterator

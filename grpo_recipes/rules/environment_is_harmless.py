@@ -1,9 +1,9 @@
-"""A recipe's environment loads no code and carries no secret.
+"""A recipe's environment variables load no code and contain no secret.
 
 LD_PRELOAD, PYTHONPATH and similar variables run code before the training starts, without anyone's consent, and a token
-in a recipe travels with the file. Both are refused. Variables that only tune are listed, with the shape of their
-values, and may be set. Any other variable may load code, write files or send data without its name showing it: a run
-asks for consent, as it does for a reward file.
+in a recipe travels with the file. Both are refused. A list names harmless tuning variables and the form of their
+values; a recipe may set these. The name of any other variable does not show whether it loads code, writes files or
+sends data, so a run asks for consent, as for a reward file.
 """
 
 from collections.abc import Iterator

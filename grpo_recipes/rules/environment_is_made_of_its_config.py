@@ -1,8 +1,8 @@
 """An environment can be constructed from its `config`.
 
-TRL makes an object of the class for each completion of a generation, with the keywords of `config` and nothing else. A
-parameter without a default that `config` lacks, or a keyword that the class does not take, raises TypeError when the
-trainer is built, after loading the model.
+TRL creates an object of the class for each completion of a generation, with only the keywords in `config`. A parameter
+without a default that `config` lacks, or a keyword that the class does not take, raises TypeError when the trainer is
+built, after loading the model.
 """
 
 from collections.abc import Iterator

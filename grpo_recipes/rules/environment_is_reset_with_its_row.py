@@ -3,8 +3,8 @@
 Before each completion TRL calls `reset` with every column of the row as a keyword, including the prompt, and adds the
 result to the last message. A class without `reset` raises ValueError when the trainer is built. A column that `reset`
 does not take, or a parameter that no column fills, raises TypeError at the first completion. TRL never awaits `async
-def reset`. TRL asks a vLLM server once for all completions of a row, with the prompt of the first, so `reset` has to
-return the same for all of them.
+def reset`. With a vLLM server, TRL requests all completions of a row at once, with the prompt of the first, so `reset`
+must return the same text for all of them.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 Without `dataset.path` the rows are episodes: each has its number in the column `episode`, which `reset` can take, and
 an empty prompt, to which TRL adds what `reset` returns. There is one episode for each prompt that `max_steps` draws, at
 most 100,000, after which they repeat; `dataset.max_rows` sets a different number. `evaluation.max_rows` is the number
-of held-out episodes, numbered from 1,000,000,000 on. If nothing says how many there are, TRL raises ValueError.
+of held-out episodes, numbered from 1,000,000,000 on. If nothing sets the number, TRL raises ValueError.
 """
 
 from collections.abc import Iterator

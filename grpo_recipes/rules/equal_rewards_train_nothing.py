@@ -1,15 +1,15 @@
 """A group whose completions all have the same reward trains nothing.
 
 Its advantages are zero: there is nothing to compare. TRL computes them in float32, where rounding can shift the mean of
-equal rewards: eight completions worth 1.0 + 0.2 get advantages of 0.001, and an optimizer that scales its steps, such
-as Adam, makes full updates of them. Releases, group sizes and devices round differently, so the same recipe trains on
-different noise elsewhere. The shim `equal_rewards` sets these advantages to exactly zero, with every loss, scaling and
-aggregation; the KL and entropy terms of a loss still train.
+equal rewards: eight completions with a reward of 1.0 + 0.2 get advantages of 0.001, and an optimizer that scales its
+steps, such as Adam, turns these into full updates. Releases, group sizes and devices round differently, so the same
+recipe trains on different noise elsewhere. The shim `equal_rewards` sets these advantages to exactly zero, with every
+loss, scaling and aggregation; the KL and entropy terms of a loss still train.
 
 Groups whose rewards differ keep TRL's advantages bit for bit, if the difference exists in float32 and exceeds the 1e-8
-below which TRL logs none; scale smaller rewards or weights up. `--accept SHM024` leaves TRL as it is. TRL 0.14 computes
-advantages inside its loss; there the shim sets their factors to zero. It can be removed when TRL compares the rewards
-of a group with a tolerance relative to their size.
+below which TRL logs none; scale smaller rewards or weights up. `--accept SHM024` leaves TRL unchanged. TRL 0.14
+computes advantages inside its loss; there, the shim sets their factors to zero. It can be removed when TRL compares the
+rewards of a group with a tolerance relative to their size.
 """
 
 from collections.abc import Iterator

@@ -1,14 +1,13 @@
 """An evaluation does not change the training, even if vLLM answers the held-out rows.
 
 vLLM in the training processes answers them (`colocate`). Each completion has its own seed, from the recipe's seed, the
-row and the sample. The engine's other random generators are put back afterwards, and each generation of the training
-begins at its own seed, with fresh weights and an empty prompt cache. So the training is bit for bit the one without an
-evaluation.
+row and the sample. The engine's other random generators are restored afterwards, and each training generation starts
+with its own seed, fresh weights and an empty prompt cache. So training is bit for bit the same as without evaluation.
 
-A server draws from random numbers in its own process, which advance from request to request. According to its source,
-vLLM 0.31 advances them on a CPU even for requests that have their seeds, but not on a GPU. So with a server,
-transformers answers, unless `evaluation.use_vllm: true` asks the server; the training is then a different draw, equally
-likely. It is no less reproducible: a server takes requests as they arrive, and two trainings with one differ anyway.
+A server uses random numbers in its own process, which advance from request to request. According to its source, vLLM
+0.31 advances them on a CPU even for requests with their own seeds, but not on a GPU. So with a server, transformers
+answers, unless `evaluation.use_vllm: true` selects the server; training then continues with different, equally likely
+draws. It is no less reproducible: a server handles requests as they arrive, so two runs with one differ anyway.
 
 transformers also answers if `use_vllm: false` says so, if the model calls tools, and with TRL before 1.11.
 """

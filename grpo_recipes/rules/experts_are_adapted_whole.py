@@ -2,8 +2,8 @@
 
 transformers 5 keeps all experts of a block in two tensors, gate_up_proj and down_proj. PEFT still accepts the names of
 the single layers, also from all-linear, and puts one adapter on each tensor. gate_proj without up_proj raises
-ValueError, since both are one tensor (w1 and w3 in Mixtral). So do dropout and DoRA, which such an adapter does not
-support. All of them raise only after the model was loaded.
+ValueError, because both are one tensor (w1 and w3 in Mixtral). So do dropout and DoRA, which such an adapter does not
+support. All of these errors appear only after the model is loaded.
 """
 
 from collections.abc import Iterator

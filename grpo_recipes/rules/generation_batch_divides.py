@@ -2,9 +2,9 @@
 
 TRL generates per_device_train_batch_size x processes x steps_per_generation completions at a time, and compares rewards
 within groups of num_generations. GRPOConfig refuses a generation batch that splits a group, and one that is not a
-multiple of the global batch. It can only happen where TRL's own batch fields are written under `trl:`; with
-`training.prompts_per_step` the numbers come out right. GRPOConfig accepts a batch of nothing; torch's data loader
-raises ValueError for it, after loading the model.
+multiple of the global batch. This can happen only if you set TRL's own batch fields under `trl:`;
+`training.prompts_per_step` always gives valid numbers. GRPOConfig accepts an empty batch; torch's data loader raises
+ValueError for it, after loading the model.
 
 TRL 0.17 has no fields for the generation batch, which is that of the optimizer step, and GRPOTrainer checks it. TRL
 0.18.0 to 0.19.0 miss the second mistake because of a missing parenthesis, and then train fewer steps per generation.

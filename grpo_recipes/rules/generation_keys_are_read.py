@@ -1,10 +1,10 @@
 """The run's generator reads every key of generation_kwargs.
 
-`generation.generation_kwargs` takes the fields of vLLM's SamplingParams or transformers' GenerationConfig that the
-format has no key for: `frequency_penalty` or `bad_words` of the one, `no_repeat_ngram_size` or `typical_p` of the
-other. They define the experiment, so a key that the other backend does not know is an error, also if `use_vllm: auto`
-chose that backend. transformers keeps an unknown key but never reads it, a vLLM server silently ignores it, and vLLM in
-the training process raises TypeError at the first generation. Evaluation generates with transformers and reads only
+`generation.generation_kwargs` accepts fields of vLLM's SamplingParams or transformers' GenerationConfig for which the
+format has no key: `frequency_penalty` or `bad_words` for vLLM, `no_repeat_ngram_size` or `typical_p` for transformers.
+They define the experiment, so a key that the chosen backend does not know is an error, even if `use_vllm: auto` chose
+that backend. transformers keeps an unknown key but never reads it, a vLLM server silently ignores it, and vLLM in the
+training process raises TypeError at the first generation. Evaluation generates with transformers and reads only
 transformers' keys. TRL before 0.19 does not pass such keys on.
 """
 

@@ -1,9 +1,9 @@
-"""A run asks for no more GPUs, and no more processes on them, than its machines have.
+"""A run does not request more GPUs, or more processes on them, than its machines have.
 
 torch starts one process per GPU; a process whose rank has no GPU dies with "invalid device ordinal" when it sets its
-device, after every import. If the driver does not say what GPUs this machine has, grpo-run does not guess: a machine
-with eight would train on one. With `launch.engine: slurm`, `kubernetes` or `skypilot` this machine is not the one that
-trains, and its GPUs mean nothing, so `launch.gpus_per_node` has to be set.
+device, after every import. If the driver does not report this machine's GPUs, grpo-run does not guess, because a
+machine with eight might train on one. With `launch.engine: slurm`, `kubernetes` or `skypilot`, training runs on a
+different machine, so this machine's GPUs do not matter and you must set `launch.gpus_per_node`.
 """
 
 from collections.abc import Iterator

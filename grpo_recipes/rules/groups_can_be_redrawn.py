@@ -1,12 +1,12 @@
-"""What redraws groups without variance can play their completions again.
+"""Redrawn groups need completions that can be passed to TRL again.
 
-With resample_groups the worker leaves TRL's method that generates and scores once it has rewards, draws further
-prompts, and calls the method again with the completions that it keeps. Those of tools, an environment or a rollout
-cannot be given again: their turns were played where the next prompt starts over.
+With resample_groups, the worker leaves TRL's generate-and-score method once it has rewards, draws further prompts, and
+calls the method again with the completions that it keeps. Completions made with tools, an environment or a rollout
+cannot be passed in again, because their turns have already been played.
 
-Further prompts are read from the end of the shuffled data. Data that keeps its own order is refused: in a curriculum
-they would be the hardest ones. Data of one generation has no further prompts. Those of a mixture are drawn from the
-same sources by the same weights.
+Further prompts come from the end of the shuffled data. The rule refuses data that keeps its own order, because in a
+curriculum these would be the hardest prompts. Data with only one generation has no further prompts. In a mixture, they
+are drawn from the same sources with the same weights.
 """
 
 from collections.abc import Iterator

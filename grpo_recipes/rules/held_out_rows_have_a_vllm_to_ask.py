@@ -1,7 +1,7 @@
-"""`evaluation.use_vllm: true` needs a vLLM of the training.
+"""`evaluation.use_vllm: true` needs training that uses vLLM.
 
-It starts no vLLM: it lets the training's vLLM answer the held-out rows. Without one nothing can answer, and with TRL
-before 1.11 the worker cannot ask it for single completions with their own seeds. Only transformers answers rows that
+It does not start vLLM: the vLLM used for training answers the held-out rows. Without one, nothing can answer, and with
+TRL before 1.11 the worker cannot request single completions with their own seeds. Only transformers answers rows that
 call tools.
 """
 

@@ -1,9 +1,9 @@
 """Held-out sets differ from each other, and with several the recipe names the one that decides.
 
-`evaluation.sets` has sets by name, and then the keys of a single set beside it would be one more, without a name. Names
-are parts of files and of metrics. Two equal sets measure the same twice. `keep_best` and `stop_after` go by one number:
-with several sets `decided_by` names the set whose reward that is. If all rewards of a set weigh 0, its reward is 0 at
-each step, so the first evaluation would be the best.
+`evaluation.sets` defines sets by name, so the keys of a single set next to it would define another one without a name.
+Names become parts of file names and metrics. Two equal sets measure the same thing twice. `keep_best` and `stop_after`
+need a single number: with several sets, `decided_by` names the set whose reward they use. If all rewards of a set have
+weight 0, its reward is 0 at each step, so the first evaluation would be the best.
 """
 
 import re

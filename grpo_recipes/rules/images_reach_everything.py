@@ -7,13 +7,13 @@ other images are refused. A vision-language model also trains on text, which TRL
 processor needs Pillow, for some families torchvision (STK010).
 
 TRL takes a list of images for each row from 0.24 on; before, it reads one column `image`, and with `images` it silently
-trains on text. Images belong to messages and to a model that sees. What would lose them is refused: continuous batching
-does not pass them on, and a cut prompt may lose an image's tokens. TRL gives vLLM a prompt with the tokens of its
-images, and vLLM adds them once more: it answers 42 tokens where the loss has 36 (trl 1.16.0 in colocate mode, vllm
-0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Tools, environments, rollouts, redrawn groups
-and Liger's loss were not tried with images. A reward model would judge the text alone. PaliGemma's processor returns
-labels, with which TRL cannot score completions before a step: it trains where each generation is for one step and there
-is no reference.
+trains on text. Images belong to messages and to a model that sees. The rule refuses whatever would lose them:
+continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. TRL gives vLLM a prompt
+with the tokens of its images, and vLLM adds them once more: it answers 42 tokens where the loss has 36 (trl 1.16.0 in
+colocate mode, vllm 0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Tools, environments,
+rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
+PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
+generation feeds one step and there is no reference model.
 """
 
 from collections.abc import Iterator, Mapping

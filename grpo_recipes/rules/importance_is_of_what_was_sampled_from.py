@@ -1,10 +1,9 @@
 """Importance ratios compare whole distributions.
 
 With top_p, top_k or min_p vLLM samples from the likeliest tokens, and reports probabilities among only those; a
-repetition penalty shifts them. The trainer computes its own over all tokens. The ratio of both then lies below 1, by
-the share of the probability that was cut away, and that of a sequence is the product over its tokens. TRL's correction
-for vLLM takes the difference for a drift of the policy and silently weakens the gradient, most of all for long
-completions.
+repetition penalty shifts them. The trainer computes its own over all tokens. The ratio of the two is then below 1, by
+the share of probability that was cut away, and the ratio of a sequence is the product over its tokens. TRL's correction
+for vLLM mistakes the difference for policy drift and silently weakens the gradient, most of all for long completions.
 """
 
 from collections.abc import Iterator

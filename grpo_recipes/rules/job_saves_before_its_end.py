@@ -1,4 +1,4 @@
-"""Slurm tells a job to save before its time limit, and not at its start.
+"""Slurm signals a job to save before its time limit, and not right at its start.
 
 Slurm kills a job at its time limit. `slurm.signal_seconds` before that it signals the run, which finishes its
 generation, saves and stops; the job then requeues itself (`slurm.max_requeues`). How long a step takes is not known

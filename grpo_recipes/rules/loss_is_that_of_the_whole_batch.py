@@ -7,7 +7,7 @@ micro-batches in different orders. So both are refused beyond one process and on
 `training.cut` makes the cut part of the experiment. From trl 0.23 on the threshold is taken over the micro-batches of
 all processes, so without accumulation any number of them has the gradient of one; trl 0.21 and 0.22 gather different
 numbers of entropies, which hangs. `per_device_train_batch_size: auto` takes all completions of a step at once if that
-helps, in one process also if the target does not know dapo, which is then the same as bnpo.
+helps, and, in one process, also if the target does not know dapo, which is then the same as bnpo.
 """
 
 from collections.abc import Iterator

@@ -5,12 +5,12 @@ GPU holds, for each phase of a run, from config.json and the settings; `grpo-run
 terms. A run that needs more ends in an out-of-memory error, often hours later, when completions get as long as
 max_completion_length allows.
 
-It is an error if what does not depend on the length of texts does not fit: weights, adapter, reference, gradients,
-optimizer states and the CUDA context; or if even 1.15 of the GPU and prompts of 64 tokens would not be enough. With the
-length of prompts given, no comparison with a measurement was ever that far off; on an H200 the update of LoRA and full
-trainings of 0.5B to 7B was estimated 2 to 4 % too large. Without max_prompt_length or a preflight, prompts of 512
-tokens are assumed, and the estimate was up to 2.4 times what short ones took. From 0.92 of the GPU on it is a warning,
-with the part that does not depend on texts and the estimate.
+It is an error if the part that does not depend on text lengths does not fit (weights, adapter, reference, gradients,
+optimizer states and the CUDA context), or if even 1.15 of the GPU and prompts of 64 tokens would not be enough. With
+known prompt lengths, no estimate was ever that far from a measurement; on an H200 the update of LoRA and full trainings
+of 0.5B to 7B was estimated 2 to 4 % too large. Without max_prompt_length or a preflight, prompts of 512 tokens are
+assumed, and the estimate was up to 2.4 times what short ones took. From 0.92 of the GPU on it is a warning, with the
+part that does not depend on texts and the estimate.
 
 The fixes keep the experiment unless they say otherwise. The rule does not judge models, options or releases that the
 estimate does not cover, models whose config.json is missing, or runs on the CPU. If several sizes share a GPU's name,

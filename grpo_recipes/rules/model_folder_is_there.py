@@ -1,6 +1,6 @@
 """A local model is a folder with a config.json.
 
-transformers takes a path that does not exist for a hub id, and its error names the hub. The same happens to a web
+transformers treats a path that does not exist as a hub id, and its error names the hub. The same happens with a web
 address, a variable (nothing expands it) and a misspelt folder. A folder or hub repository with only an
 adapter_config.json is an adapter: TRL loads whole models, and puts a new adapter on them. To use the result of a run,
 write `model.from_run`.

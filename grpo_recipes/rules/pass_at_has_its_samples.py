@@ -1,7 +1,7 @@
 """pass@k has at least k completions per row.
 
 The probability that one of k completions passes is estimated from all sets of k among the `samples` of a row, so there
-have to be k. A number that is listed twice gives the same figure twice.
+have to be k. A number that is listed twice gives the same result twice.
 """
 
 from collections.abc import Iterator

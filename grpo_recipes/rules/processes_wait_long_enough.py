@@ -5,12 +5,12 @@ machine is unreachable, but a value below the duration of a healthy step ends a 
 of torch and transformers, covers what one process does while the others wait: a download by the first one, rewards that
 call a service, a checkpoint on a slow disk. The longest expected generation is added: `max_completion_length` tokens,
 one after the other, at a quarter of a second each on GPUs, and at one second if weights are gathered for each token
-(ZeRO-3, FSDP) or on a CPU. These are pessimistic: ending a hung run some minutes later costs less than ending a healthy
-one. An evaluation counts with its longest batch, which has the same length, since each process answers as many rows as
-the others.
+(ZeRO-3, FSDP) or on a CPU. These are pessimistic, because ending a hung run a few minutes late costs less than ending a
+healthy one. An evaluation counts with its longest batch, which has the same length, since each process answers as many
+rows as the others.
 
-The worker sets it for all process groups. By themselves transformers leaves it out on the CPU, and DeepSpeed and FSDP
-make groups that wait 10 minutes on GPUs and 30 on a CPU, whatever ddp_timeout says.
+The worker sets it for all process groups. By default, transformers ignores it on the CPU, and DeepSpeed and FSDP create
+groups that wait 10 minutes on GPUs and 30 on a CPU, regardless of ddp_timeout.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,13 @@
 """Prompts are cut at one length, and counted where their length is known.
 
-`dataset.max_prompt_tokens: {limit: 1024, over: cut}` is `generation.max_prompt_length: 1024` in other words: the rule
-sets it, and with it everything that follows from it on each release. If both are written, one of the two numbers would
-not be read. With `over: drop` and `over: error` both have a meaning: a row goes, or ends the run, above the limit, and
-of the others max_prompt_length keeps the last tokens.
+`dataset.max_prompt_tokens: {limit: 1024, over: cut}` means the same as `generation.max_prompt_length: 1024`: the rule
+sets that key, with all its effects on each release. If you write both, one of the two numbers has no effect. With
+`over: drop` and `over: error`, both have an effect: rows above the limit are dropped or end the run, and
+max_prompt_length keeps the last tokens of the others.
 
-An environment adds to a prompt when it is reset, and its methods are described in it. How long the prompt will be is
-unknown while rows are chosen, for `over: drop` and `over: error` as for prompt_tokens in `dataset.filter`.
+An environment extends a prompt when it is reset, and the prompt also describes its methods. The final length is
+therefore unknown while rows are selected, so `over: drop`, `over: error` and prompt_tokens in `dataset.filter` cannot
+use it.
 """
 
 from collections.abc import Iterator

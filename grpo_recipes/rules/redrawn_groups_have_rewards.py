@@ -1,7 +1,7 @@
 """Before TRL 0.19, groups cannot be redrawn.
 
-resample_groups needs the rewards before anything is made of them. TRL 0.19 computes them in a method of their own;
-older releases do so in the middle of the one that generates, or in the loss.
+resample_groups needs the rewards before TRL uses them. TRL 0.19 computes them in a separate method; older releases
+compute them in the middle of generation, or in the loss.
 """
 
 from collections.abc import Iterator

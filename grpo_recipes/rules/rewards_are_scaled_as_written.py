@@ -1,6 +1,6 @@
 """Rewards are scaled as the recipe says.
 
-With multi_objective_aggregation normalize_then_sum TRL divides each reward by the standard deviation of its group, then
+With multi_objective_aggregation normalize_then_sum, TRL divides each reward by the standard deviation of its group, and
 the sum by that of the batch, and ignores scale_rewards: `none` does not switch the division off.
 """
 

@@ -7,10 +7,11 @@ each micro-batch as wide as its longest row. The gradient is the same, up to abo
 their micro-batch ("packed") for a loss that depends on it: `loss_type: bnpo`, `top_entropy_quantile` below 1, a bonus
 for entropy.
 
-It does so for the model families that score a row the same without its padding; run.json says what it did, and PRF036
-compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip ratios)
-are weighted by the tokens of each micro-batch, so they are those of the step in one piece; clip_ratio/low_min and
-high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL as it is, and so do rows with images.
+The shim applies to model families that score a row the same without its padding; run.json records what it did, and
+PRF036 compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip
+ratios) are weighted by the tokens of each micro-batch, so they are those of the step in one piece; clip_ratio/low_min
+and high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL unchanged, and so do rows with
+images.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """Each row names one of several environments, whose names differ.
 
-TRL takes several environments from trl 1.8 on, by the names in the column `environment` of the rows. It reads that
-column at each batch: a row without it, or with a name that no environment has, raises ValueError in the middle of the
-training. It shows the model the methods of the row's own environment alone. A `get_reward` is a reward of the rows of
-its environment, with the environment's name in grpo-run, and with that of the class in TRL.
+TRL supports several environments since 1.8, selected by the column `environment` of the rows. It reads that column at
+each batch: a row without it, or with a name that no environment has, raises ValueError in the middle of the training.
+It shows the model only the methods of the row's environment. A `get_reward` applies to the rows of its environment,
+under the environment's name in grpo-run and under the class's name in TRL.
 """
 
 from collections.abc import Iterator

@@ -3,8 +3,8 @@
 The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. A list
 names the options that a recipe may have, with the form of their values: they say which machines the job gets, how much
 of them, and when. An option that the format has a key for is written as that key. grpo-run itself writes what the job
-needs, such as where its output goes or how many tasks it has. Options that run another program, read or write a file,
-or send mail are left to the user who submits the job: sbatch reads them from the environment (SBATCH_*) and from its
+needs, such as where its output goes or how many tasks it has. Options that run other programs, read or write files, or
+send mail are left to the user who submits the job: sbatch reads them from the environment (SBATCH_*) and from its
 command line. sbatch accepts any prefix of a name, so the rule accepts only whole names.
 """
 

@@ -1,8 +1,8 @@
 """A vLLM server samples from the policy from the first step on, whatever weights an earlier run left on it.
 
-TRL sends the weights to a server before it generates, unless it assumes that the server has them. TRL 0.16 assumes so
-at the first step: a server that an earlier run trained with, or that was started from another checkpoint, then samples
-from its old weights until the first optimizer step. The shim `first_weights` sends them before the first generation, as
+TRL sends the weights to a server before it generates, unless it assumes that the server has them. TRL 0.16 assumes this
+at the first step: a server that an earlier run used, or that was started from a different checkpoint, then samples from
+its old weights until the first optimizer step. The shim `first_weights` sends them before the first generation, as
 later releases do.
 """
 

@@ -1,6 +1,6 @@
 """Several completions of a row are sampled.
 
-The most likely completion of a row is always the same: eight of them are eight copies, and every pass@k equals pass@1.
+Greedy decoding always gives a row the same completion: eight samples are eight copies, and every pass@k equals pass@1.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """The minimum length of completions means the same on every backend.
 
 `generation.min_tokens` keeps the model's end tokens out of the first tokens of a completion: vLLM calls it min_tokens,
-transformers min_new_tokens, and TRL passes either on from release 0.19. With a stop the two differ. vLLM neither looks
-for a stop text before that many tokens nor looks back at it later, so a completion continues past its stop, and it
-never samples stop ids; with transformers a completion ends at its stop, however short. vLLM refuses a minimum above
-max_completion_length with an error, and transformers then never ends a completion.
+transformers min_new_tokens, and TRL passes either on from release 0.19. With a stop the two differ. Within that many
+tokens, vLLM does not search for stop texts and never samples stop ids, and it does not check them afterwards, so a
+completion continues past its stop. With transformers, a completion ends at its stop, however short it is. vLLM refuses
+a minimum above max_completion_length with an error, and transformers then never ends a completion.
 """
 
 from collections.abc import Iterator

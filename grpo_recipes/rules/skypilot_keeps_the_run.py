@@ -1,13 +1,14 @@
 """A task of SkyPilot has an image, and a disk that outlives its machines.
 
-SkyPilot replaces a preempted machine by a new, empty one. The run resumes only if its folder is in a bucket
-(`skypilot.storage`) or on a volume (`skypilot.volume`). A bucket is mounted with a cache on each machine, so that one
-machine does not see what another one writes; several machines need a volume.
+SkyPilot replaces a preempted machine with a new, empty one. The run resumes only if its folder is in a bucket
+(`skypilot.storage`) or on a volume (`skypilot.volume`). A bucket is mounted with a cache on each machine, so machines
+do not see each other's writes; several machines need a volume.
 
-Names of secrets go into the printed command, and the file would show their values. So only names of environment
+The printed command contains the names of secrets, and the file would show their values, so only names of environment
 variables are accepted.
 
-Without `skypilot.accelerators` the task asks for the GPUs that the run fits into by its estimate, so there must be one.
+Without `skypilot.accelerators`, the task requests GPUs on which the run fits according to its estimate, so the estimate
+must be available.
 """
 
 from collections.abc import Iterator

@@ -3,8 +3,9 @@
 A recipe has `dataset` or `datasets`. Each source has a unique name and rows; all sources have a weight, or none has, at
 least one is drawn from the first step on, and each gives a prompt. `rewards` of a source are names of the recipe's
 rewards, and each reward judges a source. A reward model judges every one, since TRL runs it over all completions. A
-mixture ends with `training.max_steps`: its sources end at different times, so there are no epochs. Held-out rows are no
-share of a mixture: `evaluation` names them. Prompts of one source alone cannot be cut, because TRL cuts all.
+mixture ends with `training.max_steps`: its sources end at different times, so there are no epochs. Held-out rows are
+not part of a mixture: `evaluation` names them. You cannot truncate the prompts of only one source, because TRL
+truncates all prompts.
 """
 
 import math

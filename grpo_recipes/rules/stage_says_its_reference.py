@@ -2,7 +2,7 @@
 
 With an adapter and beta > 0 TRL holds no second model: it switches the adapter off. So for a run that continues an
 adapter (`lora: {continue: true}`) the reference is the model without it, as in the earlier run. For a run that merged
-it, with a new adapter or none, the reference is the model that the earlier run ended with. If TRL is handed a whole
+it, with a new adapter or none, the reference is the model that the earlier run ended with. If TRL receives a complete
 adapter, newer releases copy it for the reference (seen in 0.29.1 and 1.16.0), and older ones do not (0.14.0 to 0.23.1);
 grpo-run loads the tensors into a new adapter of the same shape, so the reference is the same everywhere.
 """

@@ -1,12 +1,12 @@
 """A tool describes itself and each of its parameters.
 
-`get_json_schema` of transformers builds the model's description of a tool from its name, type hints and docstring, when
-it renders the first prompts, after loading the model. It raises DocstringParsingException without a docstring or
-without a line for a parameter under `Args:`, and TypeHintParsingException for a parameter without a type hint or with
-one that has no JSON schema: your own class, a set, a path. Types are int, float, str, bool, list, dict, tuples of a
-fixed length, Literal, Enum classes, and unions of them. A missing description raises nothing, and leaves the model to
-guess from the name. The rule does not see what a decorator makes of a function. Methods of an environment are tools
-too, without their `self`.
+transformers' `get_json_schema` builds the tool description for the model from the function's name, type hints and
+docstring, when it renders the first prompts, after loading the model. It raises DocstringParsingException without a
+docstring or without a line for a parameter under `Args:`, and TypeHintParsingException for a parameter without a type
+hint or with one that has no JSON schema: your own class, a set, a path. Types are int, float, str, bool, list, dict,
+tuples of a fixed length, Literal, Enum classes, and unions of them. A missing description raises no error but leaves
+the model to guess from the name. The rule cannot see how a decorator changes a function. Methods of an environment are
+tools too, without their `self`.
 """
 
 from collections.abc import Iterator

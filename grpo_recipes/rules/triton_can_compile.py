@@ -1,9 +1,10 @@
 """Triton finds a C compiler and Python's headers, if a run on GPUs needs Triton.
 
 Triton compiles a small C module against Python.h when it first starts a kernel, separately on each machine, so it needs
-a C compiler and the headers of Python beside the driver. From trl 1.15 on the loss itself is a Triton kernel; in older
-releases torch.compile, Liger's kernels and vLLM are. Slim images have neither: the first step, after loading the model
-and generating the first completions, ends with "Failed to find C compiler" or "Python.h: No such file or directory".
+a C compiler and the headers of Python beside the driver. Since trl 1.15, the loss itself is a Triton kernel; in older
+releases, torch.compile, Liger's kernels and vLLM use Triton. Slim images have neither: the first step, after loading
+the model and generating the first completions, ends with "Failed to find C compiler" or "Python.h: No such file or
+directory".
 """
 
 from collections.abc import Iterator

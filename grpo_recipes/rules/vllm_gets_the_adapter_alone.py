@@ -2,18 +2,18 @@
 
 Before each generation TRL merges the adapter into the weights and passes vLLM all of them: 15 GB for a model of 7B,
 whose adapter of rank 16 has 160 MB. The shim `adapter_sync` saves the adapter instead, and vLLM loads it under a new
-name beside the base, which it keeps as it loaded it. vLLM then computes base and adapter separately, in the process and
-as a server, which the run starts with `--enable-lora`. No weights go through NCCL, so a server also works for a trainer
-on the CPU.
+name beside the base, which it keeps as it loaded it. vLLM then computes base and adapter separately, both in the
+process and as a server, which the run starts with `--enable-lora`. No weights go through NCCL, so a server also works
+for a trainer on the CPU.
 
 vLLM reads r, lora_alpha and use_rslora of an adapter and silently ignores other fields: with `alpha_pattern` it sampled
-from a different policy, 1.05 nats off. Copies of whole modules, biases and adapters of the embeddings or the output
-layer it refuses. With the starts `pissa`, `olora`, `corda` and `loftq` the base in memory is not the checkpoint that
-vLLM loads. So an adapter has to be made of the fields that were tried.
+from a different policy, 1.05 nats off. It refuses copies of whole modules, biases, and adapters on the embeddings or
+the output layer. With the initialisations `pissa`, `olora`, `corda` and `loftq`, the base in memory is not the
+checkpoint that vLLM loads. So an adapter may use only fields that were tested.
 
-Of a model in 4 bits TRL can pass vLLM nothing else, so there `auto` means adapter. vLLM's base is then written into the
-run folder before the training: the numbers that the packed weights stand for, in vLLM's data type, as large as the
-model without quantization. The first proof holds both against each other.
+For a 4-bit model, TRL cannot pass anything else to vLLM, so `auto` means adapter. Before training, vLLM's base is
+written to the run folder: the dequantized weights in vLLM's data type, as large as the model without quantization. The
+first proof compares the two.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """TRL can call the vLLM server and send it the weights.
 
-TRL asks the server for its health when it builds the trainer, after loading the model. If requests cannot call the
-address, TRL takes the server for one that is still starting: it waits for vllm_server_timeout, 240 s, and raises
-ConnectionError. If a server answers with anything but 200, TRL asks forever. That happens with a URL that ends with a
-slash (TRL asks for //health) or with /v1, as for clients of OpenAI's API. The weights go through NCCL, which needs a
+TRL asks the server for its health when it builds the trainer, after loading the model. If requests cannot reach the
+address, TRL assumes that the server is still starting: it waits for vllm_server_timeout, 240 s, and raises
+ConnectionError. If a server answers with anything but 200, TRL retries forever. That happens with a URL that ends with
+a slash (TRL asks for //health) or with /v1, as for clients of OpenAI's API. The weights go through NCCL, which needs a
 GPU on the trainer's side, too: for a trainer on the CPU TRL raises NotImplementedError from 1.11 on, and older releases
 raise NCCL's error.
 """

@@ -1,8 +1,8 @@
-"""The recipe says what passes, or only one answer is possible.
+"""The recipe sets `evaluation.passes`, or only one choice is possible.
 
 A completion passes if a reward is high enough. If the only reward is a function, it passes at 1.0, which the shipped
-rewards give for a right answer. Of several rewards one may judge the answer and another its form or its length, and the
-logit of a reward model, or the score of a judge, has no natural threshold: only the user knows.
+rewards give for a right answer. With several rewards, one may judge the answer and others its form or length, and
+neither a reward model's logit nor a judge's score has a natural threshold, so you have to choose.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
 """A ZeRO training scores in the precision of its loss, and generates as DDP does.
 
-With float32 weights and `bf16: true`, DDP runs the model under autocast wherever TRL calls it; with an adapter that is
-everything but generation by transformers, without one that too. Under DeepSpeed only the passes of the loss are under
-autocast: TRL scores completions for vLLM's ratios, several iterations and the KL term in float32. The shim
+With float32 weights and `bf16: true`, DDP runs the model under autocast wherever TRL calls it; with an adapter, that is
+everything except generation by transformers; without one, generation too. Under DeepSpeed only the passes of the loss
+are under autocast: TRL scores completions for vLLM's ratios, several iterations and the KL term in float32. The shim
 `zero_autocast` wraps the model as accelerate does for DDP. With ZeRO-3 it also keeps autocast from holding a copy of
-every gathered weight until a pass is done. On a CPU with AVX-512's bfloat16 scoring takes half as long with it as in
-float32, 1.5 s instead of 2.9 for 1,024 tokens of a model of 107 million parameters (`benchmarks/zero_scoring.py`);
-that says little about a GPU. It can be removed when accelerate does so under DeepSpeed.
+every gathered weight until a pass is done. On a CPU with AVX-512's bfloat16, scoring takes half as long as in float32:
+1.5 s instead of 2.9 s for 1,024 tokens of a 107M-parameter model (`benchmarks/zero_scoring.py`), which says little
+about a GPU. It can be removed when accelerate does so under DeepSpeed.
 """
 
 from collections.abc import Iterator
