@@ -1,6 +1,6 @@
 """The adapter of a quantized model is trained in bfloat16.
 
-From 0.26 on TRL casts the adapter of a quantized model to bfloat16, as the QLoRA paper does; older releases leave it in
+Since 0.26, TRL casts the adapter of a quantized model to bfloat16, as the QLoRA paper does; older releases leave it in
 float32. The dtype decides which updates survive rounding, so it is part of the experiment. The shim `adapter_dtype`
 casts the adapter on older releases too.
 """

@@ -1,6 +1,6 @@
 """Attention has a finite gradient, whatever the length of a row.
 
-From torch 2.11 on, cuDNN computes masked attention on Hopper and Blackwell GPUs. If a row is 64 tokens longer than a
+Since torch 2.11, cuDNN computes masked attention on Hopper and Blackwell GPUs. If a row is 64 tokens longer than a
 multiple of 128, it gives NaN for the gradient of the padding on the left of a prompt, and so for all weights: about one
 micro-batch in 128 ruins a run (pytorch issue 196678). The shim `attention_gradient` computes such a gradient when
 training starts and, if it is not finite, uses torch's other attention kernels. On other GPUs it does nothing. run.json

@@ -7,8 +7,8 @@ without such a loss has the same gradient for every cut, and does not need `trai
 
 TRL 0.16, which has no loss_type, averages over the tokens of a micro-batch as bnpo does, and 0.17 to 0.21 do so by
 default. To reproduce a run from one of these releases, write `loss_type: bnpo` with its cut: the gradients of 0.16 and
-0.17 are bit for bit the same. From 0.18 on TRL shuffles completions over the micro-batches of a generation: 0.19 to
-1.16 share one gradient, which was 5 % off that of 0.17 for the same cut.
+0.17 are bit for bit the same. Since 0.18, TRL shuffles completions over the micro-batches of a generation: 0.19 to 1.16
+share one gradient, which was 5 % off that of 0.17 for the same cut.
 """
 
 from collections.abc import Iterator

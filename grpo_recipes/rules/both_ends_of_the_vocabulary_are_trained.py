@@ -3,7 +3,7 @@
 `modules_to_save` trains a copy of the modules that it names. If the embedding and the output layer are one matrix, a
 copy of one of them unties the two. Measured with PEFT 0.14 to 0.21 and in TRL: `[embed_tokens]` leaves every row of the
 output unchanged, so the model never learns when to write a new token, and `[lm_head]` leaves the embedding unchanged.
-From PEFT 0.19 on `ensure_weight_tying: true` trains both as one. If they are two matrices, a new token needs both.
+Since PEFT 0.19, `ensure_weight_tying: true` trains both as one. If they are two matrices, a new token needs both.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """Gradient checkpointing lets the gradient reach an adapter.
 
 With reentrant checkpointing no input of a checkpointed block needs a gradient while the base is frozen, and the first
-backward pass raises "element 0 of tensors does not require grad". From TRL 0.16 on the trainer or PEFT enables
-gradients on the inputs; TRL 0.14 and 0.15 do not, so `use_reentrant` must be false there. (They train no adapter under
-ZeRO-3, which would need true; see STK015.)
+backward pass raises "element 0 of tensors does not require grad". Since TRL 0.16, the trainer or PEFT enables gradients
+on the inputs; TRL 0.14 and 0.15 do not, so `use_reentrant` must be false there. (They train no adapter under ZeRO-3,
+which would need true; see STK015.)
 """
 
 from collections.abc import Iterator

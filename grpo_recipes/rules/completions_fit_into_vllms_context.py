@@ -3,9 +3,9 @@
 vLLM's context is vllm_max_model_length or the model's own; a server at an address has its own. In the training
 processes, and in the server that TRL starts up to 1.10, vLLM silently ends a completion where its context ends:
 completions are shorter than the recipe says, and a prompt that fills the context ends the run with ValueError. vLLM's
-own server, which a run starts from trl 1.11 on, refuses a request whose prompt and max_completion_length exceed the
-context. vLLM refuses to start with a context above the model's own, after loading the model. Whether the prompts of a
-data set fit shows only when they are tokenized.
+own server, which a run starts with trl 1.11 or newer, refuses a request whose prompt and max_completion_length exceed
+the context. vLLM refuses to start with a context above the model's own, after loading the model. Whether the prompts of
+a data set fit shows only when they are tokenized.
 """
 
 from collections.abc import Iterator

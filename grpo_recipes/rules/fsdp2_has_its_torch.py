@@ -1,7 +1,7 @@
 """FSDP2 needs torch 2.6 or newer.
 
-accelerate shards with torch's fully_shard, which has its final form from torch 2.6 on. With an older torch accelerate
-raises ImportError in every process when it makes its plugin.
+accelerate shards with torch's fully_shard, which got its final form in torch 2.6. With an older torch, accelerate
+raises ImportError in every process when it creates its plugin.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Before TRL 0.18, a generation feeds one optimizer step.
 
 TRL 0.18 added steps_per_generation and generation_batch_size. Older releases generate for one optimizer step at a time;
-num_iterations, from 0.16 on, trains the same completions again.
+num_iterations, since 0.16, trains the same completions again.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 A checkpointed layer keeps no cache, but transformers 4.48 and 4.55, among others, still feed it only the newest token.
 It then draws each token as if the prompt and the completion so far did not exist, without an error: with trl 0.21 and
-transformers 4.55.4 every completion differed. From 0.22 on TRL switches checkpointing off for generation. The shim
+transformers 4.55.4 every completion differed. Since 0.22, TRL switches checkpointing off for generation. The shim
 `generation_cache` does so on older releases.
 """
 

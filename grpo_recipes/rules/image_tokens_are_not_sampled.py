@@ -1,7 +1,7 @@
 """The policy does not sample the token of an image.
 
 In a prompt, this token represents a part of an image. A completion that contains it makes the loss fail, because there
-are more such tokens than image parts. Untrained models soon sample it, trained ones rarely. From trl 1.16 on TRL
+are more such tokens than image parts. Untrained models soon sample it, trained ones rarely. Since trl 1.16, TRL
 suppresses it in generation, unless `suppress_tokens` of `generation_kwargs` replace its own. The shim `image_tokens`
 suppresses it on older releases and beside other tokens.
 """

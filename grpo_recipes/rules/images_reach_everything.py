@@ -2,11 +2,11 @@
 
 TRL trains on the images of a column `image` or `images`, and of parts of messages, whatever a recipe says. Evaluation,
 preflight and rewards get those of `dataset.images` and no others: a held-out score would silently belong to a different
-task than the training. An `image_url` in a message is loaded for generation and missing in the loss. So rows with
-other images are refused. A vision-language model also trains on text, which TRL supports from 0.20 on (MDL003); its
-processor needs Pillow, for some families torchvision (STK010).
+task than the training. An `image_url` in a message is loaded for generation and missing in the loss. So rows with other
+images are refused. A vision-language model also trains on text, which TRL supports since 0.20 (MDL003); its processor
+needs Pillow, for some families torchvision (STK010).
 
-TRL takes a list of images for each row from 0.24 on; before, it reads one column `image`, and with `images` it silently
+TRL takes a list of images for each row since 0.24; before, it reads one column `image`, and with `images` it silently
 trains on text. Images belong to messages and to a model that sees. The rule refuses whatever would lose them:
 continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. TRL gives vLLM a prompt
 with the tokens of its images, and vLLM adds them once more: it answers 42 tokens where the loss has 36 (trl 1.16.0 in

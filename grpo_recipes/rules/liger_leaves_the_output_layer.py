@@ -1,6 +1,6 @@
 """Liger's kernels do not replace TRL's output layer.
 
-From 1.15 on TRL computes log-probs in its own fused output layer. Liger's fused linear cross entropy would replace the
+Since 1.15, TRL computes log-probs in its own fused output layer. Liger's fused linear cross entropy would replace the
 model's forward, and GRPOTrainer raises ValueError for it, after loading the model.
 """
 

@@ -4,7 +4,7 @@ loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantil
 tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe has a different
 gradient on a different machine (measured: up to a fifth), and one that differs between releases, since they fill
 micro-batches in different orders. So both are refused beyond one process and one accumulation step, unless
-`training.cut` makes the cut part of the experiment. From trl 0.23 on the threshold is taken over the micro-batches of
+`training.cut` makes the cut part of the experiment. Since trl 0.23, the threshold is taken over the micro-batches of
 all processes, so without accumulation any number of them has the gradient of one; trl 0.21 and 0.22 gather different
 numbers of entropies, which hangs. `per_device_train_batch_size: auto` takes all completions of a step at once if that
 helps, and, in one process, also if the target does not know dapo, which is then the same as bnpo.

@@ -1,7 +1,7 @@
 """A micro-batch of all processes holds whole groups if TRL compares rewards within it.
 
 TRL 0.15 and 0.16 generate for one micro-batch at a time, so per_device_train_batch_size x processes must be a multiple
-of num_generations; otherwise GRPOTrainer raises ValueError. From 0.17 on TRL generates the whole batch at once, and a
+of num_generations; otherwise GRPOTrainer raises ValueError. Since 0.17, TRL generates the whole batch at once, and a
 group may be split over the micro-batches of a step.
 """
 

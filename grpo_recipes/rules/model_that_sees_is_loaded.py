@@ -1,7 +1,7 @@
 """TRL can load a vision-language model.
 
 Before 0.20 TRL loads every model as a causal language model and cannot use a processor: a class such as
-Qwen2VLForConditionalGeneration raises ValueError, after planning and queueing. From 0.20 on TRL loads the class that
+Qwen2VLForConditionalGeneration raises ValueError, after planning and queueing. Since 0.20, TRL loads the class that
 config.json names, and trains it on text like any other; for rows with images see DAT005.
 """
 

@@ -1,8 +1,8 @@
 """The output layer gets no adapter.
 
-From 1.15 on TRL computes log-probabilities from the weights of lm_head itself and bypasses an adapter on it; 1.16
-raises ValueError when it builds the trainer, after loading the model. To train the output layer, name it in
-`modules_to_save`, which trains a copy of it; if it is tied to the embedding, add `ensure_weight_tying` (LRA013).
+Since 1.15, TRL computes log-probabilities from the weights of lm_head itself and bypasses an adapter on it; 1.16 raises
+ValueError when it builds the trainer, after loading the model. To train the output layer, name it in `modules_to_save`,
+which trains a copy of it; if it is tied to the embedding, add `ensure_weight_tying` (LRA013).
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """A load-balancing loss needs a mixture of experts.
 
-A dense model has no router to balance. From 1.14 on GRPOTrainer raises ValueError for router_aux_loss_coef with a dense
+A dense model has no router to balance. Since 1.14, GRPOTrainer raises ValueError for router_aux_loss_coef with a dense
 model, after loading it; older releases ignore it.
 """
 

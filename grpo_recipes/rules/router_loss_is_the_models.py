@@ -1,7 +1,7 @@
 """A mixture of experts keeps the load-balancing loss of its configuration.
 
-From TRL 1.14 on, router_aux_loss_coef null means the model's own coefficient. TRL 1.7 to 1.13 has no null and uses
-0.001 by default, and older releases have no such loss at all. A dense model never has one.
+Since TRL 1.14, router_aux_loss_coef null means the model's own coefficient. TRL 1.7 to 1.13 has no null and uses 0.001
+by default, and older releases have no such loss at all. A dense model never has one.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Every argument under generation.vllm_engine reaches the vLLM server.
 
-From TRL 1.11 on a run starts vLLM's own server, which takes any argument of the engine. Up to 1.10 it starts TRL's,
-which has a flag for only some of them, and for trust_remote_code only from 0.19 on. A server at an address was started
-by someone else, and nothing reads the arguments.
+Since TRL 1.11, a run starts vLLM's own server, which takes any argument of the engine. Up to 1.10 it starts TRL's,
+which has a flag for only some of them, and for trust_remote_code only since 0.19. A server at an address was started by
+someone else, and nothing reads the arguments.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 vLLM's sleep mode keeps its memory in a separate pool. Up to 0.20, if PYTORCH_CUDA_ALLOC_CONF has
 expandable_segments:True, it raises AssertionError ("Expandable segments are not compatible with memory pool") when it
-starts, after loading the model; from 0.21 on it disables them meanwhile.
+starts, after loading the model; since 0.21 it disables them meanwhile.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
 """TRL supports the recipe's tools, environment or rollout.
 
-GRPOTrainer takes `tools` from trl 0.26 on, and only transformers 5 parses tool calls: on older releases it raises
+GRPOTrainer accepts `tools` since trl 0.26, and only transformers 5 parses tool calls: on older releases it raises
 ImportError after loading the model. Before trl 1.10, and with transformers before 5.13, it needs jmespath for that. A
 release without tools would train a different experiment, so the rule does not drop the tools. Before trl 1.0 the tokens
 of all turns were recomputed from the messages, and may differ from those that were sampled.
 
-GRPOTrainer takes `environment_factory` from trl 0.29 on, with transformers 5.2, and before 1.8 treats an environment's
-`get_reward` as a tool. It takes `rollout_func` from trl 0.25 on, and before 1.0 calls it only if vLLM generates, with
+GRPOTrainer accepts `environment_factory` since trl 0.29, with transformers 5.2, and before 1.8 treats an environment's
+`get_reward` as a tool. It accepts `rollout_func` since trl 0.25, and before 1.0 calls it only if vLLM generates, with
 prompts that are already texts.
 """
 

@@ -1,10 +1,10 @@
 """vLLM can load the policy that is trained.
 
-Before each generation TRL merges the adapter into the weights and passes them to vLLM by their names. Some policies do
-not survive this. From a quantized model TRL passes the packed bits without their scales: vLLM ends in AssertionError,
-or loads meaningless numbers; for 8 bits TRL raises ValueError in colocate mode, after loading the model. With 4 bits
-vLLM can be given the adapter alone (SHM028). vLLM does not know the names of trainable tokens, and an activated LoRA
-cannot be merged.
+Before each generation TRL merges the adapter into the weights and passes them to vLLM by name. Some policies do not
+survive this. For a quantized model, TRL passes the packed bits without their scales: vLLM fails with AssertionError, or
+loads meaningless numbers; for 8 bits TRL raises ValueError in colocate mode, after loading the model. With 4 bits vLLM
+can be given the adapter alone (SHM028). vLLM does not know the names of trainable tokens, and an activated LoRA cannot
+be merged.
 
 vLLM holds a tied output layer and embedding as one matrix. An adapter or a trained copy of only one of the two makes
 them differ in the policy, and vLLM silently samples from a different model.

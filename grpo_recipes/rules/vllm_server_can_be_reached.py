@@ -4,8 +4,8 @@ TRL asks the server for its health when it builds the trainer, after loading the
 address, TRL assumes that the server is still starting: it waits for vllm_server_timeout, 240 s, and raises
 ConnectionError. If a server answers with anything but 200, TRL retries forever. That happens with a URL that ends with
 a slash (TRL asks for //health) or with /v1, as for clients of OpenAI's API. The weights go through NCCL, which needs a
-GPU on the trainer's side, too: for a trainer on the CPU TRL raises NotImplementedError from 1.11 on, and older releases
-raise NCCL's error.
+GPU on the trainer's side, too: for a trainer on the CPU, TRL 1.11 and newer raise NotImplementedError, and older
+releases raise NCCL's error.
 """
 
 from collections.abc import Iterator
