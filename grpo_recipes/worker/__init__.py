@@ -1,1 +1,1 @@
-"""The training process: it reads plan.json, decides nothing, and is imported by nobody else."""
+"""The training process. It reads plan.json, has no defaults, and is imported by nothing else."""

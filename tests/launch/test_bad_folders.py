@@ -172,7 +172,7 @@ def test_a_full_disk_is_the_end_that_run_json_tells(small_disk: Disk) -> None:
     assert "cannot be written: no space is left; " in what
     assert what.endswith(" MiB are free there")
     assert because.startswith("  = because: OSError: [Errno 28] No space left on device")
-    assert fix == "  = fix: make room, then grpo-run RUNDIR --resume: it begins anew, since nothing was saved"
+    assert fix == "  = fix: make room, then grpo-run RUNDIR --resume: it starts over, since nothing was saved"
     assert "Traceback" not in echo.getvalue()
     assert record.message.splitlines()[0] in summary(record, str(folder))
     for line in (folder / "metrics.jsonl").read_text().splitlines():
@@ -233,7 +233,7 @@ def test_a_folder_in_its_place_is_left_as_it_is(tmp_path: Path) -> None:
     when(tmp_path / "ready", replace)
     assert "was removed, renamed or replaced" in refused_with_1(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
-    assert "the run folder is another one now" in (tmp_path / "away" / "train.log").read_text()
+    assert "the run folder was replaced" in (tmp_path / "away" / "train.log").read_text()
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_start(small_disk: Disk) -> None:
@@ -264,7 +264,7 @@ def test_a_damaged_record_is_set_aside_with_a_word(tmp_path: Path) -> None:
         assert launch(str(folder), resume=True, echo=io.StringIO()) == 0
         assert ended(folder).status == "completed"
         assert (folder / "run.json.damaged").read_bytes() == damage
-        assert (folder / "train.log").read_text().startswith("run.json is damaged and begun anew, without what")
+        assert (folder / "train.log").read_text().startswith("run.json is damaged and was started over, without")
 
 
 def test_a_record_with_values_of_another_kind_keeps_the_others(tmp_path: Path) -> None:

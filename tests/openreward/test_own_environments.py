@@ -192,7 +192,7 @@ def test_other_tasks_or_tools_of_the_service_are_another_experiment(
         with serving(port, *words):
             code, told = said("./run", "--extend", "training.max_steps=6", "--out", f"longer-{key}")
         assert code == 3, told
-        assert "what was loaded is not what the plan was made with" in told and f"{key}: plan" in told, told
+        assert "the loaded data or model differs from the plan" in told and f"{key}: plan" in told, told
 
 
 @has_openreward

@@ -96,7 +96,7 @@ def test_an_adapter_of_another_shape_is_refused_before_anything_is_trained(
             lora={"continue": True, "r": None, "target_modules": None},
         )
         assert run.code == 3, run.said
-        assert "the adapter of other is not one of this model and these modules" in run.said
+        assert "the adapter of other does not fit this model and these modules" in run.said
 
 
 def test_weights_that_changed_since_the_plan_stop_the_run(command: Command, first: Run, place: Path) -> None:
@@ -120,7 +120,7 @@ def test_weights_that_changed_since_the_plan_stop_the_run(command: Command, firs
 
     done = subprocess.run(["bash", "launch.sh"], cwd=place / "later", capture_output=True, text=True, timeout=300)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "the adapter of first is not what it was when the plan was made" in done.stdout + done.stderr
+    assert "the adapter of first has changed since the plan was made" in done.stdout + done.stderr
 
 
 def test_the_chain_of_three_runs_stands_in_plan_diff_and_card(

@@ -51,7 +51,7 @@ def test_a_problem_with_a_file_names_it_and_the_way_out(number: int, words: str,
     assert what.startswith(f"run.json of the run folder cannot be written: {words}")
     assert because == f"  = because: {type(problem).__name__}: {problem}"
     assert way.startswith(f"  = fix: {fix}")
-    assert way.endswith("then grpo-run RUNDIR --resume: it begins anew, since nothing was saved")
+    assert way.endswith("then grpo-run RUNDIR --resume: it starts over, since nothing was saved")
 
 
 def test_the_cause_of_an_exception_is_found_below_it(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_folder_that_is_gone_is_the_reason_of_whatever_failed(tmp_path: Path) 
     assert str(explained(ValueError("whatever"), same)).startswith(f"{folder}: the run folder is gone\n")
     folder.mkdir()
     (folder / "plan.json").write_text("{} ")
-    assert str(explained(ValueError("whatever"), same)).startswith(f"{folder}: the run folder is another one now\n")
+    assert str(explained(ValueError("whatever"), same)).startswith(f"{folder}: the run folder was replaced\n")
 
 
 def test_a_copy_that_was_brought_back_is_the_same_folder(tmp_path: Path) -> None:

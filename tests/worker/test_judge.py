@@ -170,7 +170,7 @@ def test_a_cache_that_cannot_be_written_is_told_once(cache: Path, capsys: pytest
             assert judge(*TWO[:2], **TWO[2])[0] == 0.7
         assert len(served.asked) == 4
     told = capsys.readouterr().out
-    assert told.count("the judge's answers cannot be kept in") == 1
+    assert told.count("the judge's answers cannot be cached in") == 1
 
 
 def _many(url: str, results: Any) -> None:
@@ -203,8 +203,8 @@ FAILURES: dict[str, tuple[Say, str]] = {
     "an error of the endpoint": (failing(500, b"boom"), "HTTP 500: boom"),
     "too many requests": (failing(429, b'{"error": {"message": "slow down"}}'), "HTTP 429: slow down"),
     "a request that it cannot take": (failing(400, b'{"error": {"message": "too long"}}'), "HTTP 400: too long"),
-    "a page": (failing(200, b"<html>"), "the answer is no JSON of a chat completion"),
-    "other JSON": (failing(200, b'{"choices": []}'), "the answer is no JSON of a chat completion"),
+    "a page": (failing(200, b"<html>"), "the answer is not the JSON of a chat completion"),
+    "other JSON": (failing(200, b'{"choices": []}'), "the answer is not the JSON of a chat completion"),
     "an error that is called a success": (
         failing(200, b'{"error": {"message": "no credit", "code": 402}}'),
         "the answer is an error: no credit",
@@ -217,7 +217,10 @@ FAILURES: dict[str, tuple[Say, str]] = {
     "several numbers": (lambda body: "7 or 8", "several numbers; write judge.score, in '7 or 8'"),
     "a score outside": (lambda body: "70", "the score 70 is not within 0 and 10, in '70'"),
     "a late answer": (late, "no answer within 0.3 s"),
-    "half of an answer": (failing(200, b"{", **{"Content-Length": "9"}), "the answer is no JSON of a chat completion"),
+    "half of an answer": (
+        failing(200, b"{", **{"Content-Length": "9"}),
+        "the answer is not the JSON of a chat completion",
+    ),
 }
 
 
@@ -400,7 +403,7 @@ def test_a_redirect_takes_neither_key_nor_text_elsewhere() -> None:
     [
         (None, VARIABLE, "it is not set"),
         (" ", VARIABLE, "it is not set"),
-        (f"{KEY}\nX-More: 1", VARIABLE, "it has characters that no key has"),
+        (f"{KEY}\nX-More: 1", VARIABLE, "it has characters that a key cannot have"),
         ("sk-1234", VARIABLE, "it is shorter than 8 characters"),
         (KEY, "HOME_PAGE", "its name does not say that its value is secret"),
     ],
@@ -447,7 +450,7 @@ def test_a_row_that_cannot_fill_the_prompt_stops_the_run(template: str, level: s
 
 
 def test_a_pattern_that_takes_too_long_is_refused() -> None:
-    with endpoint(lambda body: "a" * 40 + "!") as served, pytest.raises(Refused, match="score cannot be looked for"):
+    with endpoint(lambda body: "a" * 40 + "!") as served, pytest.raises(Refused, match="score exceeds its limits"):
         scores(served.url, score="^(a+)+$")
 
 

@@ -267,7 +267,7 @@ def test_a_run_with_images_that_is_killed_and_resumed_ends_as_one_that_was_not(
     (tmp_path / "rows" / "images" / "7-0.png").write_bytes((tmp_path / "held" / "images" / "0-0.png").read_bytes())
     done = trained(plan, user={"mine.py": EVEN}, folder=late, resume=True)
     assert done.exit_code == 3, done.output
-    assert "the images are not those that this run began with" in done.output
+    assert "the images differ from those that this run began with" in done.output
     done = trained(plan, user={"mine.py": EVEN}, folder=late, resume=True)
     assert done.exit_code == 3, "also when it is tried again"
 
@@ -330,7 +330,7 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     assert "mean of 2" in said("generate", str(run), "--rows", "2")
     assert "without their images" in said("export", str(run), "-o", "exported")
     gguf = said("export", str(run), "-o", "with-gguf", "--gguf", "--converter", "mine.py", code=3)
-    assert "a GGUF file of a model that sees cannot be proved here, nothing was written" in gguf
+    assert "a GGUF file of a vision model cannot be proved here, nothing was written" in gguf
     assert not (tmp_path / "with-gguf").exists()
     second = {**recipe, "name": "second", "model": {"from_run": str(run), "dtype": "float32"}, "lora": {"r": 2}}
     (tmp_path / "second.yaml").write_text(json.dumps(second))

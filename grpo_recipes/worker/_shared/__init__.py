@@ -1,1 +1,1 @@
-"""What several rooms of the worker ask."""
+"""Code that several folders of the worker use."""

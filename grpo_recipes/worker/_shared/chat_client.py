@@ -1,8 +1,8 @@
-"""Questions to a model behind an OpenAI-compatible endpoint: asked within limits, again after a failure, and once.
+"""Client for a model behind an OpenAI-compatible endpoint, with time limits, retries and a cache.
 
-The key is read from the environment and sent to that address alone: a redirect is a failure. Whatever
-comes back, also as the text of an error, loses the secrets of the environment before anything else sees it. An answer
-that is of use is kept in the cache of grpo-run under the digest of its question, so that nobody pays for it twice.
+The key is read from the environment and sent to that address only: a redirect is a failure. Secrets of the environment
+are removed from every response, including the texts of errors, before anything else sees it. A useful answer is stored
+in grpo-run's cache under the digest of its question, so it is paid for once.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ CUT, EMPTY = "the answer is cut at max_tokens", "the answer is empty"
 _MOST_BYTES = 4 << 20
 _MOST_SHOWN = 300
 _LONGEST_PAUSE_S = 60.0
-_DRAWN = random.SystemRandom()  # not the random module's own numbers, which the training depends on
+_DRAWN = random.SystemRandom()  # not the random module's generator, which the training depends on
 
 Body = Mapping[str, Any]
 
 
 class NoAnswer(Exception):
-    """A question without an answer; the text says why. status: of HTTP, None where there was none."""
+    """A question that got no answer; the text is the reason. status: the HTTP status, None without a response."""
 
     def __init__(self, why: str, *, status: int | None = None, again: bool = True, pause: float = 0.0) -> None:
         super().__init__(" ".join(redact(_plain(why)).split())[:_MOST_SHOWN])
@@ -46,10 +46,10 @@ class NoAnswer(Exception):
 
 
 class ChatClient:
-    """Asks one endpoint. base_url: without a slash at its end. remembers: answers come from the cache if it has them.
+    """Sends questions to one endpoint. base_url: without a trailing slash. remembers: use cached answers.
 
-    takes_cut: an answer that ends at max_tokens is one. retries: how often a question is asked again. concurrency:
-    questions at once. has_answered: whether the endpoint has given an answer. forgets: whether one was not kept.
+    takes_cut: accept an answer that was cut at max_tokens. retries: repeats after a failure. concurrency: questions in
+    flight. has_answered: whether the endpoint has answered anything. forgets: whether an answer could not be stored.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class ChatClient:
         self._lost, self._why = 0, NoAnswer("")
 
     def answers(self, questions: Sequence[Body], is_of_use: Callable[[str], bool] = bool) -> list[str | NoAnswer]:
-        """The text that answers each question, the fields of its request. Equal questions are asked once.
+        """Returns the answer to each question (the fields of a request), or a NoAnswer. Equal ones are sent once.
 
-        is_of_use: whether an answer is kept; any other question is asked again next time.
-        Where as many as are asked at once were asked again in vain, and nothing was answered meanwhile, the endpoint is
-        down: the rest fails, too, so that a generation does not wait for each of its completions.
+        is_of_use: whether to cache an answer; other questions are sent again next time. If `concurrency` questions in a
+        row fail after all retries, the endpoint counts as down and the remaining questions fail at once, so a
+        generation does not wait for each completion.
         """
         self._down.clear()
         self._lost = 0
@@ -93,7 +93,7 @@ class ChatClient:
                 known[text] = answer
                 if self._remembers and isinstance(answer, str) and is_of_use(answer):
                     self.forgets |= not keep(places[text], {"answer": answer})
-        finally:  # also where a signal ends this: what waits for its turn gives up
+        finally:  # also after a signal: questions that wait for their turn give up
             self._down.set()
             pool.shutdown(wait=False, cancel_futures=True)
         return [known[text] for text in texts]
@@ -109,7 +109,7 @@ class ChatClient:
             return problem
 
     def _asked(self, question: bytes) -> str:
-        """Asks until there is an answer or no sense in asking again. Raises NoAnswer."""
+        """Sends a question until it is answered or a retry is pointless. Raises NoAnswer."""
         failures = 0
         while not self._down.is_set():
             try:
@@ -136,7 +136,7 @@ class ChatClient:
                 self._down.set()
 
     def _sent(self, question: bytes) -> str:
-        """The answer to one request. Raises NoAnswer for whatever goes wrong, with nothing of the request in it."""
+        """Returns the answer to one request. Raises NoAnswer on any failure, without any of the request in it."""
         with _Deadline(self._timeout) as deadline:
             try:
                 opener = urllib.request.build_opener(_Stays(), _Http(deadline), _Https(deadline, self._context))
@@ -161,7 +161,7 @@ class ChatClient:
 
 
 def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
-    """The headers of a request, with the key. Raises Refused for one that is missing or can be no key, without it."""
+    """Returns the headers of a request, with the key. Raises Refused, without the key, if it is unusable."""
     plain = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "grpo-run"}
     if key_variable is None:
         return plain
@@ -174,14 +174,14 @@ def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
         why = f"it is shorter than {SHORTEST} characters, and could not be hidden in texts"
         fix = f"export {key_variable}=... with the whole key; for an endpoint that needs none leave out key_variable"
     elif not (key.isascii() and key.isprintable() and " " not in key):
-        why, fix = "it has characters that no key has", f"export {key_variable}=... with the key alone"
+        why, fix = "it has characters that a key cannot have", f"export {key_variable}=... with the key alone"
     else:
         return {**plain, "Authorization": f"Bearer {key}"}
     raise Refused.of(f"the key of {base_url} cannot be taken from {key_variable}", because=why, fix=fix)
 
 
 def _text(content: bytes, *, takes_cut: bool) -> str:
-    """The text of a chat completion. Raises NoAnswer where there is none, and for anything else."""
+    """Returns the text of a chat completion. Raises NoAnswer for any other content."""
     try:
         body = json.loads(content)
         error = body.get("error") if isinstance(body, dict) else None
@@ -195,7 +195,7 @@ def _text(content: bytes, *, takes_cut: bool) -> str:
     if error:
         raise NoAnswer(f"the answer is an error: {_reason(error)}")
     if not is_text:
-        raise NoAnswer("the answer is no JSON of a chat completion")
+        raise NoAnswer("the answer is not the JSON of a chat completion")
     if choice.get("finish_reason") == "length" and not takes_cut:
         raise NoAnswer(CUT, again=False)
     if not text:
@@ -204,17 +204,17 @@ def _text(content: bytes, *, takes_cut: bool) -> str:
 
 
 def _reason(error: object) -> str:
-    """What an endpoint says of an error."""
+    """Returns the message in an endpoint's error object."""
     return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
 def _plain(text: str) -> str:
-    """The text without halves of characters, which UTF-8 cannot have."""
+    """Returns the text without lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
-    """A failure that the endpoint has said, with its own words."""
+    """Returns the failure for an HTTP error status, with the endpoint's message."""
     status, said = problem.code, ""
     with contextlib.suppress(Exception), problem:
         said = problem.read(1 << 16).decode("utf-8", errors="replace")
@@ -233,16 +233,14 @@ def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
 
 
 class _Stays(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: it would take the key, and the texts, to an address that nobody allowed."""
+    """Follows no redirect, which would send the key and the texts to an address that the recipe does not name."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class _Deadline:
-    """Ends a connection when its time is over, also one that gives a byte now and then, which no timeout of a socket
-    does.
-    """
+    """Closes a connection after a total time; a socket timeout starts over with every byte received."""
 
     def __init__(self, seconds: float) -> None:
         self.is_over = False
@@ -264,7 +262,7 @@ class _Deadline:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def connection(self, kind: Callable[..., Any]) -> Callable[..., Any]:
-        """What makes connections of a kind, whose socket is known here from when it is connected."""
+        """Returns a factory for connections of `kind` that registers each socket once it is connected."""
 
         def made(*given: Any, **named: Any) -> Any:
             connection = kind(*given, **named)

@@ -1,7 +1,7 @@
-"""Which groups of a generation have no variance: one answer for the figure, the shim and the proof.
+"""Finds the groups of a generation whose rewards have no variance, for the metric, the shim and the proof.
 
-TRL adds up the weighted rewards in float32 and calls a deviation below 1e-8 zero. Eight times 1.0 + 0.2 deviate by
-1.27e-7 there, since their mean is rounded; so a reward that never varies counts as one that does.
+TRL adds up the weighted rewards in float32 and treats a standard deviation below 1e-8 as zero. Eight times 1.0 + 0.2
+has a deviation of 1.27e-7 there because the mean is rounded, so a constant reward counts as one that varies.
 Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
 """
 
@@ -22,12 +22,13 @@ from grpo_recipes.contract.metric_names import (
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import replaced
 
-# float32 rounds a weight, and a reward that varies between numbers of its own size, by 2**-24: what two of them leave
-# when they make up for each other is at most four times that.
+# float32 rounds a weight, and a reward that varies by about its own size, to 2**-24. If two rewards cancel each other,
+# their rounding errors leave at most four times that.
 ROUNDING = 2.0**-22
-# torch.isclose of a deviation to 0, TRL's test.
+# TRL tests a deviation with torch.isclose(..., 0), whose absolute tolerance this is.
 NOTHING = 1e-8
-# Gets two bool tensors and what TRL trains on: the groups of all processes, and this process's completions (B,).
+# Called with two bool tensors and the batch that TRL trains on: the equal groups of all processes, and (B,) this
+# process's completions.
 Listener = Callable[[Any, Any, dict[str, Any]], None]
 _GENERATES, _PREPARES, _WATCHED = "_generate_and_score_completions", "_prepare_inputs", "_watched_groups"
 
@@ -35,15 +36,15 @@ _GENERATES, _PREPARES, _WATCHED = "_generate_and_score_completions", "_prepare_i
 def equal_groups(
     rewards: Any, weights: Any, size: int, *, normalized: bool = False, drops_unscored: bool = True
 ) -> Any:
-    """(groups,) bool, on the CPU: whether all completions of a group are worth the same.
+    """Returns a (groups,) bool tensor on the CPU: whether all completions of a group have the same reward.
 
-    rewards: (B, K) by function, NaN where one gave None. weights: (K,). size: of a group. normalized: each function's
-    rewards are normalized before they are added up. drops_unscored: a completion without any reward is in no group;
-    else it is worth 0.
+    rewards: (B, K) by function, NaN where a function returned None. weights: (K,). size: completions per group.
+    normalized: each function's rewards are normalized before they are summed. drops_unscored: leave out completions
+    without any reward; otherwise they count as 0.
 
-    They are worth the same if the weighted sums do not differ: exact ones, so that a rounded mean is no difference, or
-    those of float32, since TRL trains on nothing else. Where functions make up for each other, what rounding leaves of
-    their differences is none; it is measured by these differences, not by the size of a reward.
+    Rewards are the same if their weighted sums are equal, either exactly (so a rounded mean makes no difference) or in
+    float32, the only values that TRL trains on. If functions cancel each other, a difference within rounding counts as
+    none; the tolerance is relative to the functions' differences, not to the size of a reward.
     """
     given = rewards.detach().cpu().double().view(-1, size, rewards.shape[1])
     weights = weights.detach().cpu().double().expand(len(given), 1, -1)
@@ -62,20 +63,21 @@ def equal_groups(
 
 
 def _spread(values: Any, is_in: Any) -> Any:
-    """(groups, 1, K): the largest value of each group less the smallest, 0 for a group of none."""
+    """Returns (groups, 1, K): the largest minus the smallest value of each group, 0 for an empty group."""
     largest = values.masked_fill(~is_in, -torch.inf).amax(dim=1, keepdim=True)
     return (largest - values.masked_fill(~is_in, torch.inf).amin(dim=1, keepdim=True)).clamp(min=0)
 
 
 def hands_advantages_on() -> bool:
-    """Whether TRL computes advantages before its loss; trl 0.14 does so inside of it."""
+    """Whether TRL computes advantages before the loss; trl 0.14 computes them inside it."""
     return hasattr(grpo_trainer, "gather")
 
 
 def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
-    """Calls `listener` after each generation for the training, before its loss; gives what makes it stop.
+    """Calls `listener` after each training generation, before its loss, and returns a function that stops it.
 
-    Listeners come in the order in which they were added. Not on trl 0.14, which trains inside of the same method.
+    Listeners are called in the order in which they were added. Not on trl 0.14, which generates and trains in one
+    method.
     """
     watched = getattr(trainer, _WATCHED, None) or _GroupWatch(trainer)
     watched.listeners.append(listener)
@@ -83,9 +85,9 @@ def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
 
 
 class _GroupWatch:
-    """Stands before the method that generates, and keeps the rewards that TRL gathers there from all processes.
+    """Wraps the method that generates, and keeps the rewards that TRL gathers there from all processes.
 
-    drawn: these, and the rows of this process that they are of.
+    drawn: these rewards, and the rows of this process that they belong to.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -119,15 +121,15 @@ class _GroupWatch:
 
 
 def count_equal_groups(trainer: Any, judges: Mapping[int, Sequence[str]] = {}, sources: Sequence[str] = ()) -> None:
-    """Lets the trainer log the share of groups without variance of each generation of the training.
+    """Makes the trainer log, for each training generation, the share of groups without variance.
 
-    judges: places of rewards that are judges, whose missing scores are counted too, each with the sources that it does
-    not judge. sources: of a mixture, by their names; for each of them it logs that share too, and the mean reward.
+    judges: indices of rewards that are judges, whose missing scores are counted as well, each with the sources that it
+    does not judge. sources: names of a mixture's sources; each gets its own share and mean reward.
     """
 
     def log(name: str, values: Any) -> None:
         kept = trainer._metrics
-        # Older releases keep one list for training and evaluation.
+        # Older releases have a single list for training and evaluation.
         kept.get("train", kept)[name].append(values.double().mean().item())
 
     def note(equal: Any, rewards: Any, of_rows: Any = None) -> None:
@@ -166,7 +168,7 @@ def count_equal_groups(trainer: Any, judges: Mapping[int, Sequence[str]] = {}, s
     accelerator, gather = trainer.accelerator, trainer.accelerator.gather_for_metrics
 
     def gathered(values: Any, *given: Any, **named: Any) -> Any:
-        if trainer.model.training and values.ndim == 2:  # the rewards; all else that trl 0.14 gathers has no columns
+        if trainer.model.training and values.ndim == 2:  # the rewards; trl 0.14 gathers nothing else in columns
             rewards = accelerator.gather(values)
             note(equal_groups_of(trainer, rewards), rewards)
         return gather(values, *given, **named)
@@ -180,8 +182,8 @@ def _weights(trainer: Any, rewards: Any) -> Any:
 
 
 def equal_groups_of(trainer: Any, rewards: Any) -> Any:
-    """What equal_groups says of the rewards of a trainer, by its weights and its aggregation."""
-    # Newer releases leave out a completion that no function scored, and have a variable for that.
+    """Returns equal_groups() of a trainer's rewards, with its weights and aggregation."""
+    # Newer releases leave out completions that no function scored, and use a variable for it.
     score = inspect.unwrap(getattr(grpo_trainer.GRPOTrainer, _GENERATES, grpo_trainer.GRPOTrainer.compute_loss))
     return equal_groups(
         rewards,

@@ -1,4 +1,4 @@
-"""What goes into each loss, for all that want to see it: prompts, completions and masks of a micro-batch."""
+"""Shows the inputs of each loss (prompts, completions and masks of a micro-batch) to everything that watches them."""
 
 import functools
 import time
@@ -11,7 +11,7 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 
 @contextmanager
 def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
-    """While it is open, an object has another attribute; then it has again what it had, unless others came after it."""
+    """Replaces an attribute inside a with block, then restores it unless it has been replaced again since."""
     missing = object()
     had = vars(owner).get(name, missing)
     setattr(owner, name, new)
@@ -29,10 +29,10 @@ Listener = Callable[[dict[str, Any]], None]
 
 
 def watch_inputs(trainer: Any, listener: Listener) -> Callable[[], None]:
-    """Calls `listener` with the inputs of each micro-batch that is trained; gives what makes it stop.
+    """Calls `listener` with the inputs of each training micro-batch, and returns a function that stops it.
 
-    They come as TRL has prepared them, (B, ...) on the device, before the loss. The last one that stops leaves the
-    trainer as it was. Nothing is seen of trl 0.14, which makes its completions inside the loss.
+    Listeners get them as TRL has prepared them, (B, ...) on the device, before the loss. When the last listener stops,
+    the trainer is restored. Nothing is called on trl 0.14, which generates its completions inside the loss.
     """
     watched = trainer.__dict__.get("_prepare_inputs")
     if not isinstance(watched, _WatchedInputs):
@@ -42,7 +42,7 @@ def watch_inputs(trainer: Any, listener: Listener) -> Callable[[], None]:
 
 
 class _WatchedInputs:
-    """Stands in for `trainer._prepare_inputs` as long as somebody listens."""
+    """Replaces `trainer._prepare_inputs` while anyone is listening."""
 
     def __init__(self, trainer: Any) -> None:
         self.listeners: list[Listener] = []
@@ -65,17 +65,17 @@ class _WatchedInputs:
 
 
 class Refused(Mistake):
-    """A check forbids to go on: what differs, because of what, the way out. The worker exits with 3."""
+    """A check stops the run: what differs, the causes, the fix. The worker exits with 3."""
 
 
 class Clock:
-    """seconds: of all calls of the methods that it stands around, since it was last set."""
+    """Adds up the time spent in the methods that it wraps. seconds: since it was last set."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """The method, its calls timed, also those that raise."""
+        """Returns the method with its calls timed, including those that raise."""
 
         @functools.wraps(method)
         def timed(*given: Any, **named: Any) -> Any:
@@ -89,7 +89,7 @@ class Clock:
 
 
 def prompt_text(prompt: Any) -> str:
-    """A prompt or completion as a reader wants to see it: the text, or that of the last message."""
+    """Returns the text of a prompt or completion for a reader: the string, or the last message."""
     content = prompt if isinstance(prompt, str) else prompt[-1].get("content") or ""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
@@ -97,13 +97,13 @@ def prompt_text(prompt: Any) -> str:
 
 
 def answer_text(completion: Any) -> str:
-    """A completion as a reader wants to see it: the last that the model said, not what a tool replied."""
+    """Returns the completion for a reader: the model's last message, not a tool's reply."""
     if isinstance(completion, str):
         return completion
     return prompt_text([message for message in completion if message.get("role") != "tool"] or [{}])
 
 
-# The images of rows.
+# Images in rows.
 
 
 IMAGES = "images"

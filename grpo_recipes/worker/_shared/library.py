@@ -1,7 +1,7 @@
-"""What the releases of TRL and transformers call or take differently: looked for here, and nowhere else.
+"""Hides the differences between releases of TRL and transformers; nothing else looks for them.
 
-Each function looks at what is installed; none compares versions. What a release lacks is not needed there, or the
-planner refused it.
+Every function inspects the installed library; none compares versions. If a release lacks something, it is not needed
+there, or the planner has refused the recipe.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.metric_names import MEAN_LENGTH
 
-# The modules that PEFT puts in the place of the model's own.
+# Modules that PEFT substitutes for the model's own.
 ADAPTED_MODULES = (BaseTunerLayer, getattr(other, "AuxiliaryTrainingWrapper", other.ModulesToSaveWrapper))
-# Where TRL looks up vLLM's class LLM; newer releases have a module for generation.
+# Where TRL looks up vLLM's class LLM; newer releases have a separate module for generation.
 MODULES_WITH_ENGINE = ("trl.generation.vllm_generation", "trl.trainer.grpo_trainer")
 
-# The method of TRL that scores completions, from trl 0.19.1 on and before.
+# TRL's method that scores completions: since trl 0.19.1, and before.
 SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
 LOGITS_KEYWORDS = ("logits_to_keep", "num_logits_to_keep")
 
 
 def taken(function: Callable[..., Any], **keywords: Any) -> dict[str, Any]:
-    """The keywords that a function of this release has a parameter for."""
+    """Returns the keywords that a function of this release has parameters for."""
     names = inspect.signature(function).parameters
     return {name: value for name, value in keywords.items() if name in names}
 
 
 def model_for_generation(trainer: Any) -> Any:
-    """A context that gives the policy ready to generate: unwrapped, and under ZeRO-3 with its weights gathered."""
+    """Returns a context manager that gives the unwrapped policy, with its weights gathered under ZeRO-3."""
     keywords = {
         "gather_deepspeed3_params": getattr(trainer.args, "ds3_gather_for_generation", True),
         "gradient_checkpointing_kwargs": trainer.args.gradient_checkpointing_kwargs,
@@ -51,7 +51,7 @@ def model_for_generation(trainer: Any) -> Any:
 
 
 def generation_config(**keywords: Any) -> Any:
-    """A GenerationConfig of the keywords that are not None, which compiles nothing."""
+    """Returns a GenerationConfig of the keywords that are not None, with compilation disabled."""
     given = {name: value for name, value in keywords.items() if value is not None}
     if hasattr(GenerationConfig(), "disable_compile"):
         given["disable_compile"] = True
@@ -61,9 +61,9 @@ def generation_config(**keywords: Any) -> Any:
 def parsed_response(
     tokenizer: Any, tokens: list[int], prompt: list[int], tools: list[Any] | None = None
 ) -> dict[str, Any] | None:
-    """The message that TRL parses from the tokens of a completion, None where it decodes them as text.
+    """Returns the message that TRL parses from a completion's tokens, None if it decodes them as text.
 
-    tools: those that its prompt was rendered with.
+    tools: the tools that the prompt was rendered with.
     """
     templates = [getattr(tokenizer, name, None) for name in ("response_template", "response_schema")]
     if not hasattr(tokenizer, "parse_response") or not any(template is not None for template in templates):
@@ -76,7 +76,7 @@ def parsed_response(
 
 
 def awaited(reward: Any) -> Any:
-    """The reward as TRL can call it: releases that know no asynchronous functions get one that waits."""
+    """Returns the reward in a form TRL can call: releases without async support get a function that awaits it."""
     if not inspect.iscoroutinefunction(reward) or hasattr(grpo_trainer, "asyncio"):
         return reward
 
@@ -88,14 +88,14 @@ def awaited(reward: Any) -> Any:
 
 
 def micro_batches_per_generation(arguments: Any) -> int:
-    """Micro-batches that share one round of completions; those of one optimizer step in older releases."""
+    """Returns the micro-batches that share a generation; in older releases, those of an optimizer step."""
     return int(getattr(arguments, "steps_per_generation", None) or arguments.gradient_accumulation_steps)
 
 
 def stop_vllm_at(trainer: Any, ids: Iterable[int]) -> None:
-    """Lets each request to vLLM name these tokens too as ends of a completion.
+    """Adds these tokens to the stop tokens of every request to vLLM.
 
-    Nothing happens where TRL sends the arguments of the training themselves, which have to stay as planned.
+    Does nothing if TRL passes the training arguments' own dict, which must stay as planned.
     """
     generation = getattr(trainer, "vllm_generation", None)
     if generation is not None:
@@ -104,7 +104,7 @@ def stop_vllm_at(trainer: Any, ids: Iterable[int]) -> None:
 
 
 def module_with_engine() -> ModuleType | None:
-    """The module in which this TRL looks up vLLM's class LLM, None without vLLM or where it knows servers alone."""
+    """Returns the module where this TRL looks up vLLM's LLM; None without vLLM or if it only supports servers."""
     for name in MODULES_WITH_ENGINE:
         try:
             module = importlib.import_module(name)
@@ -116,17 +116,17 @@ def module_with_engine() -> ModuleType | None:
 
 
 def vllm_engine(trainer: Any) -> Any:
-    """vLLM's LLM in this process, None where there is none."""
+    """Returns the vLLM engine (LLM) in this process, or None."""
     return getattr(getattr(trainer, "vllm_generation", trainer), "llm", None)
 
 
 def vllm_client(trainer: Any) -> Any:
-    """TRL's client of a vLLM server, None where there is none: also on other processes than the first."""
+    """Returns TRL's client of a vLLM server, or None; only the first process has one."""
     return getattr(getattr(trainer, "vllm_generation", trainer), "vllm_client", None)
 
 
 def gathered_for_engine(trainer: Any, values: list[Any]) -> list[Any]:
-    """The values of all processes that share this one's engine, in the order in which TRL gathers their prompts."""
+    """Returns the values of all processes that share this engine, in the order in which TRL gathers prompts."""
     generation = trainer.vllm_generation
     if generation.tensor_parallel_size == 1:
         return values
@@ -136,38 +136,38 @@ def gathered_for_engine(trainer: Any, values: list[Any]) -> list[Any]:
 
 
 def sampling_of_vllm(trainer: Any) -> dict[str, Any]:
-    """The sampling parameters that every request to vLLM carries beside those with a field of their own."""
+    """Returns the extra sampling parameters of every vLLM request, those without an argument of the training."""
     generation = getattr(trainer, "vllm_generation", None)
     source = trainer.args if generation is None else generation
     return dict(getattr(source, "generation_kwargs", None) or {})
 
 
 def generation_in_use(trainer: Any) -> int | None:
-    """The step whose weights vLLM has, another number after each hand-over; None before the first."""
+    """Returns the step whose weights vLLM has; it changes with each weight sync. None before the first."""
     step = getattr(trainer, "_last_loaded_step", None)
     return None if step is None or step < 0 else int(step)
 
 
 def newest_names(logs: dict[str, Any], rewards: Iterable[str]) -> dict[str, Any]:
-    """What a trainer logs, by the names that the newest TRL has for the same figures."""
+    """Returns the trainer's logs with figures renamed as in the newest TRL."""
     names = {f"rewards/{name}": f"rewards/{name}/mean" for name in rewards}
     names["completion_length"] = MEAN_LENGTH
     return {names.get(name, name): value for name, value in logs.items()}
 
 
 def logits_keyword(model: Any) -> str | None:
-    """The keyword for the last logits that a model's forward declares, None when it has none."""
+    """Returns the name of the parameter of the model's forward that limits the logits, or None."""
     parameters = inspect.signature(model.forward).parameters
     return next((word for word in LOGITS_KEYWORDS if word in parameters), None)
 
 
 def gathered(trainer: Any, own: list[Any]) -> list[Any]:
-    """The values of all processes, in the order of their ranks; all of them call it."""
+    """Returns the values of all processes in rank order. All processes must call it."""
     return own if trainer.accelerator.num_processes == 1 else list(gather_object(own))
 
 
 def on_any(trainer: Any, *flags: Any) -> list[bool]:
-    """Each flag, true where it is on any process; all of them call it. flags: bools, or tensors of one."""
+    """Returns each flag, true if set on any process. All processes must call it. flags: bools or 1-element tensors."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return [bool(flag) for flag in flags]
     asked = torch.stack([torch.as_tensor(flag).to(trainer.accelerator.device, torch.int32) for flag in flags])
@@ -176,15 +176,15 @@ def on_any(trainer: Any, *flags: Any) -> list[bool]:
 
 
 def base_model(trainer: Any, model: Any) -> Any:
-    """A model without what accelerate and PEFT put around it."""
+    """Returns the model without the wrappers of accelerate and PEFT."""
     model = trainer.accelerator.unwrap_model(model)
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def set_forward(model: Any, forward: Callable[..., Any]) -> None:
-    """Gives a model a forward with the parameters of the one that it has. It takes the model first.
+    """Replaces a model's forward, keeping its signature. The new function takes the model first.
 
-    It is a method of the instance: PEFT calls forward without the hooks of its module, and accelerate wraps a method.
+    It becomes a method of the instance: PEFT calls forward without the module's hooks, and accelerate wraps a method.
     """
     signature = inspect.signature(model.forward)
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
@@ -193,5 +193,5 @@ def set_forward(model: Any, forward: Callable[..., Any]) -> None:
 
 
 def seed_of(words: str) -> int:
-    """A seed of 32 bits from words, by their sha256, so that no two of them are related."""
+    """Returns a 32-bit seed from the sha256 of the words, so that seeds are unrelated."""
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big")

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line for each thing that was measured, readable while the run goes on."""
+"""Writes metrics.jsonl: one line per event, readable while the run is going."""
 
 import json
 import math
@@ -17,10 +17,10 @@ _LONGEST_LINE = 16 << 20
 
 
 class MetricsLog:
-    """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each at once, times are Unix.
+    """Appends events to metrics.jsonl as they happen: start, step, guard, evaluation, end. Times are Unix times.
 
-    resume_step: the step that is gone on from, None for a beginning. What was measured later is trained again; what
-    was told of the vLLM server of this run stays. told: called with each event that was written.
+    resume_step: the step to resume from, None for a new run. Lines after it are removed because those steps are trained
+    again; events of this run's vLLM server stay. told: called with each event that was written.
     """
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
@@ -30,17 +30,17 @@ class MetricsLog:
         self._file = open_to_append(path.parent, path.name)
 
     def write(self, event: str, step: int, **values: Any) -> None:
-        """Writes one line, or raises OSError. A float that JSON has no word for (NaN, infinity) becomes null."""
+        """Writes one line. Raises OSError. A float that JSON cannot represent (NaN, infinity) becomes null."""
         append_event(self._file, self._path, event, step, cast("dict[str, Any]", redact_value(_plain(values))))
         self.told(event, step, values)
 
     def sync(self) -> None:
-        """Puts all lines on the disk, before a checkpoint that belongs to them counts."""
+        """Flushes all lines to disk, before the checkpoint that they belong to becomes valid."""
         os.fsync(self._file)
 
 
 def append_event(file: int, path: Path, event: str, step: int, values: Mapping[str, Any]) -> None:
-    """Writes a line whole or not at all, also beside another process that appends. Raises OSError, with the path."""
+    """Appends a line atomically, even if another process appends at the same time. Raises OSError, with the path."""
     line = {"event": event, "step": step, "time": round(time.time(), 3), **values}
     rest = f"{json.dumps(line, ensure_ascii=False, allow_nan=False)}\n".encode()
     written = 0
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def forget_after(path: Path, step: int) -> None:
-    """Removes the lines of steps that are trained again, and with a word those that are no events."""
+    """Removes the lines of steps that are trained again, and damaged lines, whose number is printed."""
     try:
         steps = [_step(line) for line in _lines(path)]
     except FileNotFoundError:
@@ -75,22 +75,22 @@ def forget_after(path: Path, step: int) -> None:
     if damaged:
         print(f"{path.name}: {damaged} damaged line{'s' if damaged != 1 else ''} left out", flush=True)
     is_kept = [of is not None and of <= step for of in steps]
-    if not all(is_kept):  # else someone may be reading on from its end
+    if not all(is_kept):  # otherwise leave the file alone: a reader may be following its end
         kept = (line for line, is_one in zip(_lines(path), is_kept, strict=False) if is_one)
         write_whole(path.parent, path.name, kept)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, a longer one than any event in parts. Raises OSError."""
+    """Yields the lines of a file; a line longer than any event comes in parts. Raises OSError."""
     with open_to_read(path.parent, path.name, _LARGEST) as file:
         while line := file.readline(_LONGEST_LINE):
             yield line
 
 
 def _step(line: bytes) -> float | None:
-    """The step of a line, None for one that is cut off or no event; what is told of the server counts for all steps.
+    """Returns the step of a line, None for a damaged one; events of the server count for all steps.
 
-    An evaluation is taken after the checkpoint of its step, so a run that is resumed there takes it again.
+    An evaluation runs after the checkpoint of its step, so a run that resumes there repeats it.
     """
     try:
         event = cast("dict[str, Any]", parsed(line if line.endswith(b"\n") else b""))

@@ -1,4 +1,4 @@
-"""run.json: how the run stands and how it ended. It is replaced whole, so a reader never sees half of it."""
+"""Writes run.json: the status of the run and how it ended. The file is replaced atomically."""
 
 import contextlib
 import errno
@@ -22,25 +22,25 @@ from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 
 DAMAGED_FILE = "run.json.damaged"
-# Room on the disk that is given back when a full one leaves none for saying how the run ended.
+# Reserves disk space, so that a full disk still lets the run record how it ended.
 RESERVE_FILE = ".reserve"
 _RESERVE_BYTES = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# What another process said before this one began anew: how often the vLLM server was started again.
+# What another process wrote before a restart: how often the vLLM server was restarted.
 _KEPT = ("vllm_server",)
-# A thread whose disk does not answer holds up nobody who has to say how the run ended.
+# A thread stuck on a disk that does not respond must not block the one that records the end.
 _LONGEST_TURN_S = 10.0
 _NO_WORD: dict[str, Any] = {"exit_code": None, "message": None, "findings": []}
-# Writing progress, with an fsync of some milliseconds, takes at most half a thousandth of the training.
+# Progress writes, with an fsync of some milliseconds, take at most 0.05% of the training.
 _NOTE_EVERY_S, _NOTE_RARELY = 1.0, 2000
 
 
 class Record:
-    """The run.json of a run folder. Rank 0 keeps it; another rank writes only its own failure.
+    """The run.json of a run folder. Rank 0 writes it; other ranks only write their own failure.
 
-    A status that ends the run is never overwritten by another rank: the first failure is the cause of the
-    rest. same: whether the run folder is still that of this run; nothing is written where it is not.
-    What is noted may be lost with the process; all else is on the disk when a call returns.
+    A final status is never overwritten by another rank: the first failure causes the others. same: checks that the
+    folder is still this run's; nothing is written otherwise. Noted values may be lost if the process dies; everything
+    else is on disk when the call returns.
     """
 
     def __init__(self, folder: Path, rank: int) -> None:
@@ -53,11 +53,11 @@ class Record:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that speaks for all."""
+        """Whether this process reports for all of them."""
         return self._rank == 0
 
     def start(self, *, resumed: bool) -> None:
-        """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
+        """Records that the run is running. A resumed run keeps the previous record, if it is readable."""
         if self._rank != 0:
             return
         remove_unfinished(self._path.parent, self._path.name)
@@ -97,7 +97,7 @@ class Record:
         self._reserve()
 
     def update(self, **values: Any) -> None:
-        """Sets keys while the run is running; does nothing on other ranks than 0 and after the end.
+        """Sets keys while the run is running. Does nothing on other ranks, or after the end.
 
         Raises KeyError for a key that run.json does not have.
         """
@@ -105,7 +105,7 @@ class Record:
             self._set(values)
 
     def note(self, **values: Any) -> None:
-        """Sets keys of progress: read() has them at once, the file with the next update(), or after some seconds."""
+        """Sets progress keys: read() has them at once, the file with the next update() or after some seconds."""
         if not self._may_set(values):
             return
         self._noted.update(values)
@@ -120,7 +120,7 @@ class Record:
             raise KeyError(f"run.json has no {', '.join(sorted(undeclared))}")
         if self._rank != 0:
             return False
-        self.same.check()  # without its folder there is no run.json that could say that the run is running
+        self.same.check()  # without its folder, no run.json could record that the run is running
         return True
 
     def _set(self, values: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class Record:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """One thread reads and writes at a time."""
+        """Locks for reading and writing, for one thread at a time."""
         has_it = self._lock.acquire(timeout=_LONGEST_TURN_S)
         try:
             yield
@@ -141,24 +141,24 @@ class Record:
                 self._lock.release()
 
     def update_evaluation(self, other: str = "", /, **values: Any) -> None:
-        """Sets keys of the `evaluation` mapping, or of what it has of an other set, by its name."""
+        """Sets keys of `evaluation`, or of its entry for another set, by the set's name."""
         known = self.evaluation()
         others = known.get(OTHERS, {})
         more = values if not other else {OTHERS: {**others, other: {**others.get(other, {}), **values}}}
         self.update(evaluation={**known, **more})
 
     def evaluation(self) -> dict[str, Any]:
-        """The `evaluation` mapping as it is now."""
+        """Returns the current `evaluation` mapping."""
         found: dict[str, Any] = self.read().get("evaluation", {})
         return found
 
     def guards(self) -> list[dict[str, Any]]:
-        """The guards that spoke, as they are now."""
+        """Returns the guards that have fired, with their current counts."""
         found: list[dict[str, Any]] = self.read().get("guards", [])
         return found
 
     def reopen(self, **values: Any) -> None:
-        """Says that the run goes on after all, and sets keys."""
+        """Marks an ended run as running again, and sets keys."""
         self._write({**self.read(), "status": "running", "ended": None, **_NO_WORD, **values})
 
     def end(
@@ -170,11 +170,11 @@ class Record:
         last_word: bool = False,
         for_all: bool = False,
     ) -> bool:
-        """Says how the run ended; returns false, and writes nothing, if it is not this rank's to say.
+        """Records how the run ended. Returns false, writing nothing, if this rank may not decide it.
 
-        A good end is rank 0's, which still has to save when the others are done; a failure is the first one's.
-        last_word: replaces what was said before, by the one who knows why it failed. for_all: any rank may say this,
-        since rank 0 may be gone. Raises nothing: where run.json cannot be written, stderr says so.
+        Rank 0 records success, since it still saves after the others are done; the first rank to fail records a
+        failure. last_word: overwrite the recorded end, because the caller knows the real cause. for_all: any rank may
+        record this, since rank 0 may be dead. Raises nothing: if run.json cannot be written, the error goes to stderr.
         """
         with self._turn():
             content = self.read()
@@ -196,7 +196,7 @@ class Record:
             return True
 
     def read(self) -> dict[str, Any]:
-        """What the record says now, with what was noted, {} when there is none."""
+        """Returns the current record with noted values, {} if there is none."""
         with self._turn():
             content = self._on_disk()
             return {**content, **self._noted} if content.get("status") == "running" else content
@@ -212,7 +212,7 @@ class Record:
         return record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
 
     def _write_at_last(self, content: dict[str, Any]) -> None:
-        """Writes the end, on a full disk into the room that was kept for it."""
+        """Writes the end; on a full disk, into the reserved space."""
         try:
             self._write(content)
         except OSError as problem:
@@ -231,12 +231,12 @@ class Record:
         write_whole(self._path.parent, RESERVE_FILE, os.urandom(_RESERVE_BYTES))
 
     def _is_of_another_launch(self) -> bool:
-        """Whether other processes than those of this launch train here, whose rank 0 was refused the folder."""
+        """Whether the folder's rank 0 was refused because another launch is training here."""
         other = holder(self._path.parent)
         return other is not None and other.launch is not None and other.launch != this_launch()
 
     def _set_aside_damaged(self) -> None:
-        """Keeps a record that cannot be read under another name, and leaves out of one what is not of its kind."""
+        """Renames a record that cannot be read, and drops values of the wrong type from one that can."""
         with contextlib.suppress(FileNotFoundError):
             content = self.read()
             kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int, "memory": dict}
@@ -245,7 +245,7 @@ class Record:
                 return
             rename(self._path.parent, self._path.name, DAMAGED_FILE)
             print(
-                f"run.json is damaged and begun anew, without what it said before of evaluations and guards; "
+                f"run.json is damaged and was started over, without its earlier evaluations and guards; "
                 f"the damaged one is {DAMAGED_FILE}",
                 flush=True,
             )
@@ -257,14 +257,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-# A file that keeps room on the disk for what must be written at the end.
+# A file that reserves disk space for the last write.
 
 
 def _write_over(folder: Path, spare: str, name: str, content: str) -> None:
-    """Replaces a file by another one of the folder, written over and renamed: on a full disk its room is there.
+    """Replaces a file of the folder by overwriting the spare file and renaming it, which needs no free space.
 
-    To remove the spare file and write anew would leave its room to whoever fills the disk. Raises OSError, also for
-    content that is larger than the spare file, and for one with other names, which would be written over too.
+    Removing the spare file first would let another process take its space. Raises OSError, also for content larger than
+    the spare file, and for a spare file with hard links, which would be overwritten too.
     """
     with open(open_in_place(folder, spare, make=False), "r+b") as file:
         found = os.fstat(file.fileno())

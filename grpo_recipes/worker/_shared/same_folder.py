@@ -1,4 +1,4 @@
-"""A run folder that was removed, renamed or replaced while its run goes on."""
+"""Detects that a run folder was removed, renamed or replaced during its run."""
 
 import functools
 from collections.abc import Callable
@@ -10,33 +10,33 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 class FolderGone(Mistake):
-    """There is no such run folder any more, or another one lies in its place."""
+    """The run folder does not exist any more, or a different one is in its place."""
 
 
 class SameFolder:
-    """Knows a run folder again by its plan.json, which nobody else writes; without one it is always the same."""
+    """Identifies a run folder by its plan.json, which nothing else writes. Without plan.json, every check passes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known = _mark(folder)
 
     def check(self) -> None:
-        """Raises FolderGone where the folder is gone, or another run's. One stat, some microseconds."""
+        """Raises FolderGone if the folder is gone or belongs to another run. Costs one stat, some microseconds."""
         if self._known is None:
             return
         now = _mark(self.folder)
-        # A file system in user space may number its files anew; a copy that was brought back has the old time.
+        # FUSE file systems may renumber their files; a restored copy keeps its old time.
         if now is None or (now[0] != self._known[0] and now[1] != self._known[1]):
-            what = "is gone" if now is None else "is another one now"
+            what = "is gone" if now is None else "was replaced"
             raise FolderGone.of(
                 f"{self.folder}: the run folder {what}",
-                because="it was removed, renamed or replaced while the run was going on",
+                because="it was removed, renamed or replaced during the run",
                 fix="start the run again; a renamed folder can be resumed where it is now",
             )
 
 
 def check_before_saving(trainer: Any, same: SameFolder) -> None:
-    """Lets a trainer save nothing into a folder that is gone: transformers would make it anew, with checkpoints alone.
+    """Makes the trainer refuse to save into a missing folder, which transformers would create with only checkpoints.
 
     Source: transformers 5.23.0 trainer.py, which calls os.makedirs for each place that it writes to.
     """
@@ -54,9 +54,9 @@ def check_before_saving(trainer: Any, same: SameFolder) -> None:
 
 
 def _mark(folder: Path) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """What tells a plan.json from another: its place on the disk, and its time with its size. None without one.
+    """Returns what identifies a plan.json: its inode, and its time with its size. None without a file.
 
-    An error that says nothing about the file, of a server that does not answer, is raised as it is.
+    Other errors, such as a server that does not respond, are raised unchanged.
     """
     try:
         found = status(folder, "plan.json")

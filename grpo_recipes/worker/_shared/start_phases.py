@@ -1,4 +1,4 @@
-"""What the start of a run is busy with, until its first step is over."""
+"""Reports the phases of a run's start, until its first step is over."""
 
 import time
 
@@ -6,10 +6,10 @@ from grpo_recipes.contract.event_words import phase_line
 from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker._shared.record import Record
 
-# What the first step is busy with, by the phase of the memory. An update that no generation came before is none.
+# What the first step is doing, by memory phase. An update without a generation before it is no phase.
 _OF_THE_FIRST_STEP: dict[Phase, str] = {
     "evaluation": "evaluating before the first step",
-    "sync": "handing the weights to vLLM",
+    "sync": "sending the weights to vLLM",
     "generate": "generating the first completions",
     "score": "scoring the first completions",
     "update": "the first update",
@@ -17,7 +17,7 @@ _OF_THE_FIRST_STEP: dict[Phase, str] = {
 
 
 class StartPhases:
-    """One thing after the other, each told in run.json when it begins, and on the log when it is over."""
+    """Records each phase in run.json when it begins, and logs it when it is over."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
@@ -26,7 +26,7 @@ class StartPhases:
         self._is_over = False
 
     def goes_on_with(self, name: str) -> None:
-        """Ends what was on and begins another; nothing when it was there before, or the first step is over."""
+        """Ends the current phase and begin `name`, unless that has begun before or the first step is over."""
         if self._is_over or any(phase["name"] == name for phase in self._phases):
             return
         self._end_last()
@@ -35,13 +35,13 @@ class StartPhases:
         self._record.update(phases=[dict(phase) for phase in self._phases])
 
     def first_step_goes_on_with(self, phase: Phase) -> None:
-        """Begins what belongs to a phase of the memory."""
+        """Begins the phase of the first step that belongs to a memory phase."""
         has_generated = any(one["name"] == _OF_THE_FIRST_STEP["generate"] for one in self._phases)
         if phase in _OF_THE_FIRST_STEP and (phase != "update" or has_generated):
             self.goes_on_with(_OF_THE_FIRST_STEP[phase])
 
     def end(self) -> None:
-        """The first step is over."""
+        """Ends the start: the first step is over."""
         if not self._is_over:
             self._end_last()
             self._is_over = True

@@ -1,6 +1,6 @@
-"""TRL's own environments, OpenRewardSpec and HarborSpec, as a class of the user's would be: rows, tools and a reward.
+"""Wraps TRL's own environments, OpenRewardSpec and HarborSpec, as an environment class with rows, tools and a reward.
 
-What asks the service first says that it does not answer, before a model is loaded.
+The service is asked before a model is loaded, so one that does not respond is reported early.
 """
 
 import functools
@@ -22,15 +22,15 @@ from grpo_recipes.contract.tasks import HARBOR, OPENREWARD, SPECS
 from grpo_recipes.worker._shared.inputs import Refused
 
 SPLIT = "task_split"
-"""The column with the split that a row is a task of: a held-out row is played with its own."""
+"""The column with a row's split: a held-out row is played in the held-out split."""
 TASK = "task"
-"""The column with the name of a folder of Harbor's, in the place of its path, which is another one on each machine."""
+"""The column with the name of a Harbor folder, since its path differs between machines."""
 _MADE_BY_TRL = ("reset", "reward")
 _OPEN: Any = weakref.WeakSet()
 
 
 def rows_of(target: str, config: Any) -> Dataset:
-    """The rows of one of SPECS. Raises Refused where it cannot read them."""
+    """Returns the rows of one of SPECS. Raises Refused if they cannot be read."""
     with _asking(target):
         rows = _spec(target, json.dumps(config)).train_dataset
     if target == OPENREWARD:
@@ -46,9 +46,9 @@ def _content(folder: Path) -> str:
 
 
 def class_of_spec(target: str, config: dict[str, Any]) -> type:
-    """A class whose objects play the tasks of one of SPECS. Raises Refused where its service does not answer.
+    """Returns a class whose objects play the tasks of one of SPECS. Raises Refused if its service does not respond.
 
-    An object has an environment of TRL for each split that it was reset for. The tools are those of `config`.
+    An object has one TRL environment for each split that it was reset for. The tools are those of `config`.
     """
     with _asking(target):
         if target == HARBOR and config.get("environment_type", "docker") == "docker":
@@ -100,7 +100,7 @@ def _folders(config: str) -> dict[str, str]:
 
 @functools.cache
 def _spec(target: str, config: str) -> Any:
-    """One for rows and environments, which asks its service once. config: JSON."""
+    """Returns the spec for rows and environments; the service is asked once. config: JSON."""
     module, _, name = target.rpartition(":")
     if target == HARBOR:
         _end_without_waiting(importlib.import_module(module).HarborEnv)
@@ -110,9 +110,9 @@ def _spec(target: str, config: str) -> Any:
 
 
 def _end_without_waiting(kind: Any) -> None:
-    """Lets Python end. Source: trl 1.16.0 experimental/harbor/_env.py, whose __del__ waits for a thread.
+    """Lets Python exit. Source: trl 1.16.0 experimental/harbor/_env.py, whose __del__ waits for a thread.
 
-    Where Python ends, it has ended that thread before: a script of two lines that makes a HarborEnv never ends.
+    At exit Python has already ended that thread, so even a two-line script that creates a HarborEnv hangs.
     """
     ends = kind.__del__
     if not getattr(ends, "is_own", False):
@@ -126,7 +126,7 @@ def _end_without_waiting(kind: Any) -> None:
 
 
 def close_specs() -> None:
-    """Ends what this process has open: sessions of a server, sandboxes."""
+    """Closes what this process has open: server sessions and sandboxes."""
     for one in list(_OPEN):
         with suppress(Exception):
             one._close() if hasattr(one, "_close") else one._run(one._stop())
