@@ -58,7 +58,7 @@ def test_a_longer_run_says_what_it_came_from(longer: Run, first: Run, command: C
     made_of = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
     (run,) = made_of["ancestors"]
     assert (run["name"], run["use"], run["step"], run["plan_sha256"]) == ("first", "extend", 2, digest)
-    assert "This run made first longer with `--extend`, from step 2. The recipe below trains its whole length" in card
+    assert "This run extended first with `--extend`, from step 2. The recipe below trains its whole length" in card
     assert "with `--extend`" not in (first.folder / "final/README.md").read_text()
 
 

@@ -122,7 +122,7 @@ def test_a_model_is_taken_from_a_checkpoint_that_is_as_it_was_written(tmp_path: 
     assert {path.name: path.read_bytes() for path in written.iterdir()} == {"model.safetensors": b"weights"}
 
     (of_best / "model.safetensors").write_bytes(b"WEIGHTS")
-    with pytest.raises(Refused, match="checkpoint-4 had the best evaluation and is not whole"):
+    with pytest.raises(Refused, match="checkpoint-4 had the best evaluation and is incomplete"):
         take_model(of_best, written)
     (written / "another.safetensors").write_bytes(b"")
     with pytest.raises(Refused, match=r"another\.safetensors of the model is not in it"):

@@ -1,1 +1,1 @@
-"""What the trainer calls while it trains: proofs, guards, figures, evaluation and stops."""
+"""The trainer's callbacks: proofs, guards, figures, evaluation and stops."""

@@ -1,4 +1,4 @@
-"""When the held-out measure is taken, and where its figures go."""
+"""Decides when to evaluate, and where the results go."""
 
 import json
 import time
@@ -29,16 +29,16 @@ _LARGEST = 4 << 30
 
 
 class Trained(Exception):
-    """There is nothing left to train: the last step was taken, or the recipe's stop_after ends it."""
+    """There is nothing left to train: the last step is done, or the recipe's stop_after ended the run."""
 
 
 class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
 
-    Each completion with its row goes to evaluation/step-<step>.jsonl of the run folder, the figures to metrics.jsonl
-    and run.json; of several sets each has its own. The last one is taken again with grey images where rows have any.
-    rows: those of each set, in the order of the plan's sets. known: what run.json said of evaluations at the checkpoint
-    that is gone on from. seconds: how long all evaluations took so far. on_batch: called before each batch.
+    Each completion goes with its row to evaluation/step-<step>.jsonl of the run folder, the figures to metrics.jsonl
+    and run.json; each evaluation set has its own. If rows have images, the last evaluation is repeated with grey
+    images. rows: of each set, in the plan's order. known: run.json's evaluations at the checkpoint that the run resumes
+    from. seconds: total time of all evaluations. on_batch: called before each batch.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self._sets = [(replace(plan, evaluation=how), of_set) for how, of_set in each]
         self._run_folder, self._record, self._log, self._stop, self._peaks = folder, record, log, stop, peaks
         self._best = BestEvaluation(known)
-        # The weights of the step before the first one have no checkpoint in this run folder.
+        # This run folder has no checkpoint of the weights before the first step.
         self._begun_at = 0 if plan.extends is None else plan.extends.step or 0
         self._extended = None if plan.extends is None else Path(plan.extends.path).parents[1]
         self._measured_at: int | None = None
 
     def kept_step(self) -> int | None:
-        """The step whose checkpoint is kept and handed over, None for that of the last step."""
+        """Returns the step whose checkpoint is kept and becomes the final model; None for the last step."""
         return self._best.step if self._how.keep_best else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures the untrained policy; a resumed run has done so, and a longer one has what the shorter one did."""
+        """Evaluates the untrained policy. A resumed run has done so; an extended run has the earlier run's result."""
         if self._how.at_start and state.global_step == 0:
             self._take("before", 0)
         elif self._extended is not None and self._log is not None:
@@ -82,9 +82,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
                     _write_rows(self._run_folder, file, judged)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures after every so many steps; here, since the step before is logged and saved by now.
+        """Evaluates every so many steps. Here because the step before is logged and saved by now.
 
-        Raises Trained where there were enough evaluations without a better one.
+        Raises Trained after enough evaluations without improvement.
         """
         every, step = self._how.every_steps, state.global_step
         if every == 0 or step == 0 or step % every != 0:
@@ -97,7 +97,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
             raise Trained
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures the trained policy; where stop_after has ended the training, that was just done."""
+        """Evaluates the trained policy, unless stop_after ended the training and just did so."""
         if self._stop.interrupted:
             return
         if self._measured_at != state.global_step:
@@ -118,7 +118,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
             is_better = self._take_set(place, moment, step, is_better=is_better)
 
     def _take_set(self, place: int, moment: str, step: int, *, is_better: bool) -> bool:
-        """Measures one set, and returns whether the step is the best one so far; the first set decides it."""
+        """Evaluates one set, and returns whether this step is the best so far, which the first set decides."""
         plan, rows = self._sets[place]
         name = self._how.sets[place].name
         started = time.perf_counter()
@@ -152,7 +152,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         return is_better
 
     def _take_blanked(self, place: int, step: int) -> None:
-        """Measures one set with grey images: what is still right then was not seen in them."""
+        """Evaluates one set with grey images: answers that are still right did not need the image."""
         plan, rows = self._sets[place]
         name = self._how.sets[place].name
         started = time.perf_counter()
@@ -169,7 +169,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self.seconds += round(time.perf_counter() - started, 3)
 
     def _turned(self, plan: Plan, step: int) -> dict[str, Any]:
-        """What became of the rows of a set between the untrained policy and this step."""
+        """Compares the rows of a set between the untrained policy and this step."""
         assert plan.evaluation is not None
         before, after = (_read_rows(self._run_folder, evaluation_file(plan.evaluation.name, one)) for one in (0, step))
         return {} if before is None or after is None else turned(before, after, plan)
@@ -181,7 +181,7 @@ def _write_rows(folder: Path, file: str, judged: list[JudgedRow]) -> None:
 
 
 def _read_rows(folder: Path, file: str) -> list[JudgedRow] | None:
-    """The rows of an evaluation, None where there was none or somebody removed or damaged them."""
+    """Returns the rows of an evaluation, None if there was none or its file was removed or damaged."""
     try:
         lines = read_bytes(folder, file, _LARGEST).splitlines()
         return [JudgedRow(**cast("dict[str, Any]", parsed(line))) for line in lines]
@@ -193,10 +193,10 @@ BEST, SINCE = "best", "evaluations_since_best"
 
 
 class BestEvaluation:
-    """The best evaluation after a step, by the held-out reward; of equal ones the first. All ranks come to the same.
+    """The best evaluation after a step, by held-out reward; the first of equal ones. All ranks get the same result.
 
-    known: what run.json said of evaluations when the checkpoint was written that is gone on from, {} for a beginning.
-    step: of the best one, None before the first that has a reward. since: evaluations after it.
+    known: run.json's evaluations at the checkpoint that the run resumes from, {} for a new run. step: of the best one,
+    None before the first with a reward. since: evaluations after it.
     """
 
     def __init__(self, known: Mapping[str, Any]) -> None:
@@ -206,9 +206,9 @@ class BestEvaluation:
         self._reward: float | None = best.get("reward")
 
     def is_better(self, figures: Mapping[str, Any]) -> bool:
-        """Takes in an evaluation, and returns whether it is the best one now.
+        """Adds an evaluation, and returns whether it is now the best one.
 
-        One without the score of a judge is compared with no other, and ends nothing.
+        An evaluation without a judge's score is not compared, and ends nothing.
         """
         reward = figures["reward"]
         if "without_score" in figures:
@@ -220,7 +220,7 @@ class BestEvaluation:
         return True
 
     def why_over(self, stop_after: int | None, step: int, max_steps: int) -> str | None:
-        """Why the training ends here, None where it goes on."""
+        """Returns why the training ends here, None if it continues."""
         if stop_after is None or self.since < stop_after:
             return None
         times = "one evaluation" if self.since == 1 else f"{self.since} evaluations"

@@ -1,4 +1,4 @@
-"""When guards look, and where it goes what they say."""
+"""Decides when guards check the training, and reports what they find."""
 
 import os
 import sys
@@ -44,10 +44,10 @@ STEPS_FOR_AN_ANSWER = 20
 
 
 class GuardCallback(TrainerCallback):  # type: ignore[misc]
-    """Watches a training with the guards of its plan. Raises Refused on every process when one stops the run.
+    """Watches a training with the guards of its plan. Raises Refused on every process if one stops the run.
 
-    It comes after the callbacks that evaluate and log, so that an evaluation is in no step. close() when the training
-    is over, however it ended.
+    It comes after the callbacks that evaluate and log, so evaluations are not part of a step. Call close() when the
+    training is over, however it ended.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         log: MetricsLog | None,
     ) -> None:
         self._trainer, self._plan, self._record, self._log = trainer, plan, record, log
-        self._spoken: dict[str, dict[str, Any]] = {}  # by their names, as run.json holds them
+        self._spoken: dict[str, dict[str, Any]] = {}  # by name, as in run.json
         self._before: dict[str, int] = {}
         self._lines: Lines | None = None
         self._guards: dict[ModuleType, Any] = {}
@@ -72,12 +72,12 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._stalls = StallMonitor(plan.guards, folder, rank, self._on_late, waits_s)
 
     def still(self, what: str) -> None:
-        """Something that is no step goes on: "an evaluation"."""
+        """Reports that the run is busy with something other than a step, such as "an evaluation"."""
         if self._stalls is not None:
             self._stalls.still(what)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begins to watch. What a resumed run logged before is looked at again, without a word."""
+        """Starts watching. Silently replay what a resumed run has logged before."""
         self._guards = self._of_lines()
         before = self._record.guards()
         self._spoken = {one["name"]: one for one in before if one["first_step"] <= state.global_step}
@@ -94,18 +94,18 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._before = fingerprints(self._trainer.model)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """From here on the step's time counts."""
+        """Starts timing the step."""
         if self._stalls is not None:
             self._stalls.begin()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Looks at the losses and the gradient before they change the weights."""
+        """Checks the losses and the gradient before they change the weights."""
         alarm = None if self._losses is None else self._losses.found()
         if alarm is not None:
             self._speak(not_finite, alarm, state.global_step + 1)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The step is over; before a checkpoint or the final model is made of the weights, looks at them."""
+        """Stops timing the step, and checks the weights before a checkpoint or the final model is saved."""
         if self._stalls is not None:
             self._stalls.end()
         if self._losses is not None and (control.should_save or state.global_step >= state.max_steps):
@@ -114,7 +114,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
                 self._speak(not_finite, alarm, state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
-        """All processes see the same figures, so they come to the same."""
+        """Passes the logged figures to the guards. All processes see the same figures, so they decide alike."""
         line = None if self._lines is None else self._lines.line(logs, state.global_step)
         if line is None:
             return
@@ -126,7 +126,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._say_without_answer()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Says what could not be watched."""
+        """Prints which guards and rewards had nothing to watch."""
         unseen = [module.NAME for module, guard in self._guards.items() if not guard.seen]
         self._record.update(guards_not_seen=unseen)
         if unseen and self._trainer.is_world_process_zero():
@@ -140,25 +140,25 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             print(f"rewards not seen  {', '.join(names)}: no number so far, None for every completion", flush=True)
 
     def memory(self) -> dict[str, Any]:
-        """What no log tells of what the guards have seen, for a checkpoint."""
+        """Returns the guards' state that the log does not have, for a checkpoint."""
         guard = self._guards.get(no_movement)
         return {} if guard is None else {"no_movement": guard.memory(), "before": self._before}
 
     def remember(self, memory: dict[str, Any]) -> None:
-        """Takes what memory() told; after on_train_begin."""
+        """Restores what memory() returned. Call it after on_train_begin."""
         guard = self._guards.get(no_movement)
         if guard is not None and memory:
             guard.remember(memory["no_movement"])
             self._before = memory["before"]
 
     def close(self) -> None:
-        """Watches no losses any more; what is saved at the end may still take too long."""
+        """Stops watching losses. Saving at the end is still timed."""
         self.still("the end of the training")
         if self._losses is not None:
             self._losses.leave()
 
     def _of_lines(self) -> dict[ModuleType, Guard]:
-        """The guards that are on and read the trainer's logged lines, by module; two more watch other things."""
+        """Returns the active guards that read logged lines, by module; two others watch other things."""
         guards, trainer, has_tools = self._plan.guards, self._trainer, calls_tools(self._plan)
         has_judge = any(reward.kind == "judge" for reward in self._plan.rewards)
         builders: dict[ModuleType, Callable[[], Guard] | None] = {
@@ -186,26 +186,26 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         return str(getattr(self._plan.guards, module.NAME))  # off, note, warn or stop
 
     def _on_broken(self, alarm: Alarm) -> None:
-        """Maybe on this process alone, which then ends all others."""
+        """Handles a loss or gradient that is not finite, maybe on this process alone, which then ends the others."""
         self._speak(not_finite, alarm, self._trainer.state.global_step + 1, is_alone=True)
 
     def _speak(self, module: ModuleType, alarm: Alarm, step: int, *, is_alone: bool = False) -> None:
-        """Writes down what a guard says, and says it the first, the tenth, the hundredth time. Raises Refused."""
+        """Records an alarm, and prints it the first, tenth, hundredth time. Raises Refused."""
         before, action = self._spoken.get(module.NAME, {}).get("action"), self._action(module)
         if alarm.is_note:
-            action = "warn" if before == "warn" else "note"  # what was worse stays in run.json
+            action = "warn" if before == "warn" else "note"  # the worse action stays in run.json
         spoken = self._noted(module, alarm, action, step)
         is_said = action == "stop" or action != before or spoken["count"] == 10 ** (len(str(spoken["count"])) - 1)
         words = self._log_event(spoken, alarm) if is_said else ""
         if action == "stop":
             if not is_alone:
-                self._trainer.accelerator.wait_for_everyone()  # rank 0 has written it down before another one ends
+                self._trainer.accelerator.wait_for_everyone()  # rank 0 must record it before another rank exits
             raise Refused(refusal(module.NAME, module.ID, step, alarm))
         if is_said and self._trainer.is_world_process_zero():
             print(words, flush=True)
 
     def _noted(self, module: ModuleType, alarm: Alarm, action: str, step: int) -> dict[str, Any]:
-        """The guard with this time, which is in run.json then. value: of this time; count: how often it spoke."""
+        """Records an alarm in run.json and returns its entry. value: this alarm's; count: how often the guard fired."""
         before = self._spoken.get(module.NAME, {"first_step": step, "count": 0})
         self._spoken[module.NAME] = spoken = {
             "id": module.ID,
@@ -220,7 +220,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         return spoken
 
     def _log_event(self, spoken: dict[str, Any], alarm: Alarm) -> str:
-        """Writes it into metrics.jsonl, and returns it as a line for the terminal."""
+        """Writes the alarm to metrics.jsonl, and returns its line for the terminal."""
         event = {name: spoken[name] for name in ("id", "name", "action", "value", "count")}
         found = alarm.finding
         event |= {"message": found.message, "because": list(found.because), "fix": found.fix}
@@ -229,7 +229,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         return guard_line({"step": spoken["last_step"], **event})
 
     def _on_late(self, alarm: Alarm, is_last: bool) -> None:
-        """In the monitor's thread, while the main one hangs: it cannot raise there, so it ends the process."""
+        """Runs in the monitor's thread while the main thread hangs. It cannot raise there, so it ends the process."""
         action = self._action(no_progress)
         is_end = is_last and action == "stop"
         if is_last and not is_end:
@@ -247,18 +247,18 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         os._exit(EXIT_STOPPED)
 
 
-# The lines of figures that guards look at, made of what the trainer logs.
+# The lines of figures that guards read, built from what the trainer logs.
 
 
 class Lines:
-    """Makes lines, each of which knows how many steps it covers. Begins after `step`."""
+    """Builds lines that know how many steps they cover. Begins after `step`."""
 
     def __init__(self, rewards: list[str], step: int = 0) -> None:
         self._rewards, self._step = rewards, step
         self._answered: dict[str, bool] = {}
 
     def line(self, logs: Mapping[str, Any], step: int) -> Line | None:
-        """The line of one log; None for what is logged when the training ends, and for a step that was logged."""
+        """Returns the line of one log; None for the log at the end of the training, and for a step already logged."""
         if "loss" not in logs or step <= self._step:
             return None
         steps, self._step = step - self._step, step
@@ -273,15 +273,15 @@ class Lines:
         return Line(step, steps, figures, without_variance(figures))
 
     def without_answer(self) -> list[str]:
-        """The rewards of which no number was logged so far: they gave None to every completion."""
+        """Returns the rewards without a single number so far: they returned None for every completion."""
         return [name for name, is_answered in self._answered.items() if not is_answered]
 
 
 def groups_per_step(trainer: Any) -> int:
-    """Prompts of one optimizer step over all processes."""
+    """Returns the prompts per optimizer step over all processes."""
     arguments = trainer.args
     size: int = arguments.per_device_train_batch_size * trainer.accelerator.num_processes
     size *= arguments.gradient_accumulation_steps
-    # The oldest release takes prompts, and has no sampler that repeats them.
+    # The oldest release counts batches in prompts, and has no sampler that repeats them.
     is_in_prompts = "_get_train_sampler" not in vars(GRPOTrainer)
     return max(1, size if is_in_prompts else size // arguments.num_generations)

@@ -1,6 +1,6 @@
-"""The figures of each step: on stdout, in metrics.jsonl, the last ones in run.json. Rank 0 only.
+"""Reports the figures of each step on stdout, in metrics.jsonl and, for the last step, in run.json. Rank 0 only.
 
-Among them how long steps take by the clock, which share of it is generation, and how long the rest will take.
+This includes the time per step, the share spent on generation, and the time left.
 """
 
 import math
@@ -31,10 +31,10 @@ _REMEMBERED = 100
 
 
 class StepTimes(TrainerCallback):  # type: ignore[misc]
-    """Times optimizer steps, evaluations left out; those that share a generation are timed as one.
+    """Times optimizer steps without evaluations; steps that share a generation are timed together.
 
-    The first ones are slower than the rest, by kernels that are compiled and memory that is taken, and count only
-    while there are no others. not_training_s: seconds so far that were not spent on steps.
+    The first steps are slower (kernels are compiled, memory is allocated) and count only while there are no others.
+    not_training_s: seconds so far that were not spent on steps.
     """
 
     def __init__(self, trainer: Any, record: Record, not_training_s: Callable[[], float]) -> None:
@@ -51,7 +51,7 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
         self._began = self._now()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Notes the steps that shared a generation, when the last of them ends."""
+        """Records the time of the steps that shared a generation, after the last of them."""
         self._steps += 1
         if self._steps % self._sharing:
             return
@@ -65,15 +65,15 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
             self._tell(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leaves the figures in the record; whether a run that was interrupted goes on is not known."""
+        """Writes the times to the record, without a time left: an interrupted run may never resume."""
         self._tell(state, is_over=True)
 
     def seconds_of_a_step(self) -> float | None:
-        """The median of the newest hundred steps after the first ones; None before a step ended."""
+        """Returns the median of the last hundred steps without the first ones; None before a step ended."""
         return statistics.median(spent for spent, _ in self._timed) if self._timed else None
 
     def seconds_left(self, state: Any) -> float | None:
-        """Seconds until the last step has ended, evaluations and checkpoints not counted."""
+        """Returns the seconds until the last step ends, without evaluations and checkpoints."""
         each = self.seconds_of_a_step()
         return None if each is None else each * (state.max_steps - state.global_step)
 
@@ -101,7 +101,10 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
 
 
 def steps_of_a_generation(arguments: Any) -> int:
-    """Optimizer steps that train on one generation, at least 1. Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0."""
+    """Returns how many optimizer steps train on one generation, at least 1.
+
+    Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0.
+    """
     iterations: int = getattr(arguments, "num_iterations", 1)
     batches = getattr(arguments, "steps_per_generation", None)
     if batches is None:
@@ -110,9 +113,9 @@ def steps_of_a_generation(arguments: Any) -> int:
 
 
 def _watched(trainer: Any) -> Clock | None:
-    """Seconds that TRL waited for completions, with weights handed to vLLM before.
+    """Returns a clock of the time TRL spends on completions, including the weight sync to vLLM before.
 
-    None where this release has no method of its own for that, `_generate`; source: trl 1.16.0, trainer/grpo_trainer.py.
+    None if this release has no `_generate` method; source: trl 1.16.0, trainer/grpo_trainer.py.
     """
     generate = getattr(trainer, "_generate", None)
     if generate is None:
@@ -123,7 +126,7 @@ def _watched(trainer: Any) -> Clock | None:
 
 
 class ProgressLines(TrainerCallback):  # type: ignore[misc]
-    """Writes what the trainer logs, and the most bytes that this process held since the line before it."""
+    """Writes what the trainer logs, and the peak memory of this process since the line before."""
 
     def __init__(self, plan: Plan, record: Record, log: MetricsLog, times: StepTimes, peaks: PhasePeaks) -> None:
         self.last: dict[str, Any] = {}
@@ -132,7 +135,7 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._began = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Says of how many steps the run is, and from which one it goes on."""
+        """Prints the number of steps, and the step that a resumed run starts from."""
         before = self._record.read()
         self._began = time.perf_counter() - (number(before, "train_wall_s") or 0.0)
         launches = int(number(before, "launches") or 0) + 1
@@ -142,7 +145,7 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._log.write("start", state.global_step, max_steps=state.max_steps, **more)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
-        """Writes a step, or the steps since the line before; what the trainer logs at its end has no loss."""
+        """Writes a step, or all steps since the previous line. The trainer's final log has no loss and is skipped."""
         if "loss" not in logs:
             return
         held = {"memory_bytes": self._peaks.lately()}
@@ -161,22 +164,22 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         )
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Names the checkpoint, which is whole by now."""
+        """Prints the checkpoint's name. It is complete by now."""
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         self._record.update(step=state.global_step, checkpoint=str(checkpoint))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leaves the last figures in the record."""
+        """Writes the last figures to the record."""
         self._record.update(step=state.global_step, metrics=self.last)
 
 
-# The training ends with a checkpoint when any rank was asked to stop, and checkpoints come where they are exact.
+# Interrupted runs end with a checkpoint at a step where resuming is exact.
 
 
 class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
-    """Ends the training with a checkpoint where a generation is used up after any rank was asked to stop.
+    """Ends the training with a checkpoint, at the end of a generation, once any rank was asked to stop.
 
-    A checkpoint that is due between is written there, too. It comes before callbacks that look at what is saved.
+    A checkpoint that is due earlier is written there as well. It comes before callbacks that look at what is saved.
     """
 
     def __init__(self, request: Interruption, trainer: Any) -> None:
@@ -186,7 +189,7 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
         self._is_due = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
-        """Asks all ranks; a signal that comes in the last steps changes nothing, since the run then just ends."""
+        """Asks all ranks. A signal during the last steps has no effect, since the run then just ends."""
         end_if_fork()
         if state.global_step >= state.max_steps:
             return control
@@ -201,17 +204,17 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
         return control
 
 
-# The steps that train on the completions of one generation.
+# Steps that train on one generation.
 #
-# A checkpoint is exact only where they end: the completions that are still to be trained on are in none, so a run that
-# is resumed from a step between generates anew, and comes to other weights.
+# A checkpoint is exact only at the end of a generation: it does not contain the completions still to be trained on, so
+# a run resumed in between would generate again and get different weights.
 
 
 def is_used_up(trainer: Any) -> bool:
-    """Whether the step that has just ended was the last one of its generation, so that the next one generates.
+    """Whether the step that just ended was the last of its generation, so that the next one generates.
 
-    A process begins with a generation, so its own batches are counted. The releases before num_iterations generate for
-    each batch; the first ones with it go by the number of the step.
+    A process begins with a generation, so its own batches are counted. Releases before num_iterations generate for each
+    batch; the first ones with it use the step number.
     Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0.
     """
     iterations = getattr(trainer.args, "num_iterations", 1)

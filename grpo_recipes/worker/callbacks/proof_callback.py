@@ -1,4 +1,4 @@
-"""When the proofs are made: before the first optimizer step, and later for what has to move."""
+"""Runs the proofs: before the first optimizer step, and later for weights that have to move."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ from grpo_recipes.worker.vllm.sampled import SamplerWitness
 
 MOVED_AFTER = 2
 GIB = 1 << 30
-# The proofs of a training that calls tools, in the order in which they are shown.
+# Proofs of a training with tools, in the order shown.
 OF_TURNS: tuple[Prove, ...] = (
     tools_are_called.prove,
     turns_are_trained_as_sampled.prove,
@@ -50,30 +50,30 @@ OF_TURNS: tuple[Prove, ...] = (
 
 
 class HandOver:
-    """Watches generations for whether vLLM has the trained weights, to the end. leave() takes it off the trainer."""
+    """Watches generations to prove that vLLM gets the trained weights. leave() detaches it from the trainer."""
 
     def __init__(self, trainer: Any, plan: Plan) -> None:
         self._plan = plan
         self._witness = witness = SamplerWitness(trainer)
-        # found() gives what the last generation that was looked at showed on this process, None where it was taken.
+        # found() returns what the last checked generation showed on this process; None if already taken.
         self.leave, self.found = witness.leave, witness.take
         self._compute: str | None = None
-        # The most that both differed by while they were seen to be the same policy: the noise between two programs.
+        # The largest difference while both were known to be the same policy: numerical noise.
         self._noise: Sampled | None = None
         self._reason = "vLLM generated once"
         self._proof: Proof | None = None
 
     def begin(self, seen: tuple[FirstStep, ...]) -> None:
-        """Keeps what all processes saw of the first generation, from which the policy moves."""
+        """Keeps what all processes saw of the first generation, before the policy moves."""
         every = [one.sampled for one in seen if one.sampled is not None]
         self._compute, self._noise = seen[0].precision.compute, together(every)
         if self._noise is None:
             self._reason = next((one.reason for one in every if one.reason), "no generation was seen")
 
     def look(self, trainer: Any, steps: int) -> bool:
-        """Whether there is something new: it was proved, or failed. All processes call it."""
+        """Whether the proof has a new result. All processes must call it."""
         found = None if self._noise is None else self._witness.take()
-        if self._noise is None or found is None:  # on all processes alike
+        if self._noise is None or found is None:  # the same on all processes
             return False
         now = together(gathered(trainer, [found]))
         if now is None or not now.tokens:
@@ -83,20 +83,20 @@ class HandOver:
             self._noise = max(self._noise, now, key=mean)
             self._witness.go_on()
         if proof.ok is None and self._proof is not None and self._proof.ok:
-            return False  # proved before, and the policy has not moved enough since
+            return False  # already proved, and the policy has not moved enough since
         self._proof = proof
         return proof.ok is not None
 
     def proof(self, steps: int) -> Proof:
-        """What is known by now."""
+        """Returns the proof from what is known so far."""
         return self._proof or reach.not_seen(steps, self._reason)
 
 
 class ProofCallback(TrainerCallback):  # type: ignore[misc]
-    """Proves that what trains is what was planned, then takes itself out of the trainer.
+    """Proves that the training matches the plan, then removes itself from the trainer.
 
-    It must be the trainer's last callback, since it leaves while callbacks are called. Steps are counted from
-    the beginning or from where the run was resumed. Raises Refused on every process when a proof fails.
+    It must be the trainer's last callback, since it removes itself while callbacks run. Steps count from the beginning
+    or from where the run was resumed. Raises Refused on every process if a proof fails.
     """
 
     def __init__(self, trainer: Any, plan: Plan, record: Record, peaks: PhasePeaks) -> None:
@@ -113,7 +113,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._arrivals: Arrivals | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begins to watch; the model is in its place, on its device and maybe sharded, by now."""
+        """Starts watching. By now the model is wrapped, on its device and sharded if planned."""
         model = self._trainer.model
         self._before = fingerprints(model)
         self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss)
@@ -123,7 +123,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._arrivals = Arrivals(trainable(model).items())
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Makes the proofs of the first step, and notes which tensors this step can move."""
+        """Runs the proofs of the first step, and notes which tensors this step can move."""
         if not self._has_moved:
             gradients = self._gradients()
             rates = [group["lr"] for group in self._trainer.optimizer.param_groups]
@@ -135,7 +135,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._keep_hand_over(self._hand_over)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Proves the movement after the second step, or as soon as there was a gradient to move by."""
+        """Proves movement after the second step, or once there was a gradient."""
         self._steps += 1
         if self._has_moved:
             return
@@ -149,7 +149,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._announced = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A run that ends early proves the movement if it can, else says that it was not seen."""
+        """Proves movement in a run that ends early, or reports that it was not seen."""
         if not self._has_moved and not self._prove_movement():
             self._proofs.append(weights_move.postponed(self._steps))
             self._has_moved = True
@@ -161,7 +161,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._leave()
 
     def _refuse_dead_loss(self) -> None:
-        """At once, by this process alone: the backward pass would raise."""
+        """Refuses at once, on this process alone: the backward pass would raise."""
         self._proofs = [without_graph()]
         self._keep_or_refuse()
 
@@ -190,7 +190,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._hand_over.begin(everyone)
 
     def _keep_hand_over(self, hand_over: HandOver) -> None:
-        """Takes what is known of the hand-over for its proof, in place of what was known before; says it once."""
+        """Replaces the weight sync proof with its current state, and prints it once."""
         proof, before = hand_over.proof(self._steps), [one for one in self._proofs if one.id == reach.ID]
         if before:
             self._proofs[self._proofs.index(before[0])] = proof
@@ -226,7 +226,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         )
 
     def _prove_movement(self) -> bool:
-        """False when there was no gradient to move by yet. All processes see the same."""
+        """Proves that weights moved; false if there was no gradient yet. All processes see the same."""
         model = self._trainer.model
         due = set().union(*gathered(self._trainer, [self._due]))
         if not due:
@@ -252,7 +252,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         return self._arrivals is not None or self._plan.world.strategy == "fsdp2"
 
     def _keep_or_refuse(self, step: int | None = None) -> None:
-        """step: the one that the proofs were made in, if it is not yet over."""
+        """Records the proofs, or raises Refused. step: the step of the proofs, if it is not over yet."""
         self._record.update(proofs=as_records(self._proofs))
         if any(proof.ok is False for proof in self._proofs):
             raise Refused(*refusal(self._proofs, step or self._steps or 1))
@@ -262,7 +262,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             print(text, flush=True)
 
     def _leave(self) -> None:
-        """Takes off what was hung on the trainer; itself when there is nothing left to prove."""
+        """Detaches all watchers from the trainer, and the callback itself if nothing is left to prove."""
         if self._has_moved and self._arrivals is not None:
             self._arrivals.remove()
             self._arrivals = None

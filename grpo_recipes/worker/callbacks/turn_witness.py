@@ -1,4 +1,4 @@
-"""Watches the turns of the first step: what the generator was given and gave, and what the loss makes of it."""
+"""Records the turns of the first step: the generator's input and output, and how the loss treats them."""
 
 import functools
 import inspect
@@ -21,18 +21,18 @@ from grpo_recipes.worker.vllm.sampled import Sampling, log_probs
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
 _WRITTEN = 2
-# The place of a completion in its micro-batch, the tokens of its prompt and its own, and the loss's mask of these.
+# A completion's index in its micro-batch, the tokens of its prompt and its own, and the loss mask.
 _Noted = tuple[int, Ids, Ids, list[int]]
 _LONGEST = 100
 
 
 def turn_witness(trainer: Any, plan: Plan) -> "TurnWitness | None":
-    """The witness of a training with tools, None of another one."""
+    """Returns the witness of a training with tools, otherwise None."""
     return TurnWitness(trainer) if calls_tools(plan) and hasattr(trainer, _GENERATES) else None
 
 
 class TurnWitness:
-    """Stands before generation and scoring until leave() is called. note() is given the inputs of each loss."""
+    """Wraps generation and scoring until leave() is called. Pass the inputs of each loss to note()."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -41,25 +41,25 @@ class TurnWitness:
         self._gradients: list[Any] = []
         self._scores: list[list[list[float]]] = []
         self._standing = ExitStack()
-        # Gives the trainer its methods back.
+        # Restores the trainer's methods.
         self.leave = self._standing.close
         for name, watching in ((_GENERATES, self._generating), (_SCORES, self._scoring)):
             if hasattr(trainer, name):
                 self._standing.enter_context(replaced(trainer, name, watching(getattr(trainer, name))))
 
     def note(self, inputs: dict[str, Any]) -> None:
-        """Keeps what a loss was computed from; called once the loss is there."""
+        """Keeps what a loss was computed from. Call it after the loss."""
         self._noted.append(list(_completions(inputs)))
 
     def seen(self) -> TurnsSeen:
-        """All of it, when the backward passes are over."""
+        """Returns everything recorded, after the backward passes."""
         gradients = self._gradients if len(self._gradients) == len(self._noted) else [None] * len(self._noted)
         rows = [row for noted, each in zip(self._noted, gradients, strict=True) for row in self._rows(noted, each)]
         logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(TOOL_CALLS)
         return TurnsSeen(tuple(rows), float(logged[-1]) if logged else None, self._written())
 
     def scored(self) -> tuple[Sampled, Sampled]:
-        """The log-probabilities of the loss against those of the policy, which has to be the one that sampled."""
+        """Returns the loss's log-probabilities compared with the policy's, which must be unchanged since it sampled."""
         scores = self._scores if len(self._scores) == len(self._noted) else [None] * len(self._noted)
         rows = [
             ScoredRow(prompt, ids, None if each is None else each[place])
@@ -69,7 +69,7 @@ class TurnWitness:
         return scored_turns(self._trainer, self._sampled, rows)
 
     def _generating(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        # With messages it answers (prompts, completions, ...), with tokens (completions, ...).
+        # Called with messages it returns (prompts, completions, ...), with tokens (completions, ...).
         takes_messages = "prompts" in inspect.signature(generate).parameters
 
         @functools.wraps(generate)
@@ -112,18 +112,18 @@ class TurnWitness:
 
 
 def _completions(inputs: dict[str, Any]) -> Iterator[_Noted]:
-    """Each completion of a micro-batch, without padding."""
+    """Yields each completion of a micro-batch without padding."""
     whole = inputs["completion_mask"]
     trained = whole * inputs["tool_mask"] if "tool_mask" in inputs else whole
     columns = (inputs["prompt_ids"], inputs["prompt_mask"], inputs["completion_ids"], trained, whole.sum(dim=1))
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for place, (prompt, prompt_mask, ids, mask, count) in enumerate(rows):
-        if count:  # else left out by mask_truncated_completions
+        if count:  # otherwise mask_truncated_completions left it out
             asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
             yield place, asked, tuple(ids[:count]), mask[:count]
 
 
-# Holds the log-probabilities of the first loss against those with which the policy sampled, turn by turn.
+# Compares the log-probabilities of the first loss with those that the policy sampled with, by turn.
 
 
 ROWS = 4
@@ -131,7 +131,7 @@ TOKENS = 1024
 
 
 class ScoredRow(NamedTuple):
-    """One completion as the loss had it. scores: the log-probability that the loss has of each token, None unseen."""
+    """One completion as the loss had it. scores: the loss's log-probability of each token, None if not recorded."""
 
     prompt: Ids
     completion: Ids
@@ -139,10 +139,10 @@ class ScoredRow(NamedTuple):
 
 
 def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> tuple[Sampled, Sampled]:
-    """What was found of the first turns, and of those behind a reply, in a few completions with the most turns.
+    """Returns the differences in first turns, and in turns after a tool reply, for the completions with the most turns.
 
-    The policy as it is scores each whole conversation once more, by itself and without padding, as it stood before it
-    when it sampled. So it has to be as it was then.
+    The current policy scores each conversation up to each turn again, alone and without padding, as when it sampled, so
+    it must not have changed since.
     """
     if any(row.scores is None for row in rows):
         return (Sampled(reason="the loss has no log-probabilities of single tokens"),) * 2
@@ -150,7 +150,7 @@ def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> 
         return (Sampled(reason="dropout changes them at random"),) * 2
     divided = [(row, turns) for row in rows if (turns := sampled.divided(row.prompt, row.completion)) is not None]
     divided.sort(key=lambda pair: len([start for start, _ in pair[1] if start < TOKENS]), reverse=True)
-    # The loss knows the temperature alone: what top_k and the like left out is in it.
+    # The loss applies only the temperature: it includes tokens that top_k and similar filters removed.
     sampling = Sampling(float(trainer.args.temperature), 1.0, 0, 0.0, 1.0, 0, ())
     first: list[float] = []
     later: list[float] = []
@@ -163,7 +163,7 @@ def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> 
 
 
 def _differences(own: list[float], scores: list[float], turns: list[tuple[int, int]]) -> Iterator[tuple[int, float]]:
-    """The number of the turn and the |difference| of each token that was sampled."""
+    """Yields the turn number and the |difference| of each sampled token."""
     for place, (start, end) in enumerate(turns):
         for token in range(start, min(end, len(own))):
             yield place, abs(own[token] - scores[token])
@@ -174,9 +174,9 @@ def _together(differences: list[float]) -> Sampled:
 
 
 def _drops_at_random(model: Any) -> bool:
-    """Whether the loss is computed with dropout, so that it cannot have the same values twice.
+    """Whether the loss uses dropout, so that it never has the same values twice.
 
-    The dropout of an adapter changes nothing as long as its B are zero.
+    An adapter's dropout has no effect while its B matrices are zero.
     """
     if any(value > 0 for name, value in model.config.to_dict().items() if "drop" in name and type(value) is float):
         return True

@@ -1,4 +1,4 @@
-"""Watches the loss of the first step: what went in, which modules ran, what the model returned."""
+"""Records the loss of the first step: its inputs, the modules that ran and the model's output."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,12 +23,11 @@ from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
 
 
 class Witness:
-    """Stands before `trainer.compute_loss` until leave() is called; hooks exist only while a loss is computed.
+    """Wraps `trainer.compute_loss` until leave() is called. Hooks exist only while a loss is computed.
 
-    TRL 0.14 makes the completions inside its loss: then the lengths are those of what was generated, and nothing is
-    seen of the masks.
-    on_dead_loss: called at once for a loss without a graph, before a backward pass raises. turns: what watches the
-    turns of a training with tools.
+    TRL 0.14 generates inside its loss: there the lengths are those of the generation, and masks are not seen.
+    on_dead_loss: called at once for a loss without a graph, before the backward pass raises. turns: records the turns
+    of a training with tools.
     """
 
     def __init__(self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None]) -> None:
@@ -47,7 +46,7 @@ class Witness:
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
         standing = ExitStack()
-        # Gives the trainer its own methods back.
+        # Restores the trainer's own methods.
         self.leave = standing.close
         if self.turns is not None:
             standing.callback(self.turns.leave)
@@ -64,8 +63,8 @@ class Witness:
             standing.callback(watch_groups(trainer, self._note_noise))
 
     def due(self) -> set[str]:
-        """The trainable tensors whose modules took part in a loss."""
-        head = self._trainer.model.get_output_embeddings()  # used by its weight, without a call
+        """Returns the trainable tensors whose modules took part in a loss."""
+        head = self._trainer.model.get_output_embeddings()  # its weight is used without a call
         return {name for name, module in self._owners.items() if id(module) in self.ran or module is head}
 
     def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
@@ -73,7 +72,7 @@ class Witness:
         if has_completions:
             longest = max(1, int(inputs["completion_mask"].sum(1).max()))
             self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1], longest)
-            # The last one of a step, since sorted rows differ most there.
+            # The last loss of a step, since sorted rows differ most there.
             if len(self.losses) == self._trainer.args.gradient_accumulation_steps - 1:
                 self.unpadded = _of_less_padding(self._trainer, model, inputs)
         handles = self._hooks()
@@ -99,7 +98,7 @@ class Witness:
         return loss
 
     def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """In place of the policy's own; only the first generation counts, which the first step trains."""
+        """Wraps the policy's generate; only the first generation counts, which the first step trains on."""
         self._generated = _Shown([], [])
         is_first = True
 
@@ -116,7 +115,7 @@ class Witness:
         return noted
 
     def images(self) -> ImagesSeen | None:
-        """What the model was given of images; None for rows of text."""
+        """Returns the image inputs of the model; None for text rows."""
         if self._generated is None:
             return None
         made, trained = self._generated, [one.parts for one in self._shown]
@@ -140,7 +139,7 @@ class Witness:
             self._shown.append(_shown(named))
 
     def _noted_generation(self) -> AbstractContextManager[None]:
-        """While it is open, the lengths of what the policy generates are noted."""
+        """Records the lengths of what the policy generates inside a with block."""
         policy = self._trainer.model
         generate = policy.generate
 
@@ -165,7 +164,7 @@ class Witness:
         return handles
 
     def _noted_scores(self, score: Callable[..., Any]) -> Callable[..., Any]:
-        """The method that scores; passes without a gradient are those before the loss."""
+        """Wraps the method that scores; passes without a gradient are those before the loss."""
         linear = _first_linear(self._trainer.model)
 
         def noted(*given: Any, **named: Any) -> Any:
@@ -187,7 +186,7 @@ class Witness:
 
     def _note_output(self, _: Any, __: Any, output: Any) -> None:
         if not torch.is_grad_enabled() or self._shape is None:
-            return  # a pass for generation or for the reference, not for the loss
+            return  # a generation or reference pass, not the loss
         head = self._trainer.model.get_output_embeddings()
         vocabulary = head.out_features if hasattr(head, "out_features") else head.weight.shape[0]
         logits, log_probs = (getattr(output, name, None) for name in ("logits", "log_probs"))
@@ -201,7 +200,7 @@ class Witness:
         )
 
     def _note_noise(self, _: Any, own: Any, found: dict[str, Any]) -> None:
-        """Behind the shim, so that what it left is seen."""
+        """Records the difference that is left after the shim."""
         trained = found["advantages"].detach().cpu()[own]
         self.noise = max(self.noise, float(trained.abs().max()) if trained.numel() else 0.0)
 
@@ -214,7 +213,7 @@ class Witness:
             self.rows.append(completion(row, ones, tokens, padding, ends.first, start))
 
     def completions(self) -> Completions:
-        """The completions of all micro-batches so far."""
+        """Returns the completions of all micro-batches so far."""
         arguments = self._trainer.args
         whole = len(self.rows) == micro_batches_per_generation(arguments) * arguments.per_device_train_batch_size
         logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(CLIPPED_RATIO)
@@ -228,8 +227,9 @@ class Witness:
 
 
 class _Shown(NamedTuple):
-    """What a model was called with. parts: digests of images, tiles or patches. by_row: tokens and parts of each row,
-    where its images can be told from those of others.
+    """What a model was called with. parts: digests of images, tiles or patches.
+
+    by_row: the tokens and parts of each row, if its images can be told from those of other rows.
     """
 
     parts: list[str]
@@ -241,7 +241,7 @@ def _shown(named: dict[str, Any]) -> _Shown:
     if pixels is None:
         return _Shown([], [])
     found = pixels.detach().float().cpu()
-    # a batch pads rows and images with empty tiles
+    # batches are padded with empty tiles
     digests = (
         [[_digest(tile) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
         if found.dim() > 3
@@ -250,7 +250,7 @@ def _shown(named: dict[str, Any]) -> _Shown:
     parts = [*chain.from_iterable(digests)] if digests else [_digest(patch) for patch in found]
     if ids is None or mask is None or not digests or len(digests) % len(ids):
         return _Shown(parts, [])
-    each = len(digests) // len(ids)  # images of a row
+    each = len(digests) // len(ids)  # images per row
     tokens = [row[seen.bool()].tolist() for row, seen in zip(ids, mask, strict=True)]
     images = [[*chain.from_iterable(digests[each * place : each * (place + 1)])] for place in range(len(ids))]
     return _Shown(parts, [*zip(tokens, images, strict=True)])
@@ -261,13 +261,13 @@ def _digest(values: Any) -> str:
 
 
 def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:
-    """How far the scores of rows that less padding moves are from TRL's own; None where TRL scores."""
+    """Returns how far the scores of rows that less padding moves differ from TRL's; None if TRL scores itself."""
     padded = padded_scores(trainer)
     if padded is None:
         return None
     ids, mask = (torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], dim=1) for name in ("ids", "mask"))
     trained, prompts = inputs["completion_mask"].bool(), inputs["prompt_mask"].shape[1]
-    # Rows end with the longest one, and their completions begin in another column than TRL's, unless they are as long.
+    # Rows are cut to the longest one, so completions start in another column than TRL's unless all are as long.
     moved = mask.sum(1).max() - trained.sum(1) != prompts
     with undisturbed(trainer), trainer.compute_loss_context_manager():
         own = trainer._get_per_token_logps_and_entropies(model, ids, mask, trained.shape[1])[0]
@@ -276,7 +276,7 @@ def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sample
 
 
 def _dtype_of(output: Any) -> str:
-    # A 4-bit layer gives back the dtype of its input, also under autocast.
+    # A 4-bit layer returns its input's dtype, also under autocast.
     kind = output.device.type
     return dtype_name(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.dtype)
 

@@ -1,1 +1,1 @@
-"""What a run leaves and goes on from: checkpoints, models, and its record."""
+"""Checkpoints and trained models, with the model card."""

@@ -1,7 +1,8 @@
-"""Checkpoints and models that are whole or not there.
+"""Writes checkpoints and models atomically: they are complete or do not exist.
 
-A checkpoint is written beside its place and gets a manifest when all ranks have written; then it is renamed. What is
-replaced or removed is renamed away first. So a folder named checkpoint-<step> is whole whenever the machine stops.
+A checkpoint is written beside its final place, gets a manifest when all ranks have written, and is then renamed.
+Anything replaced or removed is renamed away first. A folder named checkpoint-<step> is therefore complete whenever the
+machine stops.
 """
 
 import contextlib
@@ -32,19 +33,18 @@ _REMOVED = ".removed-"
 
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
-    """The checkpoint of the highest step whose files have the names and sizes they should, None if there is none."""
+    """Returns the checkpoint of the highest step whose files have the right names and sizes, or None."""
     return next((judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None), None)
 
 
 def save_whole_checkpoints(
     trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None], kept_step: Callable[[], int | None]
 ) -> None:
-    """Lets the trainer write each checkpoint beside its place and renames it when all ranks have written.
+    """Makes the trainer write each checkpoint beside its place, and renames it when all ranks have written.
 
-    experiment: what defines the run, for the manifest. add: writes more into the folder, called on all ranks.
-    kept_step: of a checkpoint that save_total_limit does not remove.
-    Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old
-    checkpoints.
+    experiment: what defines the run, for the manifest. add: writes more files into the folder, called on all ranks.
+    kept_step: the step of a checkpoint that save_total_limit must not remove.
+    Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old checkpoints.
     """
     checkpoints = Path(trainer.args.output_dir)
     write = trainer._save_checkpoint
@@ -73,9 +73,9 @@ def save_whole_checkpoints(
 
 
 def remove_old(checkpoints: Path, limit: int | None, kept_step: int | None = None) -> None:
-    """Removes all but the `limit` whole checkpoints of the highest steps; None keeps all, 0 and less too.
+    """Removes all but the `limit` complete checkpoints of the highest steps. None or a limit below 1 keeps all.
 
-    kept_step: of one that stays beside these.
+    kept_step: the step of a checkpoint to keep as well.
     """
     if limit is None or limit <= 0:
         return
@@ -86,7 +86,7 @@ def remove_old(checkpoints: Path, limit: int | None, kept_step: int | None = Non
 
 
 def put_in_place(written: Path, place: Path) -> None:
-    """Renames a written folder to its place; one of an earlier attempt that lies there is replaced."""
+    """Renames a written folder to its final place, replacing one from an earlier attempt."""
     old = _renamed_away(place) if status(place.parent, place.name) is not None else None
     rename(place.parent, str(written.relative_to(place.parent)), place.name)
     sync(place.parent)
@@ -95,10 +95,10 @@ def put_in_place(written: Path, place: Path) -> None:
 
 
 def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None], checkpoint: Path | None = None) -> None:
-    """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks call it.
+    """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks must call it.
 
-    hand_over: adds to the written folder, on the first rank, before it is put in its place. checkpoint: whose model it
-    is, None for the trainer's own. Raises Refused where that is not as it was written.
+    hand_over: adds to the written folder, on the first rank, before it is renamed. checkpoint: take the model from
+    here, None for the trainer's own. Raises Refused if the checkpoint's files have changed.
     """
     writing = _writing(place)
     trainer.save_model(str(writing))
@@ -113,7 +113,7 @@ def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None], che
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes from a run folder what a process that was killed had half written or half removed."""
+    """Removes half-written and half-removed files that a killed process left in a run folder."""
     checkpoints, final = folder / "checkpoints", folder / "final"
     for left in (
         checkpoints / WRITING,
@@ -129,7 +129,7 @@ def _writing(place: Path) -> Path:
 
 
 def _renamed_away(place: Path) -> Path:
-    """The place that a folder has now, under a name that nobody takes for it."""
+    """Renames a folder to a name that nothing reads, and returns that path."""
     away = place.with_name(f"{_REMOVED}{place.name}")
     _remove(away)
     rename(place.parent, place.name, away.name)
@@ -142,7 +142,7 @@ def _remove(folder: Path) -> None:
 
 
 def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
-    """The digests of what each rank wrote, on every rank. All ranks call it."""
+    """Returns the digests of all ranks' files, on every rank. All ranks must call it."""
     count, rank = trainer.accelerator.num_processes, trainer.accelerator.process_index
     from grpo_recipes.worker._shared.library import gathered  # a server and a job import this module without torch
 
@@ -151,14 +151,14 @@ def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
     return {name: Digest(size, sha256) for name, size, sha256 in told}
 
 
-# The model of an earlier checkpoint, where that was better than the last one.
+# Takes the model of an earlier checkpoint, if it was better than the last one.
 
 
 _PART = 16 << 20
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint's files have the names and sizes that they should."""
+    """Whether a checkpoint's files have the right names and sizes."""
     try:
         read_manifest(checkpoint)
     except NotWhole:
@@ -167,10 +167,10 @@ def is_whole(checkpoint: Path) -> bool:
 
 
 def take_model(checkpoint: Path, written: Path) -> None:
-    """Replaces the files of a model that the trainer wrote by those of the same names in a checkpoint.
+    """Replaces a written model's files with those of the same names in a checkpoint.
 
-    A trainer writes a model into a checkpoint as it writes it alone, with the states of the training beside it, so
-    these names are the model's. Raises Refused where one of them is not as its manifest says.
+    A trainer writes a model the same way alone and in a checkpoint, which adds the training state, so these names are
+    the model's. Raises Refused if a file does not match its manifest.
     """
     names = sizes_in(written)
     try:
@@ -181,21 +181,21 @@ def take_model(checkpoint: Path, written: Path) -> None:
         refuse([fault for name in names if (fault := fault_of(checkpoint, name, files[name])) is not None])
     except NotWhole as problem:
         raise Refused.of(
-            f"{checkpoint.name} had the best evaluation and is not whole, so final/ cannot be made of it",
+            f"{checkpoint.name} had the best evaluation and is incomplete, so final/ cannot be made from it",
             because=str(problem),
-            fix="bring it back, or remove it and --resume: final/ is then made of the last step",
+            fix="restore it, or remove it and --resume: final/ is then made from the last step",
         ) from problem
     for name in names:
         with open_to_read(checkpoint, name) as file:
             write_whole(written, name, iter(partial(file.read, _PART), b""))
 
 
-# What a checkpoint or a model consists of, with a digest of each file, when all of it is safe on the disk.
+# Writes the manifest of a checkpoint or model: a digest of each file, once everything is safely on disk.
 
 
-# What another release of would compute with other bits.
+# Packages whose other releases would compute different bits.
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
-# Of a name like global_step4/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt, rng_state_1.pth or __1_0.distcp.
+# Matches names like global_step4/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt, rng_state_1.pth or __1_0.distcp.
 _OF_A_RANK = re.compile(r"(?:pp_rank_|rng_state_|grpo_run_|reference_|__)(\d{1,9})")
 
 
@@ -207,34 +207,34 @@ def write_manifest(
     run: Path,
     known: dict[str, Digest] | None = None,
 ) -> None:
-    """Writes the manifest of all that lies in a checkpoint, with everything in it safe on the disk. Raises OSError.
+    """Flushes all files of a checkpoint to disk and writes its manifest. Raises OSError.
 
-    run: the run folder. known: digests of files that other processes have read; those that are missing or of another
-    size are read here.
+    run: the run folder. known: digests of files that other processes have read; missing ones, and those of files with a
+    different size, are computed here.
     """
     files = _digests(folder, known or {})
     _write(folder, checkpoint_text(Manifest(step, world_size, files, experiment, installed()), run))
 
 
 def write_model_manifest(folder: Path, run: Path | None) -> None:
-    """Writes the manifest of a trained or extended model, with everything in it safe on the disk. Raises OSError.
+    """Flushes all files of a trained or extended model to disk and writes its manifest. Raises OSError.
 
-    run: the run folder that it belongs to, None for one that is handed over.
+    run: the run folder that it belongs to, None for a model that is handed over.
     """
     _write(folder, model_text(_digests(folder, {}), run))
 
 
 def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:
-    """The digests of those files of a checkpoint that a process wrote itself, safe on the disk. Raises OSError.
+    """Returns the digests of the checkpoint files that this process wrote, flushed to disk. Raises OSError.
 
-    They are in the memory of its machine, where reading them again costs no disk and no network.
+    They are still in its machine's memory, where reading them again costs no disk or network access.
     """
     names = [name for name in sizes_in(folder) if _writer(name, world_size) == rank]
     return digests_of(folder, names, safe_on_disk=True)
 
 
 def installed() -> dict[str, str]:
-    """The releases of the packages that train."""
+    """Returns the versions of the packages that train."""
     found = {}
     for package in PACKAGES:
         try:
@@ -245,7 +245,7 @@ def installed() -> dict[str, str]:
 
 
 def _writer(name: str, world_size: int) -> int:
-    """The rank that wrote a file, the first one where its name tells no other."""
+    """Returns the rank that wrote a file; the first one if its name does not tell."""
     found = _OF_A_RANK.search(name.rpartition("/")[2])
     rank = 0 if found is None else int(found[1])
     return rank if rank < world_size else 0

@@ -1,6 +1,6 @@
-"""What is handed over with a trained model: README.md, a model card of the Hugging Face hub, and run.json beside it.
+"""Writes what goes with a trained model: README.md, a model card for the Hugging Face hub, and its data in run.json.
 
-Both are made of plan.json and run.json alone and hold no path of this machine: a folder or file is called by its name.
+Both are made from plan.json and run.json only and contain no local path: a folder or file appears by its name.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ from grpo_recipes.contract.secrets.redact import redact_value
 CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"
 SUMMARY_FORMAT = 1
-# Of the summary: what tells which model, data and code the run was made of.
+# The part of the summary that identifies the model, data and code of the run.
 _MADE_OF = ("export", "base_model", "ancestors", "data", "evaluation_data", "rewards", "stack", "plan_sha256")
 _FIGURES = ("reward", REWARD_STD, KL, ENTROPY, MEAN_LENGTH, CLIPPED_RATIO)
 
 
 def hand_over(folder: Path, model: Path, commit: str | None) -> None:
-    """Writes both files into `model`, the folder with the trained model or adapter; another card there is replaced.
+    """Writes both files into `model`, the folder of the trained model or adapter, replacing any other card.
 
-    folder: the run folder. commit: at which the hub's model was loaded, None for a folder. The trainer's pickled
-    arguments, which tell paths and the name of this machine, are taken out. A fault is said and costs nobody the model.
+    folder: the run folder. commit: of the hub model that was loaded, None for a folder. The trainer's pickled
+    arguments, which contain paths and the host name, are removed. An error is printed and never costs the model.
     """
     remove(model, "training_args.bin")
     try:
@@ -41,7 +41,7 @@ def hand_over(folder: Path, model: Path, commit: str | None) -> None:
 
 
 def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
-    """What the card of a run folder says, without secrets and places of this machine. more: what it says too."""
+    """Returns the data of a run folder's card, without secrets and local paths. more: further fields."""
     written = read_bytes(folder, "plan.json")
     plan = cast("dict[str, Any]", parsed(written))
     record = cast("dict[str, Any]", read_json(folder, "run.json"))
@@ -51,14 +51,14 @@ def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
 
 
 def write_files(model: Path, summary: Mapping[str, Any]) -> None:
-    """Writes the card, and its summary for programs, into the folder of a model."""
+    """Writes the card, and its summary as JSON, into a model's folder."""
     text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     write_whole(model, SUMMARY_FILE, text)
     write_whole(model, CARD_FILE, model_card(summary))
 
 
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
-    """Everything that the card says, as run.json beside the model holds it."""
+    """Returns everything the card shows, as in run.json beside the model."""
     evaluation = record.get("evaluation") or {}
     others = {name: _moments(one, record) for name, one in evaluation.get(OTHERS, {}).items()}
     metrics = record.get("metrics") or {}
@@ -93,7 +93,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
 
 
 def _moments(known: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a set before and after, and of the best step where that is what is handed over."""
+    """Returns a set's figures before and after training, and at the best step if that model is handed over."""
     found = {moment: known[moment] for moment in ("before", "after", "best") if isinstance(known.get(moment), dict)}
     if found.get("best", {}).get("step") != record.get("final_step"):
         found.pop("best", None)
@@ -101,27 +101,27 @@ def _moments(known: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _held_out_data(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What the held-out rows are; of several sets each by its name."""
+    """Returns the source of the held-out rows; by name for several sets."""
     sets = () if evaluation is None else (evaluation, *evaluation.get(OTHERS, ()))
     named = {one.get("name", ""): _data(one["data"]) for one in sets}
     return named.get("", named or None)
 
 
 def _of_environment(plan: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each environment as a reward, if its get_reward was one: TRL gives it the name of the class and the weight 1."""
+    """Returns each environment that is a reward through get_reward; TRL names it after the class, with weight 1."""
     each = [plan.get("environment_class"), *(plan.get("environment_classes") or {}).values()]
     known = [one for one in each if one and f"rewards/{one['name']}/mean" in (record.get("metrics") or {})]
     return [{**one, "kind": "environment", "weight": 1.0, "kwargs": {}} for one in known]
 
 
 def _ancestors(ancestor: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The runs that it came from, the nearest first."""
+    """Returns the runs that this one was extended from, the nearest first."""
     runs = [] if ancestor is None else [ancestor, *ancestor.get("before", [])]
     return [{key: run.get(key) for key in ("use", "name", "step", "plan_sha256", "weights_sha256")} for run in runs]
 
 
 def _installed(stack: dict[str, Any]) -> dict[str, str]:
-    """Python and the packages that were installed, of those that a run can need."""
+    """Returns the versions of Python and of the installed packages that a run can need."""
     named = {"python": stack.get("python"), **(stack.get("packages") or {})}
     return {name: version for name, version in named.items() if version}
 
@@ -133,7 +133,7 @@ def _data(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_places(value: Any) -> Any:
-    """The value with the name alone of every absolute path that is a text of its own, and no home folder in others."""
+    """Returns the value with absolute paths cut to their names, and the home folder in other texts cut to ~."""
     if isinstance(value, dict):
         return {key: _without_places(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -149,15 +149,15 @@ def _without_places(value: Any) -> Any:
 
 
 def model_card(summary: Mapping[str, Any]) -> str:
-    """The README.md of a summary: front matter of the hub, then what was trained, on what, and how to do it again."""
-    import yaml  # huggingface_hub, which every training stack has, needs it itself
+    """Returns the README.md of a summary: hub front matter, what was trained on which data, and how to reproduce it."""
+    import yaml  # huggingface_hub, part of every training stack, requires it
 
     def as_yaml(value: Any) -> str:
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
 
     made_of = {"grpo-recipes": summary["grpo_recipes"]} | _known({key: summary.get(key) for key in _MADE_OF})
     parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary)]
-    parts += ["## Results", _results(summary), "## Made of", fenced(as_yaml(made_of), "yaml"), "## Do it again"]
+    parts += ["## Results", _results(summary), "## Provenance", fenced(as_yaml(made_of), "yaml"), "## Reproduce"]
     parts += [_longer(summary)]
     parts += [
         "Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run "
@@ -168,19 +168,18 @@ def model_card(summary: Mapping[str, Any]) -> str:
 
 
 def _longer(summary: Mapping[str, Any]) -> str:
-    """What the recipe does otherwise than a run that was made longer, "" for any other run."""
+    """Returns how the recipe differs from a run that was extended, "" for any other run."""
     nearest = next(iter(summary["ancestors"]), None)
     if nearest is None or nearest["use"] != "extend":
         return ""
     return (
-        f"This run made {inline(one_line(nearest['name']))} longer with `--extend`, from step {nearest['step']}. The "
-        "recipe below trains its whole length at once, which is the same model only where the schedule does not look "
-        "at the end."
+        f"This run extended {inline(one_line(nearest['name']))} with `--extend`, from step {nearest['step']}. The "
+        "recipe below trains its whole length at once, which gives the same model only if the schedule does not depend on it."
     )
 
 
 def _known(value: Any) -> Any:
-    """The value without what is empty in it."""
+    """Returns the value without empty parts."""
     if isinstance(value, dict):
         return {key: _known(one) for key, one in value.items() if one not in (None, {}, [])}
     return [_known(one) for one in value] if isinstance(value, list) else value
@@ -208,7 +207,9 @@ def _trained(summary: Mapping[str, Any]) -> str:
     where = f"{world['num_processes']} process{'' if world['num_processes'] == 1 else 'es'} on {world['device']}"
     text = f"{what} trained with GRPO{steps} ({where}, strategy {world['strategy']}) by grpo-run from the recipe below."
     return (
-        f"{text} It is the model of step {summary['final_step']}, the best one held out." if _is_best(summary) else text
+        f"{text} It is the model of step {summary['final_step']}, the best one on held-out rows."
+        if _is_best(summary)
+        else text
     )
 
 
@@ -218,48 +219,48 @@ def _results(summary: Mapping[str, Any]) -> str:
     if summary["last_step"]:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in summary["last_step"].items())
         parts.append(f"Last training step: {figures}.")
-    return "\n\n".join(parts) or "Nothing was held out."
+    return "\n\n".join(parts) or "No rows were held out."
 
 
-# Markdown that says what a recipe says, and steers nothing.
+# Markdown that shows a recipe's texts literally, without markup of their own.
 
 
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """A table of Markdown: the head, then the rows; each cell is one line."""
+    """Returns a Markdown table; each cell is one line."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(inline(one_line(cell)) for cell in line) + " |" for line in lines)
 
 
 def one_line(value: object) -> str:
-    """A value on one line, without what steers a terminal."""
+    """Returns a value on one line, without terminal control characters."""
     text = "".join(one if one.isprintable() or one.isspace() else "\ufffd" for one in str(value))
     return " ".join(text.split())
 
 
 def plain(value: object) -> str:
-    """A text as a paragraph that is shown as it is written, with no tag, link, picture or heading of a recipe's own."""
+    """Returns a text as a paragraph shown literally, without tags, links, images or headings of its own."""
     return re.sub(r"^([#>+=-])", r"\\\1", inline(one_line(value)))
 
 
 def inline(text: str) -> str:
-    """A text in which nothing is a tag, a link or emphasis."""
+    """Returns a text with tags, links and emphasis escaped."""
     return re.sub(r"([\\`*\[\]|~])", r"\\\1", text).replace("<", "&lt;")
 
 
 def fenced(text: str, language: str) -> str:
-    """The text between fences that are longer than any in it."""
+    """Returns the text in a code fence longer than any in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}{fence}"
 
 
 def _is_best(summary: Mapping[str, Any]) -> bool:
-    """Whether a model is that of an earlier step than the last one of its run."""
+    """Whether the model is from an earlier step than the run's last one."""
     return summary.get("final_step") not in (None, summary["step"])
 
 
 def _held_out(summary: Mapping[str, Any]) -> list[str]:
-    """For each set the table of its figures with their intervals, and how these were made."""
+    """Returns, for each set, the table of figures with intervals, and how they were computed."""
     return [part for name, known in of_each_set(summary["evaluation"]) for part in _table_of_set(summary, name, known)]
 
 
@@ -282,19 +283,17 @@ def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str
     if made is not None:
         parts.append(
             f"In brackets the {made['level']:.0%} interval: {made['method']}, {made['resamples']} draws of seed "
-            f"{made['seed']}. It is about other rows of this kind, not about another training."
+            f"{made['seed']}. It covers other rows of this kind, not a second training."
         )
     if "passes" in last:
         passes = last["passes"]
-        parts.append(
-            f"A completion passes where {inline(one_line(passes['reward']))} is {passes['at_least']:g} or more."
-        )
+        parts.append(f"A completion passes if {inline(one_line(passes['reward']))} is {passes['at_least']:g} or more.")
     if "best" in moments and evaluation is summary["evaluation"]:
-        parts.append("The step was chosen by these same rows, so its figures are a little better than on others.")
+        parts.append("The step was chosen on these rows, so its figures are a little better than on others.")
     return parts
 
 
 def _texts(event: Mapping[str, Any], shape: str) -> dict[str, str]:
-    """The figures of an evaluation with their intervals, by name; those without a number are "none"."""
+    """Returns the figures of an evaluation with their intervals, by name; missing ones as "none"."""
     known = {name: figure(value, ends, shape) for name, value, ends in figures_of(event)}
     return {name: known.get(name, "none") for name in ("reward", *(event.get("rewards") or {}), *known)}
