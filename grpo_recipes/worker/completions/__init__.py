@@ -1,1 +1,1 @@
-"""Completions: generated, ended, judged, and measured on held-out rows."""
+"""Generates completions, scores them, and evaluates on held-out rows."""

@@ -1,4 +1,4 @@
-"""The held-out measure: the policy answers rows it is not trained on, and the rewards judge them."""
+"""Evaluates the policy: it answers held-out rows, and the rewards score the answers."""
 
 import asyncio
 import inspect
@@ -17,18 +17,18 @@ from grpo_recipes.worker.completions.generation import answers, undisturbed
 from grpo_recipes.worker.completions.tool_turns import Row, has_environments, with_environments
 from grpo_recipes.worker.ends.ends import Ends, ends_of
 
-# Not passed to reward functions as columns: TRL keeps these to itself.
+# Not passed to reward functions as columns: TRL passes these itself.
 OWN_COLUMNS = ("prompt", "completion", "completion_ids")
 
 
 def evaluate(
     trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: range | None = None
 ) -> list[JudgedRow]:
-    """All held-out rows of one set judged, in their order, on every rank. All ranks call it; each answers its share.
+    """Returns all held-out rows of one set, scored, in order, on every rank; each rank answers a share.
 
-    Nothing that the training depends on changes: modes of modules and all random states are restored.
-    on_batch: called before each batch of prompts, and before the rewards judge the answers. places: of the rows that
-    are judged, None for all.
+    All ranks must call it. Training is unaffected: module modes and all random states are restored. on_batch: called
+    before each batch of prompts, and before the rewards score the answers. places: of the rows to evaluate, None for
+    all.
     """
     assert plan.evaluation is not None
     samples, places = plan.evaluation.samples, range(len(rows)) if places is None else places
@@ -65,11 +65,11 @@ def answered_and_judged(
     draws: list[tuple[int, int]] | None = None,
     judging: Sequence[int] | None = None,
 ) -> tuple[list[Row], list[Any], list[list[int]], list[list[float | None]]]:
-    """Rows as they were asked, the completion of each and its tokens, and for each reward the values of all.
+    """Returns the rows as prompted, their completions, the completions' tokens, and each reward's values.
 
-    draws: as answers() takes them. judging: places of the trainer's rewards that judge, None for all. Rows with an
-    environment are answered and judged a batch after another, so that the objects of one batch are all that there are;
-    ranks with equally many rows have equally many batches. So are rows with images, whose images are decoded then.
+    draws: as in answers(). judging: indices of the trainer's rewards to call, None for all. Rows with an environment
+    are answered and scored batch by batch, so that only one batch's objects exist; ranks must pass equally many rows,
+    so that they have equally many batches. The same goes for rows with images, which are decoded per batch.
     """
     has_images = bool(rows) and IMAGES in rows[0]
     size = how.batch_size if has_environments(trainer) or has_images else len(rows)
@@ -92,21 +92,21 @@ def answered_and_judged(
 
 
 def _share(count: int, rank: int, world_size: int) -> list[int]:
-    """Every world_size-th row. All shares are equally long; a short one repeats the last row of the data."""
+    """Returns the indices of every world_size-th row. All shares are equally long; short ones repeat the last row."""
     return [min(start + rank, count - 1) for start in range(0, count, world_size)]
 
 
-# The trainer's rewards, called outside of training as TRL calls them inside.
+# Calls the trainer's rewards outside of training as TRL calls them in it.
 
 
 def judged_by(trainer: Any, plan: Plan) -> list[str]:
-    """The names of the trainer's rewards: those of the plan, then that of an environment which has one of its own."""
+    """Returns the names of the trainer's rewards: the plan's, then those of environments with a reward of their own."""
     planned = [reward.name for reward in plan.rewards]
     return [*planned, *list(getattr(trainer, "reward_func_names", ()))[len(planned) :]]
 
 
 def judging(trainer: Any, plan: Plan) -> list[int] | None:
-    """The places of the trainer's rewards that judge the set of a plan's evaluation, None for all."""
+    """Returns the indices of the trainer's rewards that score this evaluation set, None for all."""
     named = () if plan.evaluation is None else plan.evaluation.rewards
     return [place for place, name in enumerate(judged_by(trainer, plan)) if name in named] if named else None
 
@@ -119,12 +119,11 @@ def judge(
     environments: list[Any] | None = None,
     judging: Sequence[int] | None = None,
 ) -> list[list[float | None]]:
-    """For each reward of the trainer the values of all completions, None where it gives none.
+    """Returns each reward's values for all completions, None where it returns none.
 
-    tokens: of each completion. environments: of each completion, None without any. judging: places of the rewards that
-    are called, None for all. What a function logs is dropped, so
-    that it does not end up among training metrics.
-    Raises ValueError if a function does not return one value for each completion.
+    tokens: of each completion. environments: of each completion, or None. judging: indices of the rewards to call, None
+    for all. What a function logs is dropped, so that it does not appear among training metrics. Raises ValueError if a
+    function does not return one value per completion.
     """
     prompts = [shown_with(row["prompt"], row.get(IMAGES)) for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name not in OWN_COLUMNS}
@@ -149,7 +148,7 @@ def judge(
 
 
 def _ignore(*_: Any) -> None:
-    """Takes the place of TRL's log_extra and log_metric."""
+    """Replaces TRL's log_extra and log_metric."""
 
 
 def _called(function: Any, **given: Any) -> list[Any]:
@@ -164,7 +163,7 @@ async def _awaited(found: Any) -> Any:
 def _model_rewards(
     trainer: Any, model: Any, processing: Any, prompts: list[Any], completions: list[Any]
 ) -> list[float]:
-    """The first logit of a reward model over prompt and completion, in batches as large as training's."""
+    """Returns the first logit of a reward model for each prompt and completion, in batches of the training's size."""
     pairs = list(zip(prompts, completions, strict=True))
     if isinstance(prompts[0], str):
         texts = [prompt + completion for prompt, completion in pairs]

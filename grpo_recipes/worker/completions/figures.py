@@ -1,4 +1,4 @@
-"""What the judged rows of an evaluation come to: means, pass@k, their intervals, and the change since another one."""
+"""Computes the figures of an evaluation: means, pass@k, their intervals, and the change since an earlier one."""
 
 import math
 import statistics
@@ -12,16 +12,16 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Passes
 
 SHOWN_EXAMPLES = 3
-# A figure by the mapping that it is in and its name there; the whole reward is in none.
+# A figure: the mapping it is in ("" for the total reward), and its name there.
 Name = tuple[str, str]
 REWARD: Name = ("", "reward")
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """One completion of a row. row: counted from 0; rewards: by name, None where a function gave none.
+    """One scored completion of a row. row: counted from 0; rewards: by name, None where a function returned none.
 
-    sample: which of the row's completions, counted from 0.
+    sample: the completion's index in its row, counted from 0.
     """
 
     row: int
@@ -33,11 +33,11 @@ class JudgedRow:
 
 
 def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
-    """Means over the rows: each reward (None if it never gave one), their weighted total, pass@k, the count of rows.
+    """Returns means over the rows: each reward (None if never given), their weighted total, pass@k, the number of rows.
 
-    without_score: completions to which a judge gave none, where there are any; these have no total. A row's value is
-    the mean of its completions'. The total of a completion leaves out other rewards that gave none, as TRL
-    does; one without any reward is not counted in it.
+    without_score: completions that a judge gave no score, if any; these have no total. A row's value is the mean over
+    its completions. As in TRL, a completion's total skips missing rewards; a completion without any reward is not
+    counted.
     """
     assert plan.evaluation is not None
     how, columns = plan.evaluation, _columns(judged, plan)
@@ -53,23 +53,23 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
 
 
 def without_score(judged: list[JudgedRow], plan: Plan) -> int:
-    """How many completions a judge gave no score to: nobody knows their reward, so it is not compared."""
+    """Returns the number of completions without a judge's score. Their reward is unknown, so it is not compared."""
     judges = _judges(plan)
     return sum(_lacks_score(row, judges) for row in judged)
 
 
 def with_intervals(judged: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any]:
-    """The interval of each figure of the summary, in its shape, with how it was made. seed: of the draws of rows."""
+    """Returns the interval of each figure in the summary's shape, and the method. seed: for drawing rows."""
     how = {"level": LEVEL, "method": METHOD, "resamples": RESAMPLES, "seed": seed}
     return {**how, **_nested(intervals(_columns(judged, plan), seed))}
 
 
 def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any] | None:
-    """What each figure has changed by, over the rows of both, with its interval; None where these are other rows.
+    """Returns the change of each figure over the rows of both, with its interval; None if the rows differ.
 
-    None, too, where a judge gave no score to a completion: what it would have said of it may be the whole change.
-    The difference is taken row by row and rows are drawn with both of their values: how much the rows differ from
-    each other does not make it uncertain, only how differently they changed.
+    Also None if a judge gave no score to a completion: its score could be the whole change. Differences are taken row
+    by row and rows are drawn with both values, so differences between rows do not widen the interval; only different
+    changes do.
     """
     if [(one.row, one.sample) for one in before] != [(one.row, one.sample) for one in after]:
         return None
@@ -85,10 +85,10 @@ def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: in
 
 
 def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[str, Any]:
-    """How many rows are right before and after, and some that became so; {} where rows have several completions, and
-    where a judge gave no score to one.
+    """Returns how many rows are right before and after, and examples that changed.
 
-    A row is right where its completion passes; where nothing says what passes, by the first reward at 1.0.
+    A row is right if its completion passes; without a pass threshold, if the first reward is 1.0. {} with several
+    completions per row, or if a judge gave no score to one.
     """
     assert plan.evaluation is not None
     if plan.evaluation.samples > 1 or not after or len(before) != len(after):
@@ -115,10 +115,10 @@ def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[
 
 
 def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
-    """For each row pass@1, and mean and deviation of its completions' rewards as TRL computes it of a group.
+    """Returns pass@1 of each row, and the mean and deviation of its rewards as TRL computes them for a group.
 
-    None for what a row has no finite value of, and for pass@1 where the judge that says what passes gave no score to
-    one of its completions, or a server gave an empty one, which nothing judged. The plan's evaluation asks for pass@1.
+    None where a row has no finite value. pass@1 is also None if the judge that decides passes gave no score to one of
+    the completions, or a server returned an empty one, which was not judged. The plan's evaluation must ask for pass@1.
     """
     assert plan.evaluation is not None and plan.evaluation.passes is not None
     by = [name for name in _judges(plan) if name == plan.evaluation.passes.reward]
@@ -142,7 +142,7 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
 
 
 def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | None]]:
-    """The value of each row in each figure, in the order of the rows; None where a row has none."""
+    """Returns each figure's value per row, in row order; None where a row has none."""
     assert plan.evaluation is not None
     how, weights, judges = plan.evaluation, _weights(judged, plan), _judges(plan)
     rows: dict[int, list[JudgedRow]] = {}
@@ -166,24 +166,24 @@ def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | Non
 
 
 def _weights(judged: list[JudgedRow], plan: Plan) -> dict[str, float]:
-    """The weight of each reward that judges; that of an environment has 1, as TRL gives it."""
+    """Returns the weight of each reward that scores; an environment's is 1, as in TRL."""
     judging = () if plan.evaluation is None else plan.evaluation.rewards
     planned = {one.name: one.weight for one in plan.rewards if not judging or one.name in judging}
     return planned | {name: 1.0 for one in judged[:1] for name in one.rewards if name not in planned}
 
 
 def _judges(plan: Plan) -> list[str]:
-    """The names of the rewards that are judges."""
+    """Returns the names of the rewards that are judges."""
     return [reward.name for reward in plan.rewards if reward.kind == "judge"]
 
 
 def _lacks_score(row: JudgedRow, judges: Sequence[str]) -> bool:
-    """Whether a judge was asked for a score of the completion and gave none."""
+    """Whether a judge was asked for a score of the completion and returned none."""
     return any(name in row.rewards and row.rewards[name] is None for name in judges)
 
 
 def _total(row: JudgedRow, weights: Mapping[str, float], judges: Sequence[str]) -> float | None:
-    """The weighted sum of a completion's rewards; without the score of a judge it has none."""
+    """Returns the weighted sum of a completion's rewards; None without a judge's score."""
     if _lacks_score(row, judges):
         return None
     known = {name: value for name, value in row.rewards.items() if value is not None}
@@ -201,18 +201,18 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def _nested(values: Mapping[Name, Any]) -> dict[str, Any]:
-    """{"reward": ..., "rewards": {...}, "pass_at": {...}}, the last one only where there is any."""
+    """Returns {"reward": ..., "rewards": {...}, "pass_at": {...}}, the last one only if not empty."""
     found: dict[str, Any] = {}
     for (group, name), value in values.items():
         (found.setdefault(group, {}) if group else found)[name] = value
     return found
 
 
-# How far the mean over held-out rows may be off: a bootstrap over the rows.
+# Confidence intervals of means over held-out rows: a bootstrap over the rows.
 #
-# The rows are drawn, with all their completions, as often as there are rows and with replacement, thousands of times;
-# the interval is what the middle 95 % of the means of such draws span. It tells what other rows of the same kind would
-# have measured, and nothing of rows of another kind or of another training.
+# Rows are drawn with replacement, with all their completions, as many as there are, thousands of times; the interval
+# spans the middle 95 % of the means. It shows what other rows of the same kind would have measured, and says nothing of
+# rows of a different kind or of a second training.
 
 
 LEVEL = 0.95
@@ -226,13 +226,13 @@ Column = TypeVar("Column", bound=Hashable)
 def intervals(
     columns: Mapping[Column, Sequence[float | None]], seed: int, resamples: int = RESAMPLES
 ) -> dict[Column, Interval | None]:
-    """The interval of the mean of each column over its rows; None for one that no two rows have a value in.
+    """Returns the interval of each column's mean over its rows; None if fewer than two rows have a value.
 
-    columns: by name, one value for each row, None where a row has none; all equally long. Each draw takes the same
-    rows in all columns. seed: of the draws, which are the same in every release of numpy and touch no other generator.
+    columns: by name, one value per row, None where missing; all equally long. Each draw takes the same rows in all
+    columns. seed: for the draws, which are the same in every release of numpy and use no other generator.
     """
     found: dict[Column, Interval | None] = dict.fromkeys(columns)
-    generator = numpy.random.RandomState(seed % (1 << 32))  # its draws are the same in all releases
+    generator = numpy.random.RandomState(seed % (1 << 32))  # draws the same numbers in all releases
     table = {
         name: numpy.array([numpy.nan if value is None else value for value in column])
         for name, column in columns.items()
@@ -254,10 +254,10 @@ def intervals(
 
 
 def pass_at(samples: int, passed: int, k: int) -> float:
-    """The unbiased estimate from so many completions of a row, of which so many passed: 1 - C(n-c, k) / C(n, k).
+    """Returns the unbiased pass@k estimate from `samples` completions with `passed` passed: 1 - C(n-c, k) / C(n, k).
 
-    Counted in whole numbers and divided once, so it is the nearest float of any numbers. Raises ValueError unless
-    0 <= passed <= samples and 1 <= k <= samples. Source: Chen et al. 2021, arXiv 2107.03374, equation 1.
+    Computed in integers and divided once, so it is the nearest float. Raises ValueError unless 0 <= passed <= samples
+    and 1 <= k <= samples. Source: Chen et al. 2021, arXiv 2107.03374, equation 1.
     """
     if not (0 <= passed <= samples and 1 <= k <= samples):
         raise ValueError(f"pass@{k} of {passed} passed among {samples}")

@@ -1,4 +1,4 @@
-"""The policy answers prompts, in evaluation mode, without leaving a trace in the training."""
+"""Generates answers to prompts in evaluation mode without affecting the training."""
 
 import hashlib
 import random
@@ -31,7 +31,7 @@ from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_v
 from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
 
 Draws = list[tuple[int, int, int]]
-"""Row and sample of each prompt, and how many tokens its completion has already."""
+"""Row and sample of each prompt, and how many tokens its completion already has."""
 Continue = Callable[..., list[list[int]]]
 
 
@@ -39,7 +39,7 @@ Continue = Callable[..., list[list[int]]]
 def kept_random_state() -> Iterator[None]:
     """Restores the generators of python, numpy, torch and this process's GPU when the block ends."""
     python, arrays, cpu = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
-    # Not of all GPUs: each process would open a context, half a gigabyte, on the GPUs of the others.
+    # Not for all GPUs: each process would open a context, half a gigabyte, on every GPU.
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     try:
         yield
@@ -53,11 +53,11 @@ def kept_random_state() -> Iterator[None]:
 
 @contextmanager
 def undisturbed(trainer: Any) -> Iterator[None]:
-    """Puts the model into evaluation mode; afterwards each module's mode and all generators are as before."""
+    """Puts the model into evaluation mode; afterwards restore all modules' modes and all generators."""
     modules = list(trainer.model_wrapped.modules())
     modes = [module.training for module in modules]
     with kept_random_state(), torch.no_grad():
-        # The same draws at each evaluation, others on each rank.
+        # The same draws at each evaluation, but different ones on each rank.
         set_seed(trainer.args.seed + trainer.accelerator.process_index)
         trainer.model_wrapped.eval()
         try:
@@ -76,14 +76,13 @@ def answers(
     draws: list[tuple[int, int]] | None = None,
     environments: list[Any] | None = None,
 ) -> tuple[list[Any], list[list[int]]]:
-    """One completion for each prompt, and its tokens with the one that ends it.
+    """Returns one completion for each prompt, and its tokens including the one that ends it.
 
-    A completion has the shape that TRL gives to rewards: a string, or a list of messages, which is one but for the
-    calls of tools and their replies.
-    prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
-    on_batch: called before each batch. draws: row and sample of each prompt, by which alone its completion is drawn;
-    None, for transformers alone, draws all of a process from one generator. environments: of each prompt, whose methods
-    the policy can call, None without any.
+    A completion has the type that TRL passes to rewards: a string, or a list of messages, which is one message unless
+    tools were called. prompts: all strings or all conversations. Ranks must pass equally many, since weights may be
+    gathered. on_batch: called before each batch. draws: row and sample of each prompt, which alone seed its completion;
+    None, for transformers only, draws all of a process from one generator. environments: of each prompt, whose methods
+    the policy can call, or None.
     """
     completions: list[Any] = []
     tokens: list[list[int]] = []
@@ -110,9 +109,9 @@ def answers(
 def _turn(
     generate: Continue, ends: Ends, begin_at: list[int], draws: list[tuple[int, int]] | None, rows: list[RowTokens]
 ) -> list[list[int]]:
-    """What the policy goes on with behind rows of a batch: its prompts, or these with turns behind them.
+    """Continues the rows of a batch, each a prompt with the turns so far.
 
-    begin_at: where the completion of each row begins; its random numbers go on behind the replies of tools.
+    begin_at: where the completion of each row begins; its random numbers continue after tool replies.
     """
     each = [] if draws is None else [(*draws[row.row], len(row) - begin_at[row.row]) for row in rows]
     return [new[: ends.first(new)] for new in generate(rows, each)]
@@ -120,7 +119,7 @@ def _turn(
 
 @contextmanager
 def _generator(trainer: Any, how: Evaluation, ends: Ends) -> Iterator[tuple[Continue, int]]:
-    """What continues prompts, and how many at once."""
+    """Yields the function that continues prompts, and the batch size."""
     if how.generated_by == "vllm":
         arguments = trainer.args
         size = max(AT_ONCE, arguments.per_device_train_batch_size * micro_batches_per_generation(arguments))
@@ -148,7 +147,7 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
     arguments, tokenizer = trainer.args, tokenizer_of(trainer)
     values = {**sampling, **_never_sampled(trainer), "do_sample": True}
     if greedy:
-        # transformers warns of sampling values other than its own defaults when nothing is sampled
+        # transformers warns about non-default sampling values if nothing is sampled
         values.update(do_sample=False, temperature=1.0, top_p=1.0, top_k=50, min_p=None)
     return generation_config(
         max_new_tokens=arguments.max_completion_length,
@@ -161,7 +160,7 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
 
 
 def _never_sampled(trainer: Any) -> dict[str, Any]:
-    """The tokens that a processor's policy does not sample in training, with the recipe's own and that of an image."""
+    """Returns the tokens that a processor's policy never samples in training: the recipe's, and the image token."""
     if tokenizer_of(trainer) is trainer.processing_class:
         return {}
     found = getattr(getattr(trainer, "generation_config", None), "suppress_tokens", None)
@@ -171,10 +170,10 @@ def _never_sampled(trainer: Any) -> dict[str, Any]:
 def tokens_of_prompts(
     trainer: Any, prompts: list[Any], environments: list[Any] | None = None
 ) -> tuple[list[list[int]], dict[str, Any]]:
-    """The tokens of prompts, all strings or all conversations, up to where the model goes on; and what a processor
-    makes of their images, by its name, {} without any.
+    """Returns the tokens of prompts with the generation prompt, and a processor's fields for images, {} without any.
 
-    environments: of each prompt. Where they are of several kinds, each prompt has the tools of its own.
+    prompts: all strings or all conversations. environments: of each prompt. If there are several kinds, each prompt
+    gets the tools of its own.
     """
     if environments is not None and len(prompts) > 1 and has_several(trainer):
         each = zip(prompts, environments, strict=True)
@@ -194,7 +193,7 @@ def tokens_of_prompts(
 
 
 def _as_with_tools(trainer: Any, environment: Any) -> dict[str, Any]:
-    """What TRL renders prompts with where there are tools: these, and a template that goes on as it began."""
+    """Returns what TRL renders prompts with if there are tools: the tools, and the training template."""
     template = {"chat_template": getattr(trainer, "chat_template", None)} if tools_of(trainer) else {}
     tools = tools_of_row(trainer, environment)
     return {"tools": tools, **template} if tools else template
@@ -209,9 +208,9 @@ def _continued(
     draws: Draws,
     beside: Mapping[str, Any] | None = None,
 ) -> list[list[int]]:
-    """The new tokens of each prompt, with what transformers pads them. Inputs: (B, P), padded left.
+    """Returns the new tokens of each prompt, with transformers' padding. Inputs: (B, P), left-padded.
 
-    beside: of their images; what has a value for each token is padded as the tokens are.
+    beside: fields of their images; fields with a value per token are padded like the tokens.
     """
     width = max(len(ids) for ids in prompt_ids)
     padding = tokenizer_of(trainer).pad_token_id
@@ -231,7 +230,7 @@ def _continued(
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    """A field of a processor. Source: trl 0.29.1 and 1.16.0 grpo_trainer.py (_generate_single_turn)."""
+    """A processor's field as a tensor. Source: trl 0.29.1 and 1.16.0 grpo_trainer.py (_generate_single_turn)."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         padded: torch.Tensor = pad([torch.tensor(numpy.array(row)) for row in value], 0, "left")
         return padded
@@ -249,26 +248,26 @@ def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens:
     return [[{"role": "assistant", "content": text}] for text in texts]
 
 
-# Completions drawn by row: the random numbers of a row are its own, whoever draws it and whatever is drawn beside it.
+# Sampling by row: each row has its own random numbers, whatever process or batch it is in.
 #
-# transformers draws all rows of a batch from one generator, so the completions of a row depend on the rows before it,
-# on the batch and on the process. Here each token is the one at which the probabilities, added up, pass a number in [0,
-# 1) that seed, row, sample and place in the completion decide. The numbers of two evaluations are the same, so what
-# differs between them is the policy.
+# transformers draws all rows of a batch from one generator, so a row's completions depend on the rows before it, on the
+# batch and on the process. Here each token is the one at which the cumulative probability passes a number in [0, 1)
+# that depends on the seed, row, sample and position in the completion. Two evaluations use the same numbers, so only
+# the policy differs between them.
 
 
 def numbers_of(seed: int, row: int, sample: int, count: int) -> "numpy.ndarray":
-    """The numbers of one completion, (count,) float64 in [0, 1), of a generator whose draws no release changes."""
+    """Returns the numbers of one completion, (count,) float64 in [0, 1), the same in every release."""
     digest = hashlib.sha256(f"{seed} row {row} sample {sample}".encode()).digest()
     return numpy.random.RandomState(numpy.frombuffer(digest, dtype="<u4")).random_sample(count)
 
 
 @contextmanager
 def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
-    """Lets `generate` with do_sample draw its tokens by these numbers: one array for each row of the batch.
+    """Makes `generate` with do_sample draw tokens with these numbers: one array per row of the batch.
 
-    It draws with torch.multinomial, once for each token of all rows. Raises RuntimeError where a release does not.
-    Source: `_sample` of transformers 4.46.0 to 5.23.0, generation/utils.py.
+    It replaces torch.multinomial, called once per token for all rows. Raises RuntimeError if a release does not call
+    it. Source: `_sample` of transformers 4.46.0 to 5.23.0, generation/utils.py.
     """
     table = torch.from_numpy(numpy.stack(numbers))
     place = 0
@@ -286,9 +285,10 @@ def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
 
 
 def token_at(probabilities: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """The token of each row at which its probabilities, added up, pass the row's number; never one of probability 0.
+    """Returns the token of each row at which its cumulative probability passes the row's number.
 
-    probabilities: (B, V), not negative; numbers: (B,) float64 in [0, 1). Returns (B, 1) int64.
+    probabilities: (B, V), not negative; numbers: (B,) float64 in [0, 1). Returns (B, 1) int64, never a token of
+    probability 0.
     """
     added = probabilities.double().cumsum(dim=-1)
     whole = added[:, -1:].contiguous()

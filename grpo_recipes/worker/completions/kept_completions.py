@@ -1,7 +1,7 @@
-"""Some completions of each generation in completions.jsonl of the run folder, for whoever reads how the run went.
+"""Writes some completions of each generation to completions.jsonl, for reading after the run.
 
-Which ones is drawn from the recipe's seed and the step, whatever they are worth. The first process alone writes, of its
-own completions. Not on trl 0.14 and 0.15, which have no method that makes completions and nothing else.
+The recipe's seed and the step choose which ones, not their rewards. Only the first process writes, and only its own
+completions. Not on trl 0.14 and 0.15, which have no separate method for generation.
 """
 
 import base64
@@ -27,13 +27,13 @@ from grpo_recipes.worker.completions.evaluation import judged_by
 from grpo_recipes.worker.ends.ends import LENGTH, Ends, ends_of, how_ended, last_turn
 
 GENERATES = "_generate_and_score_completions"
-# Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
+# Where TRL keeps the rows of its next table: the first since 0.20, the other before.
 KEPT_IN = ("_logs", "_textual_logs")
 _TRAINED = ("completion_ids", "completion_mask", "advantages")
 MOST_BYTES = 32 << 20
-"""Of the texts of a run; a file of twice as much takes no more."""
+"""Of a run's texts; nothing is added to a file of twice this size."""
 MOST_STEPS = 1000
-"""Steps of a run that have completions, evenly over it."""
+"""Steps of a run that have completions, evenly spaced."""
 REPLY = "[reply] "
 _MOST_OF_A_ROW = 64 << 10
 _PART_OF_THE_PROMPT = 4
@@ -41,14 +41,13 @@ _MOST_IMAGES, _SIDE = 4, 96
 
 
 def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int | None) -> None:
-    """Lets the trainer write completions from now on; nothing on another process than the first.
+    """Makes the trainer write completions from now on, on the first process only.
 
-    Each line is {"event": "completions", "step", "time", "rows"}, the step the first that trains on them. A row has
-    prompt (with the text that an environment added to it) and completion, as text and without secrets, "rewards" by
-    name (None where a function gave none, {} where the release of TRL does not tell), "reward", their weighted sum,
-    "advantage", "tokens" and "ended": stop, eos or
-    length; where tools were called "replies", how many the policy was told: they stand in the completion's text, each
-    on lines of its own behind REPLY. resume_step: as for MetricsLog; rows of later steps are removed.
+    Each line is {"event": "completions", "step", "time", "rows"}; step is the first that trains on them. A row has
+    prompt (including the text an environment added) and completion, as text without secrets, "rewards" by name (None
+    where a function returned none, {} if the TRL release does not log them), "reward", their weighted sum, "advantage",
+    "tokens" and "ended": stop, eos or length. With tools, "replies" counts the replies, which are in the completion's
+    text, each on its own lines after REPLY. resume_step: as for MetricsLog; rows of later steps are removed.
     """
     if plan.kept_completions == 0 or not trainer.is_world_process_zero() or not hasattr(trainer, GENERATES):
         return
@@ -67,7 +66,7 @@ def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int
 
 
 class KeptCompletions:
-    """The open file, and what of a generation goes into it."""
+    """Chooses the completions of a generation and writes them to the open file."""
 
     def __init__(self, trainer: Any, plan: Plan, folder: Path) -> None:
         self._trainer, self._plan = trainer, plan
@@ -77,23 +76,23 @@ class KeptCompletions:
         self._last_step = 0
 
     def write(self, step: int, prompts: Any, found: Any) -> None:
-        """Writes a line for a generation, unless its step is left out or the file is full. Raises OSError.
+        """Writes a line for a generation, unless its step is skipped or the file is full. Raises OSError.
 
         prompts: rows of the dataset. found: what TRL trains on, tensors of (B, ...) in the same order.
         """
         if step == self._last_step:
-            return  # older releases generate anew for each micro-batch of a step
+            return  # older releases generate for each micro-batch of a step
         last = max(1, self._trainer.state.max_steps)
         every = math.ceil(last / MOST_STEPS)
         arguments = self._trainer.args
         between = micro_batches_per_generation(arguments) // max(1, arguments.gradient_accumulation_steps)
-        # Of a stretch of so many steps the first generation.
+        # The first generation in each interval of this many steps.
         if (step - 1) % every >= max(1, between) or os.fstat(self._file).st_size > 2 * MOST_BYTES:
             return
         count = min(self._plan.kept_completions, len(prompts))
         if len(found["completion_ids"]) != len(prompts):
-            return  # a rollout of the user's own that answers each prompt more than once
-        draw = random.Random(f"{arguments.seed} {step} completions")  # not the generator that the training depends on
+            return  # a custom rollout that answers each prompt more than once
+        draw = random.Random(f"{arguments.seed} {step} completions")  # not the generator that training depends on
         places = sorted(draw.sample(range(len(prompts)), count))
         room = min(_MOST_OF_A_ROW, MOST_BYTES // (min(last, MOST_STEPS) * count))
         self._last_step = step
@@ -106,13 +105,13 @@ class KeptCompletions:
         ids, masks, advantages = (found[name][places].tolist() for name in _TRAINED)
         turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
         shown, rewards = self._logged(prompts)
-        # The reward of an environment has no weight of its own, and 1 for TRL.
+        # An environment's reward has no weight in the plan; TRL uses 1.
         weights = {reward.name: reward.weight for reward in self._plan.rewards}
         rows = []
         for row, place in enumerate(places):
             trained, own = ids[row][: sum(masks[row])], turns[row]
             ended, _ = how_ended(last_turn(trained, own), self._ends) if trained else (LENGTH, False)
-            whole = trained or ids[row]  # without a mask it is one that mask_truncated_completions leaves out
+            whole = trained or ids[row]  # without a mask, mask_truncated_completions left it out
             parts = parted(whole, own if trained else None)
             replies = sum(not is_own for is_own, _ in parts)
             of_row = {name: _known(values[place]) for name, values in rewards.items()}
@@ -134,7 +133,7 @@ class KeptCompletions:
         return rows
 
     def _text(self, parts: list[tuple[bool, list[int]]]) -> str:
-        """What the policy wrote, with the replies that it was told between its turns."""
+        """Returns the policy's text, with tool replies between its turns."""
         assert self._ends is not None
         decode = self._ends.tokenizer.decode
         texts = [(is_own, decode(tokens, skip_special_tokens=True)) for is_own, tokens in parts]
@@ -143,10 +142,10 @@ class KeptCompletions:
         return "\n".join(text if is_own else f"{REPLY}{text.strip()}" for is_own, text in texts)
 
     def _logged(self, rows: Any) -> tuple[list[Any], dict[str, list[float]]]:
-        """The prompts that the model saw, and the values of each reward by its name, of this process's completions.
+        """Returns the prompts that the model saw, and each reward's values by name, for this process's completions.
 
-        TRL logs both: the last values are those of all processes, the first one's first. Its prompts count where an
-        environment's reset() may have appended a text; {} where a release does not log each reward.
+        TRL logs both for all processes, the first one's first. Its prompts matter if an environment's reset() appends
+        text; {} if a release does not log each reward.
         """
         logs: Any = next((log for name in KEPT_IN if (log := getattr(self._trainer, name, None))), {})
         everywhere = len(rows) * self._trainer.accelerator.num_processes
@@ -162,7 +161,7 @@ class KeptCompletions:
 
 
 def small_images(images: Sequence[Any] | None) -> dict[str, list[str]]:
-    """ "images" of a row as completions.jsonl has them, of images of Pillow; {} without."""
+    """Returns "images" of a row for completions.jsonl, from Pillow images; {} without any."""
     found = []
     for image in (images or ())[:_MOST_IMAGES]:
         small, written = image.convert("RGB"), io.BytesIO()
@@ -173,7 +172,7 @@ def small_images(images: Sequence[Any] | None) -> dict[str, list[str]]:
 
 
 def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """The rows without secrets, and at most `room` bytes of prompt and completion beside what says that some lack."""
+    """Returns the rows without secrets, with at most `room` bytes of prompts and completions plus notes on cuts."""
     texts = iter(cast("list[str]", redact_value([row[name] for row in rows for name in ("prompt", "completion")])))
     of_prompt = room // _PART_OF_THE_PROMPT
     return [
@@ -183,7 +182,7 @@ def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
 
 
 def parted(ids: list[int], own: Sequence[int] | None) -> list[tuple[bool, list[int]]]:
-    """The tokens of a completion as turns of the policy, with True, and replies of tools. own: as for last_turn()."""
+    """Splits a completion's tokens into the policy's turns (True) and tool replies (False). own: as for last_turn()."""
     if own is None:
         return [(True, ids)]
     pairs = groupby(zip(ids, own, strict=False), key=lambda pair: bool(pair[1]))
@@ -191,7 +190,7 @@ def parted(ids: list[int], own: Sequence[int] | None) -> list[tuple[bool, list[i
 
 
 def shortened(text: str, room: int) -> str:
-    """The text, its middle left out where it has more bytes than that; the end of a completion has its answer."""
+    """Returns the text with its middle left out if it has more than `room` bytes; the end holds the answer."""
     content = text.encode("utf-8", "replace")
     if len(content) <= room:
         return content.decode()
@@ -204,9 +203,9 @@ def _known(value: float) -> float | None:
 
 
 def redact_completions(trainer: Any) -> None:
-    """From now on the trainer's tables are redacted: prompts, completions, and what rewards add with `log_extra`.
+    """Redacts the trainer's tables from now on: prompts, completions, and what rewards add with `log_extra`.
 
-    Those of a trainer that shows none, which is what its log_completions says, stay as they are.
+    Does nothing if the trainer shows no tables (log_completions).
     """
     if not getattr(trainer, "log_completions", True):
         return
@@ -226,6 +225,6 @@ def redact_completions(trainer: Any) -> None:
 
 
 def _redacted(values: Any) -> Any:
-    """A list or deque with its texts redacted; numbers and pictures stay as they are."""
+    """Returns a list or deque with its texts redacted; numbers and images are unchanged."""
     texts = cast("list[Any]", redact_value(list(values)))
     return deque(texts, maxlen=values.maxlen) if isinstance(values, deque) else texts

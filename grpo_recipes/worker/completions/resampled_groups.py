@@ -1,14 +1,13 @@
-"""Redraws groups without variance with further prompts, before anything is trained on them (DAPO, 2503.14476, 3.2).
+"""Redraws groups without variance with other prompts before training on them (DAPO, 2503.14476, 3.2).
 
-TRL's method that generates and scores is called up to where it has rewards, and left there: first for the prompts of
-the step, then for as many further ones as groups have no variance, up to the recipe's number of rounds. A further group
-that varies takes the place of one that does not; the others are dropped. Then TRL's method is called once more, and
-what is kept takes the place of generation and rewards. So log-probabilities, advantages, figures and tables are TRL's
-own, of what is trained, as if these prompts had been the batch.
+TRL's method that generates and scores is interrupted once it has rewards: first for the prompts of the step, then for
+as many further prompts as there are groups without variance, for up to the recipe's number of rounds. A further group
+that varies replaces one that does not; the others are dropped. Then TRL's method runs once more, with generation and
+rewards replaced by what was kept, so log-probabilities, advantages, metrics and tables are TRL's own, as if these
+prompts had been the batch.
 
-Further prompts are those of the epoch's own order, read from its end; a mixture has them behind the prompts of the
-run. Which ones depends on the seed, the step and the number of groups that are missing, and not on what was drawn
-before, on processes or on a checkpoint.
+Further prompts are taken from the end of the epoch's order; a mixture has them after the prompts of the run. They
+depend only on the seed, the step and the number of missing groups, not on earlier draws, processes or checkpoints.
 Source: grpo_trainer.py of trl 0.19.0 to 1.16.0.
 """
 
@@ -40,16 +39,16 @@ _REWARDS, _DRAWS = "_calculate_rewards", "_draws_groups"
 
 
 def resample_groups(trainer: Any, rounds: int, prompts_of_run: int | None = None) -> None:
-    """Lets the trainer redraw groups without variance up to `rounds` times. Below all that stands before TRL.
+    """Makes the trainer redraw groups without variance, up to `rounds` times. Must wrap TRL before anything else does.
 
-    prompts_of_run: of a mixture, whose further prompts are the rows behind them.
+    prompts_of_run: of a mixture, whose further prompts are the rows after them.
     """
     if rounds:
         _Resampling(trainer, rounds, prompts_of_run)
 
 
 def is_drawing(trainer: Any) -> bool:
-    """Whether what the trainer does now is done once more for what is kept."""
+    """Whether the trainer is in a pass that only draws, to be repeated for what is kept."""
     return getattr(trainer, _DRAWS, False)
 
 
@@ -58,9 +57,9 @@ class _HasRewards(Exception):
 
 
 class _Drawn:
-    """What a pass gave. rewards: (B, K), of all processes. columns: of this process's rows, by what they are.
+    """The result of a pass. rewards: (B, K), of all processes. columns: of this process's rows, by key.
 
-    The columns are what TRL's method for one turn answers, by its place, and what rewards log beside, by its name.
+    The keys are the positions in what TRL's single-turn method returns, and the names of what rewards log.
     """
 
     def __init__(self, rows: int) -> None:
@@ -70,18 +69,18 @@ class _Drawn:
         self.rewards: Any = None
 
     def note(self, answer: tuple[Any, ...]) -> None:
-        """Takes what one turn answered."""
+        """Adds what one turn returned."""
         self.answer = answer
         of_rows = {place: one for place, one in enumerate(answer) if isinstance(one, list) and len(one) == self.rows}
         self.columns = {place: list(one) for place, one in of_rows.items()}
 
     def told(self) -> tuple[Any, ...]:
-        """What one turn would answer for the rows as they are now."""
+        """Returns what one turn would return for the current rows."""
         return tuple(list(self.columns.get(place, ())) or one for place, one in enumerate(self.answer))
 
 
 class _Resampling:
-    """Stands before TRL's method that generates and scores, and before the one that generates where there is one."""
+    """Wraps TRL's method that generates and scores, and the one that generates, if there is one."""
 
     def __init__(self, trainer: Any, rounds: int, prompts_of_run: int | None) -> None:
         self._trainer, self._rounds, self._prompts_of_run = trainer, rounds, prompts_of_run
@@ -97,7 +96,7 @@ class _Resampling:
                 setattr(trainer, name, functools.wraps(method)(functools.partial(own)))
 
     def _draw_and_score(self, inputs: list[dict[str, Any]]) -> Any:
-        """In place of `_generate_and_score_completions`; inputs has the rows that are kept afterwards."""
+        """Replaces `_generate_and_score_completions`; afterwards inputs has the rows that are kept."""
         trainer = self._trainer
         if not trainer.model.training:
             return self._generate(inputs)
@@ -115,7 +114,7 @@ class _Resampling:
         return found
 
     def _draw(self, inputs: list[dict[str, Any]]) -> tuple[_Drawn, dict[str, float]]:
-        """What is kept of all rounds, and how many there were."""
+        """Returns what is kept of all rounds, and the figures of the redraw."""
         trainer, count, size = self._trainer, len(inputs), self._trainer.num_generations
         kept = self._pass(inputs)
         is_equal = equal_groups_of(trainer, kept.rewards)
@@ -144,9 +143,9 @@ class _Resampling:
         return kept, {**told, REWARD_AS_DRAWN: reward}
 
     def _groups(self, places: list[int], names: list[str]) -> tuple[list[Any], Any, list[dict[int | str, Any]]]:
-        """Rows, rewards and answers of a group for each place in the data, in this order, on all processes.
+        """Returns the rows, rewards and answers of one group per index into the data, in order, on all processes.
 
-        What processes cannot share out evenly is filled up with the first group.
+        If the groups cannot be split evenly over the processes, the first group is repeated.
         """
         trainer, size = self._trainer, self._trainer.num_generations
         processes = trainer.accelerator.num_processes
@@ -160,7 +159,7 @@ class _Resampling:
         return rows, drawn.rewards, gathered(trainer, own)
 
     def _pass(self, rows: list[dict[str, Any]]) -> _Drawn:
-        """Generates and judges completions of rows, and nothing else."""
+        """Generates and scores completions of rows, and nothing else."""
         trainer = self._trainer
         self._drawn = drawn = _Drawn(len(rows))
         calculate, score = getattr(trainer, _REWARDS), next(name for name in SCORING if hasattr(trainer, name))
@@ -181,7 +180,7 @@ class _Resampling:
         return drawn
 
     def _one_turn(self, *given: Any, **named: Any) -> Any:
-        """In place of `_generate_single_turn`: what is kept, or what TRL generates."""
+        """Replaces `_generate_single_turn`: return what is kept, or what TRL generates."""
         if self._replayed is not None:
             return self._replayed.told()
         answer = self._turn(*given, **named)
@@ -190,7 +189,7 @@ class _Resampling:
         return answer
 
     def _replaying(self, kept: _Drawn) -> ExitStack:
-        """While it is open, TRL's method gets what is kept in the place of generation and rewards."""
+        """Gives TRL's method the kept completions and rewards inside a with block."""
         trainer, standing = self._trainer, ExitStack()
         logged = getattr(trainer, "_pending_extra_logs", {})
 
@@ -214,10 +213,10 @@ class _Resampling:
         return standing
 
     def _further_rows(self, prompts: int) -> Iterator[int]:
-        """Places in the data for further groups of this generation, of so many prompts: each once, and none of its own.
+        """Yields indices of rows for further groups of this generation of `prompts` prompts: each once, not its own.
 
-        The generation before has the places behind these, the next one those before them. Those of a mixture were drawn
-        with its order, and come again only where a source has no others.
+        The previous generation uses the indices after these, the next one those before. A mixture's were drawn with its
+        order, and repeat only if a source has no other rows.
         """
         trainer, arguments = self._trainer, self._trainer.args
         step, epoch, rows = trainer.state.global_step, int(trainer.state.epoch or 0), len(trainer.train_dataset)
@@ -233,7 +232,7 @@ class _Resampling:
         generation = math.ceil(step * of_step / fed) + self._last[1]
         if self._order[0] != epoch:
             drawing = torch.Generator().manual_seed(arguments.seed)
-            for _ in range(epoch + 1):  # as TRL's sampler draws the order of each epoch
+            for _ in range(epoch + 1):  # like TRL's sampler, one order per epoch
                 order = torch.randperm(rows, generator=drawing)
             self._order = epoch, order.tolist()
         own = range(generation * prompts, (generation + 1) * prompts)
@@ -248,7 +247,7 @@ def _of(group: int, size: int) -> range:
 
 
 def _of_one_row(score: Callable[..., Any]) -> Callable[..., Any]:
-    """In place of what scores completions: the first row's scores stand for all, since the pass ends before a loss."""
+    """Replaces scoring by scoring the first row for all, since the pass ends before a loss."""
 
     def scored(model: Any, input_ids: Any, attention_mask: Any, *given: Any, **named: Any) -> Any:
         found = score(model, input_ids[:1], attention_mask[:1], *given, **named)

@@ -1,8 +1,7 @@
-"""Held-out rows answered with the tools of the training: TRL's own loop of calls and replies, in which the policy goes
-on as the evaluation generates.
+"""Answers held-out rows with the training's tools, through TRL's own tool-calling loop.
 
-Not before trl 1.0, whose loop makes the tokens of all turns anew from the messages: there rows are answered in one
-turn.
+The policy generates as in an evaluation. Not before trl 1.0, whose loop rebuilds the tokens of all turns from the
+messages: there rows are answered in a single turn.
 """
 
 import copy
@@ -20,9 +19,9 @@ LOOP = "_tool_call_loop"
 TAKES_TOKENS = "multimodal_fields"
 GOES_ON = "_generate_single_turn"
 BY_NAME = ("_sync_tool_dicts", "_async_tool_dicts")
-# Which environment each row of a batch has, by its name; a single one has none. Since trl 1.8.
+# Each row's environment in a batch, by name; a single environment has none. Since trl 1.8.
 OF_ROWS = "_batch_environments"
-# The column that says so.
+# The column with that name.
 NAMES = "environment"
 
 _FACTORY = "held_out_environment"
@@ -32,7 +31,7 @@ Factories = Callable[[], Any] | dict[str, Callable[[], Any]]
 
 
 class RowTokens(list[int]):
-    """The tokens of a row, to which TRL adds those of its turns. row: its place, by which its numbers are drawn."""
+    """The tokens of a row, which TRL extends by those of its turns. row: the index that seeds its random numbers."""
 
     def __init__(self, row: int, tokens: list[int]) -> None:
         super().__init__(tokens)
@@ -43,7 +42,7 @@ class RowTokens(list[int]):
 
 
 def tools_of(trainer: Any) -> list[Any]:
-    """The functions that the policy can call in an evaluation, none where no loop of a trainer takes tokens for it."""
+    """Returns the functions that the policy can call in an evaluation; none if TRL's loop does not take tokens."""
     loop = getattr(trainer, LOOP, None)
     if loop is None or TAKES_TOKENS not in inspect.signature(loop).parameters:
         return []
@@ -62,10 +61,10 @@ def with_tool_turns(
     go_on: Callable[[list[RowTokens]], list[list[int]]],
     environments: list[Any] | None = None,
 ) -> tuple[list[list[dict[str, Any]]], list[list[int]]]:
-    """The messages of each completion, and its tokens with those of the tools' replies, after all turns.
+    """Returns the messages of each completion, and its tokens including tool replies, after all turns.
 
-    tokens: of each prompt's first turn. go_on: gives the new tokens of rows that a tool replied to, here in the order
-    of their places and perhaps fewer than there are prompts. environments: of each prompt, None without any.
+    tokens: of each prompt's first turn. go_on: returns the new tokens of rows after a tool reply, in row order and
+    perhaps for fewer rows than prompts. environments: of each prompt, or None.
     """
     tokenizer, of_rows = tokenizer_of(trainer), environments or [None] * len(prompts)
     first = [
@@ -75,7 +74,7 @@ def with_tool_turns(
     rows = [RowTokens(row, ids) for row, ids in enumerate(prompt_ids)]
     with _in_place_of_training(trainer, of_rows, go_on):
         _, completions, completion_ids, *_ = getattr(trainer, LOOP)(
-            prompts=copy.deepcopy(prompts),  # the loop adds the turns to them
+            prompts=copy.deepcopy(prompts),  # the loop appends turns to them
             prompt_ids=rows,
             completion_ids=[list(ids) for ids in tokens],
             completions=[[message] for message in first],
@@ -90,7 +89,7 @@ def with_tool_turns(
 def _in_place_of_training(
     trainer: Any, environments: list[Any], go_on: Callable[[list[RowTokens]], list[list[int]]]
 ) -> Iterator[None]:
-    """Lets the loop generate with go_on and find the tools of each row; then the trainer is as before.
+    """Makes the loop generate with go_on and use each row's tools; restores the trainer afterwards.
 
     environments: of each row, None where it has none.
     """
@@ -114,35 +113,35 @@ def _in_place_of_training(
 
 
 def tools_of_row(trainer: Any, environment: Any) -> list[Any]:
-    """What the policy can call in one row: tools, then methods of the row's environment."""
+    """Returns what the policy can call in one row: tools, then the methods of the row's environment."""
     tools = tools_of(trainer)
     if environment is None:
         return tools
     return [tool for tool in tools if not inspect.ismethod(tool)] + methods_of(trainer, environment)
 
 
-# The environments of held-out rows: an object for each completion, made for it and reset with its row, as TRL does it.
+# Environments of held-out rows: one object per completion, created and reset with its row as TRL does.
 #
-# They are other objects than those of the training, so that an evaluation leaves these as they were.
+# They are separate from the training's objects, so an evaluation does not change those.
 
 
 def answer_held_out_rows_with(trainer: Any, factory: Factories | None) -> None:
-    """From now on held-out rows have objects of this environment, or of these; None for a training without one."""
+    """Uses this environment class, or these, for held-out rows from now on; None without environments."""
     setattr(trainer, _FACTORY, factory)
 
 
 def has_several(trainer: Any) -> bool:
-    """Whether rows have one of several environments, whose class has the name that the row names."""
+    """Whether there are several environments, each row naming the class of its own."""
     return isinstance(getattr(trainer, _FACTORY, None), dict)
 
 
 def has_environments(trainer: Any) -> bool:
-    """Whether completions of held-out rows have an environment each."""
+    """Whether each completion of held-out rows has an environment."""
     return getattr(trainer, _FACTORY, None) is not None
 
 
 def with_environments(trainer: Any, rows: list[Row]) -> tuple[list[Row], list[Any] | None]:
-    """The rows with what their environments say at the reset behind their prompts, and these; None without any."""
+    """Returns the rows with their environments' reset texts appended to the prompts, and the environments, or None."""
     factory = getattr(trainer, _FACTORY, None)
     if factory is None:
         return rows, None

@@ -1,9 +1,9 @@
-"""Held-out prompts answered by the run's vLLM, each drawn by random numbers of its own.
+"""Answers held-out prompts with the run's vLLM, each with its own random seed.
 
-TRL's own method generates, so that sampling, stops, the longest length, vLLM's sleep and the groups of processes are
-those of the training. Where it calls vLLM each prompt gets a seed, which the recipe's seed, row and sample decide: not
-the prompts beside it, nor what was generated before. vLLM in this process draws from this process's generators, which
-an evaluation leaves as they were; the seeds of the training's own calls are not counted here.
+TRL's own method generates, so sampling, stops, the length limit, vLLM's sleep and process groups match the training.
+Each prompt's seed depends on the recipe's seed, row and sample, not on other prompts or earlier generations. vLLM in
+this process draws from this process's generators, which an evaluation restores; the seeds of the training's own calls
+are not counted here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,20 +17,20 @@ from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import gathered_for_engine, seed_of, vllm_client, vllm_engine
 
 AT_ONCE = 64
-"""Prompts of a process in one call at least, and requests that a server has at a time."""
+"""Minimum prompts per process and call, and concurrent requests to a server."""
 
 
 def seed_of_answer(seed: int, row: int, sample: int) -> int:
-    """The seed of one completion, in 31 bits."""
+    """Returns the 31-bit seed of one completion."""
     return seed_of(f"{seed} vllm row {row} sample {sample}") >> 1
 
 
 @contextmanager
 def given_the_policy(trainer: Any, *, greedy: bool) -> Iterator[None]:
-    """vLLM has the weights of now, and takes the most likely token where greedy; all processes enter it.
+    """Gives vLLM the current weights; greedy: take the most likely token. All processes must enter it.
 
-    The trainer goes on believing that vLLM has those of its last generation, whose completions it may still train on,
-    and hands the weights over before the next one, which clears vLLM's cache of prompts too.
+    The trainer still believes that vLLM has the weights of its last generation, whose completions it may still train
+    on, and syncs before the next one, which also clears vLLM's prompt cache.
     """
     generation = trainer.vllm_generation
     generation.sync_weights()
@@ -40,14 +40,14 @@ def given_the_policy(trainer: Any, *, greedy: bool) -> Iterator[None]:
 
 
 def continued_by_vllm(trainer: Any, prompts: list[list[int]], seeds: list[int]) -> list[list[int]]:
-    """The new tokens of each prompt, up to where vLLM ends. All processes call it with equally many prompts."""
+    """Returns the new tokens of each prompt. All processes must call it with equally many prompts."""
     engine, client = vllm_engine(trainer), vllm_client(trainer)
     seeded: Callable[..., Any] | None = None
     if engine is not None:
         seeded = _seeded_engine(engine, gathered_for_engine(trainer, seeds))
     else:
         of_all = gather_object(seeds)
-        seeded = None if client is None else _seeded_client(client, of_all)  # the first process alone has one
+        seeded = None if client is None else _seeded_client(client, of_all)  # only the first process has one
     with nullcontext() if seeded is None else replaced(engine or client, "generate", seeded):
         _, tokens, *_ = trainer.vllm_generation.generate(prompts=prompts, images=None, num_generations=1)
     return [list(row) for row in tokens]
@@ -58,14 +58,14 @@ def _seeded_engine(engine: Any, seeds: Sequence[int]) -> Callable[..., Any]:
         each = [sampling_params.clone() for _ in seeds]
         for one, seed in zip(each, seeds, strict=True):
             one.seed = seed
-        # Not what stands in for it on this engine, which seeds and counts the generations of the training.
+        # Not the wrapper on this engine, which seeds and counts the training's generations.
         return type(engine).generate(engine, prompts, sampling_params=each, **named)
 
     return generate
 
 
 def _seeded_client(client: Any, seeds: Sequence[int]) -> Callable[..., Any]:
-    """vLLM's server takes one seed for all prompts of a request, so each prompt gets a request."""
+    """Returns a generate that sends one request per prompt, since a vLLM server takes one seed per request."""
     ask = client.generate
 
     def generate(prompts: Any, *, generation_kwargs: dict[str, Any] | None = None, **named: Any) -> dict[str, Any]:

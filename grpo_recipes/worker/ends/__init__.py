@@ -1,1 +1,1 @@
-"""Where a completion ends, by which token or text, and what that says of it."""
+"""Finds where a completion ends: at which token or stop text."""

@@ -1,4 +1,4 @@
-"""Where a completion ends: at its first end token, or at the token that completes a stop text."""
+"""Finds where a completion ends: at its first end token, or at the token that completes a stop text."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker.ends.token_bytes import Completing, completing
 
-# A window that begins inside a character of several bytes still has a whole stop text.
+# A window that starts inside a multi-byte character must still hold a whole stop text.
 MARGIN_TOKENS = 4
 
 
 @dataclass(frozen=True)
 class Ends:
-    """What ends a completion; its own tokens are looked at, never those of its prompt.
+    """What ends a completion. Only the completion's own tokens count, never the prompt's.
 
-    tokens: ids, each of which ends it. texts: the token that completes one of them ends it. own: which of the tokens
-    are the model's; any other one is a stop.
+    tokens: ids that end it. texts: the token that completes one of them ends it. own: which of the tokens are the
+    model's; the others are stops.
     """
 
     tokens: tuple[int, ...]
@@ -33,7 +33,7 @@ class Ends:
 
     @cached_property
     def completing(self) -> Completing | None:
-        """The tokens that can complete a text; None without texts, and where the tokenizer lets nobody know them."""
+        """Returns the tokens that can complete a text; None without texts, or if the tokenizer does not reveal them."""
         return completing(self.tokenizer, self.texts) if self.texts else None
 
     @cached_property
@@ -41,17 +41,17 @@ class Ends:
         return {}
 
     def that_complete(self, ids: Any) -> Any:
-        """Whether each token of a tensor is one of `completing`, which has to be known; on the tensor's device."""
+        """Whether each token of a tensor is one of `completing`, which must be known; on the tensor's device."""
         assert self.completing is not None
         table = self._tables.get(ids.device)
         if table is None:
-            table = torch.zeros(len(self.completing.said) + 1, dtype=torch.bool)  # the last for ids behind them
+            table = torch.zeros(len(self.completing.said) + 1, dtype=torch.bool)  # the last entry is for larger ids
             table[sorted(self.completing.tokens)] = True
             table = self._tables[ids.device] = table.to(ids.device)
         return table[ids.clamp(max=len(table) - 1)]
 
     def first(self, ids: Sequence[int]) -> int | None:
-        """How many tokens there are up to and with the first that ends them, None where none does."""
+        """Returns the number of tokens up to and including the first end, None without an end."""
         by_token = min((ids.index(token) + 1 for token in self.tokens if token in ids), default=None)
         kept = ids[:by_token]
         known = self.completing
@@ -65,7 +65,7 @@ class Ends:
         return next((place + 1 for place in places if self.has_text_at(kept, place)), by_token)
 
     def has_text(self, ids: Sequence[int]) -> bool:
-        """Whether the text of these tokens, special ones included, has a stop text in it."""
+        """Whether the text of these tokens, including special ones, contains a stop text."""
         if not self.texts:
             return False
         known = self.completing
@@ -78,7 +78,7 @@ class Ends:
         return known.may_be_in(some) and self._say(some)
 
     def has_text_at(self, ids: Sequence[int], place: int) -> bool:
-        """Whether the token at this place, which is one of `completing`, completes a stop text."""
+        """Whether the token at this index, which is one of `completing`, completes a stop text."""
         assert self.completing is not None
         some = ids[self.completing.begin(ids, place) : place + 1]
         return self.completing.may_be_in(some) and self._say(some)
@@ -88,7 +88,7 @@ class Ends:
         return any(each in text for each in self.texts)
 
     def _text(self, ids: Sequence[int]) -> str:
-        """What the tokens say behind another token: some tokenizers take the space from the first word of a text."""
+        """Returns the text of the tokens after another token: some tokenizers strip the space of the first word."""
         before, whole = (
             self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
             for tokens in ([self.tokenizer.eos_token_id], [self.tokenizer.eos_token_id, *ids])
@@ -96,18 +96,18 @@ class Ends:
         return str(whole).removeprefix(before)
 
     def added_tokens_with_text(self) -> list[int]:
-        """The ids of added tokens, special ones included, each of which has a whole stop text in it."""
+        """Returns the ids of added tokens, including special ones, that contain a whole stop text."""
         return sorted(token for token in self.tokenizer.get_added_vocab().values() if self.has_text([token]))
 
     def criteria(self) -> StoppingCriteriaList:
-        """What ends the rows of one call of `generate` at stop texts; end tokens are in its configuration."""
+        """Returns the criteria that end a `generate` call's rows at stop texts; end tokens are in its configuration."""
         return StoppingCriteriaList([StopTexts(self)] if self.texts else [])
 
 
 def last_turn(ids: list[int], own: Sequence[int] | None) -> list[int]:
-    """The tokens of the last turn that the policy wrote. own: ones for its tokens, zeros for replies; None without any.
+    """Returns the tokens of the policy's last turn. own: 1 for its tokens, 0 for replies; None if all are its own.
 
-    [] where a reply comes last.
+    [] if a reply comes last.
     """
     if own is None:
         return ids
@@ -116,23 +116,23 @@ def last_turn(ids: list[int], own: Sequence[int] | None) -> list[int]:
 
 
 class StopTexts(StoppingCriteria):  # type: ignore[misc]
-    """Ends each row of one generation with the token that completes a stop text in its completion.
+    """Ends each row of a generation with the token that completes a stop text in its completion.
 
-    A row is decoded where its newest token can complete a text; all are where that is not known.
+    A row is decoded if its newest token can complete a text, or always if that is unknown.
     """
 
     def __init__(self, ends: Ends) -> None:
         self._ends = ends
         self._prompt: int | None = None
         self._looked_at = 0
-        # Each token that takes part in a text has at least one byte of it, but for some that say nothing.
+        # Every token in a text adds at least one byte of it, except for a few that are empty.
         self._window = max(len(text.encode()) for text in ends.texts) + MARGIN_TOKENS
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Which rows have ended. input_ids: (B, L), prompts and completions so far; gives (B,) bool."""
+        """Whether each row has ended. input_ids: (B, L), prompts and completions so far; returns (B,) bool."""
         width = input_ids.shape[1]
         if self._prompt is None:
-            self._prompt = self._looked_at = width - 1  # the first call comes with the first new token
+            self._prompt = self._looked_at = width - 1  # the first call has one new token
         completions, new = input_ids[:, self._prompt :], input_ids[:, self._looked_at :]
         self._looked_at = width
         ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
@@ -167,14 +167,14 @@ class StopTexts(StoppingCriteria):  # type: ignore[misc]
 
 
 def ends_of(trainer: Any, plan: Plan) -> Ends:
-    """What ends a completion in this run: the model's own end tokens and the plan's stops."""
+    """Returns what ends a completion in this run: the model's end tokens and the plan's stops."""
     own = end_tokens(trainer)
     tokens = dict.fromkeys([*own, *plan.expect.stop_token_ids])
     return Ends(tuple(tokens), tuple(plan.expect.stop), tokenizer_of(trainer), frozenset(own))
 
 
 def end_tokens(trainer: Any) -> list[int]:
-    """The tokens that end a completion, as for the newest TRL: the tokenizer's and those the model declares."""
+    """Returns the tokens that end a completion, as in the newest TRL: the tokenizer's and those the model declares."""
     declared = trainer.model.generation_config.eos_token_id
     ends = declared if isinstance(declared, list) else [] if declared is None else [declared]
     own = int(tokenizer_of(trainer).eos_token_id)
@@ -182,18 +182,18 @@ def end_tokens(trainer: Any) -> list[int]:
 
 
 def tokenizer_of(trainer: Any) -> Any:
-    """The tokenizer, also where a processor has it."""
+    """Returns the tokenizer, also if it is inside a processor."""
     return getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
 
 
-# What ended the completions that a step trains: a stop, the model's own end token, or the longest length.
+# What ended the completions of a step: a stop, the model's own end token, or the length limit.
 #
-# TRL's clipped ratio alone cannot tell a stop that works from one that is never reached. Seen in what TRL trains on, so
-# alike on every backend: completions/ended_by_stop, _by_eos and _by_length are shares that sum to 1, and
-# completions/with_tokens_after_end is the share with trained tokens behind what ended it, which has to be 0. All are
-# logged as TRL logs its own figures, over all processes. Not on trl 0.14, which makes the completions inside its loss.
-# A completion that mask_truncated_completions leaves out has no tokens and counts as ended by its length. Of one with
-# replies of tools the last turn counts, of which the reply alone is the end where no more fits.
+# TRL's clipped ratio cannot tell a stop that works from one that is never reached. These figures come from what TRL
+# trains on, so they are the same for every backend: completions/ended_by_stop, _by_eos and _by_length are shares that
+# sum to 1, and completions/with_tokens_after_end is the share with trained tokens after the end, which must be 0. All
+# are logged like TRL's own figures, over all processes. Not on trl 0.14, which generates inside its loss. A completion
+# that mask_truncated_completions leaves out has no tokens and counts as ended by its length. With tool replies the last
+# turn counts; a reply can be the end only if no more tokens fit.
 
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
@@ -203,21 +203,21 @@ LOOKED_AT = 256
 
 
 class EndedShares(TrainerCallback):  # type: ignore[misc]
-    """Counts what ends the completions of each step, and gives the shares to the trainer for its log."""
+    """Counts what ends each step's completions, and adds the shares to the trainer's log."""
 
     def __init__(self, trainer: Any, plan: Plan) -> None:
         self._trainer, self._plan = trainer, plan
-        self._counts = [0] * (len(NAMES) + 1)  # of each, and of all completions
+        self._counts = [0] * (len(NAMES) + 1)  # per name, and of all completions
         self._ends: Ends | None = None
         self._stop: Callable[[], None] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begins to count."""
+        """Starts counting."""
         self._ends = ends_of(self._trainer, self._plan)
         self._stop = watch_inputs(self._trainer, self._count)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """All processes call it. TRL logs the mean over the steps of a line."""
+        """Adds the step's shares. All processes must call it. TRL logs the mean over the steps of a line."""
         accelerator = self._trainer.accelerator
         counts = torch.tensor(self._counts, dtype=torch.float32, device=accelerator.device)
         *found, total = accelerator.reduce(counts, reduction="sum").tolist()
@@ -225,10 +225,10 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
         kept = self._trainer._metrics
         for name, count in zip(NAMES, found, strict=True):
             if total:
-                kept.get("train", kept)[name].append(count / total)  # older releases keep one list for all
+                kept.get("train", kept)[name].append(count / total)  # older releases have a single list
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leaves the trainer as it was."""
+        """Restores the trainer."""
         if self._stop is not None:
             self._stop()
 
@@ -244,10 +244,9 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
 
 
 def how_ended(ids: Sequence[int], ends: Ends) -> tuple[str, bool]:
-    """What ended a completion, and whether something ended it before its last token.
+    """Returns what ended a completion, and whether an end came before its last token.
 
-    ids: its trained tokens. Texts are looked for among the last ones alone: what the policy writes is decoded anew in
-    each step.
+    ids: its trained tokens. Texts are searched only among the last tokens: the policy's output is decoded in each step.
     """
     before, last = ids[:-1], ids[-1:]
     has_text, has_earlier_text = _text_ends(ids, ends)
@@ -259,6 +258,6 @@ def how_ended(ids: Sequence[int], ends: Ends) -> tuple[str, bool]:
 
 
 def _text_ends(ids: Sequence[int], ends: Ends) -> tuple[bool, bool]:
-    """Whether a stop text is in the last tokens, and whether one is before the very last."""
+    """Whether a stop text is in the last tokens, and whether one ends before the very last."""
     has_text = ends.has_text(ids[-LOOKED_AT:])
     return has_text, has_text and ends.has_text(ids[:-1][-LOOKED_AT:])

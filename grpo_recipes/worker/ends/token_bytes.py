@@ -1,9 +1,9 @@
-"""What each token says, in bytes, and which tokens can complete a stop text: asked before anything is decoded.
+"""Finds which tokens can complete a stop text from the bytes of each token, without decoding.
 
-Known for decoders that lay the bytes of one token behind those of the one before, as byte-level ones do, those with
-byte fallback and metaspace ones. Where their text has a stop text in it, their bytes have it too, and the token that
-completes it begins with a part of it or has all of it. Another decoder, and a tokenizer with a `decode` of its own, may
-write something else: nothing is known of its tokens.
+This works for decoders that concatenate the bytes of tokens: byte-level ones, those with byte fallback, and metaspace
+ones. If their text contains a stop text, so do their bytes, and the token that completes it begins with a part of it or
+contains it. Other decoders, and tokenizers with their own `decode`, may produce something else, so nothing is assumed
+about their tokens.
 Source: tokenizers 0.23.3, the decoders of each type; transformers 5.23.0, TokenizersBackend._decode.
 """
 
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 _SPACE = "▁"
 _BYTE = re.compile(r"<0x([+0-9A-Fa-f][0-9A-Fa-f])>")
-_UNKNOWN = "\ufffd"  # what a decoder writes for bytes that are no text
+_UNKNOWN = "\ufffd"  # what a decoder writes for bytes that are not text
 
 
 class Completing(NamedTuple):
-    """said: the bytes of each token, by its id; an id behind them says nothing.
+    """said: the bytes of each token, by id; ids beyond it have none.
 
-    tokens: those that can complete one of the texts. of_a_run: those whose bytes are text, or not, all together with
-    those beside them. longest: bytes of the longest text.
+    tokens: those that can complete one of the texts. of_a_run: those whose bytes are decoded together with their
+    neighbours', as text or not at all. longest: bytes of the longest text.
     """
 
     texts: tuple[bytes, ...]
@@ -32,7 +32,7 @@ class Completing(NamedTuple):
     longest: int
 
     def begin(self, ids: Sequence[int], place: int) -> int:
-        """Where to begin to decode for a text that the token at this place completes."""
+        """Returns where to start decoding for a text that the token at this index completes."""
         missing = self.longest - 1
         while place > 0 and (missing > 0 or (ids[place] in self.of_a_run and ids[place - 1] in self.of_a_run)):
             place -= 1
@@ -40,13 +40,13 @@ class Completing(NamedTuple):
         return place
 
     def end(self, ids: Sequence[int], place: int) -> int:
-        """Behind which token to end, so that what the token at this place says is as it is with all that follow."""
+        """Returns where to stop decoding, so that further tokens do not change the text of the token at this index."""
         while place + 1 < len(ids) and ids[place] in self.of_a_run and ids[place + 1] in self.of_a_run:
             place += 1
         return place + 1
 
     def may_be_in(self, ids: Sequence[int]) -> bool:
-        """Whether the bytes of these tokens have a text in them; their text has none where these have none."""
+        """Whether the bytes of these tokens contain a text; if not, their decoded text contains none."""
         said = b"".join(map(self._of, ids))
         return any(text in said for text in self.texts)
 
@@ -55,7 +55,7 @@ class Completing(NamedTuple):
 
 
 def completing(tokenizer: Any, texts: Sequence[str]) -> Completing | None:
-    """The tokens that can complete one of the texts; None where that is not known, and all have to be decoded."""
+    """Returns the tokens that can complete one of the texts; None if unknown, so that everything must be decoded."""
     if not all(texts) or any(_UNKNOWN in text for text in texts) or _bytes_of(tokenizer) is None:
         return None
     return _of_vocabulary(tokenizer, tuple(texts), len(tokenizer))
@@ -63,7 +63,7 @@ def completing(tokenizer: Any, texts: Sequence[str]) -> Completing | None:
 
 @lru_cache(maxsize=4)
 def _of_vocabulary(tokenizer: Any, texts: tuple[str, ...], count: int) -> Completing:
-    """Takes half a second for 150,000 tokens. count: of the tokens, which may become more."""
+    """Analyzes the vocabulary, which takes half a second for 150,000 tokens. count: of the tokens, which may grow."""
     bytes_of, backend = _bytes_of(tokenizer), tokenizer.backend_tokenizer
     assert bytes_of is not None
     words = [backend.id_to_token(token) for token in range(max(tokenizer.get_vocab().values()) + 1)]
@@ -77,7 +77,7 @@ def _of_vocabulary(tokenizer: Any, texts: tuple[str, ...], count: int) -> Comple
 
 
 def _that_complete(said: Sequence[bytes], stops: Sequence[bytes]) -> Iterator[int]:
-    """The places of those that have a stop in them, or begin with an end of one."""
+    """Yields the indices of tokens that contain a stop, or begin with the end of one."""
     ends = {stop[place:] for stop in stops for place in range(len(stop))}
     firsts, shortest, longest = {end[0] for end in ends}, min(map(len, stops)), max(map(len, stops))
     for place, own in enumerate(said):
@@ -89,7 +89,7 @@ def _that_complete(said: Sequence[bytes], stops: Sequence[bytes]) -> Iterator[in
 
 
 def _bytes_of(tokenizer: Any) -> Callable[[str], bytes] | None:
-    """What gives the bytes of a token as it stands in the vocabulary; None where the decoder is another one."""
+    """Returns a function from a vocabulary entry to its bytes; None for other decoders."""
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
     kind = type(tokenizer)
@@ -115,12 +115,12 @@ _FALLBACK = ["Replace", "ByteFallback", "Fuse"]
 
 
 def _step(state: dict[str, Any]) -> str | None:
-    """The type of a decoder that is set as it is known here, None for one that is set otherwise."""
+    """Returns a decoder's type if its settings are the known ones, otherwise None."""
     settings = {name: value for name, value in state.items() if name != "type"}
     known = {
         "Replace": settings == {"pattern": {"String": _SPACE}, "content": " "},
         "Metaspace": settings.get("replacement") == _SPACE,
-        # Of the text that begins it, which is the end token before a completion.
+        # Strips the start of the text, which is the end token before a completion.
         "Strip": settings == {"content": " ", "start": 1, "stop": 0},
     }
     kind = str(state.get("type"))
@@ -128,7 +128,10 @@ def _step(state: dict[str, Any]) -> str | None:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The byte of each character of a byte-level vocabulary: printable ones are themselves, others from 256 on."""
+    """Returns the byte of each character in a byte-level vocabulary: printable bytes map to themselves.
+
+    The others map to characters from 256 on.
+    """
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
@@ -140,7 +143,7 @@ _ALPHABET = _byte_alphabet()
 def _of_byte_level(word: str) -> bytes:
     try:
         return bytes([_ALPHABET[character] for character in word])
-    except KeyError:  # an added token is written as it is
+    except KeyError:  # an added token is stored as plain text
         return word.encode()
 
 
