@@ -222,7 +222,7 @@ def test_prompts_that_are_too_much_together_are_counted_one_by_one(tmp_path: Pat
 def test_one_broken_line_of_a_hundred_thousand_is_named(tmp_path: Path) -> None:
     rows = [json.dumps(row) for row in ROWS * 12_500]
     rows[70_000] = rows[70_000][:-2]
-    with pytest.raises(Refused, match=r"rows.jsonl:70001: the line is no JSON"):
+    with pytest.raises(Refused, match=r"rows.jsonl:70001: the line is not JSON"):
         prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
     rows[70_000] = '{"question": "1+1=", "answer": "2"}'
     with pytest.raises(Refused, match="row 70001 cannot be judged"):
@@ -327,7 +327,7 @@ def test_numbers_and_a_text_have_no_order(tmp_path: Path) -> None:
             [*ROWS[:2], {**ROWS[2], "level": None}, *ROWS[3:]],
             "level",
             "1 of 8 rows of FILE have no level",
-            "row 3 is the first, and has no place in the order",
+            "row 3 is the first, and cannot be sorted",
             id="a row without a value",
         ),
         pytest.param(
@@ -336,7 +336,7 @@ def test_numbers_and_a_text_have_no_order(tmp_path: Path) -> None:
         pytest.param(
             [{**row, "level": [1]} for row in ROWS],
             "-level",
-            "column level of FILE has no order",
+            "column level of FILE cannot be sorted",
             "its values are list",
             id="lists",
         ),

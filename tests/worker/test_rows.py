@@ -244,7 +244,7 @@ def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_pat
     with file.open("a") as opened:
         opened.write('\n{"question": "1+1="\n')
     line = file.read_text().count("\n")
-    with pytest.raises(Refused, match=f"{file}:{line}: the line is no JSON"):
+    with pytest.raises(Refused, match=f"{file}:{line}: the line is not JSON"):
         prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
 
 

@@ -129,7 +129,7 @@ def test_the_worker_stops_where_its_package_is_another_one(other_scorer: Path, p
     )
     record = json.loads((project / "planned" / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("stopped", 3), done.stdout + done.stderr
-    assert "the scorers of reasoning_gym are not those of the plan" in done.stdout + done.stderr
+    assert "the scorers of reasoning_gym differ from the plan" in done.stdout + done.stderr
 
 
 def made(**changes: Any) -> Data:
@@ -145,7 +145,7 @@ def test_other_rows_than_the_plans_are_refused(tmp_path: Path) -> None:
     rows = prepared_rows(made(), "dataset", tmp_path / "cache", 0)
     assert [message["content"] for message in rows[0]["prompt"]] == [rows[0]["question"]]
     assert rows.column_names[:5] == ["question", "answer", "task", "task_config", "metadata"]
-    with pytest.raises(Refused, match="the rows of reasoning_gym are not those of the plan"):
+    with pytest.raises(Refused, match="the rows of reasoning_gym differ from the plan"):
         prepared_rows(made(sha256="0" * 64), "dataset", tmp_path / "cache", 0)
 
 

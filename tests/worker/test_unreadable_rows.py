@@ -23,14 +23,14 @@ def data_of(folder: Path, text: str, kind: str = "json") -> Data:
     [
         pytest.param(f'{GOOD}{GOOD}{{"question": "3+', 3, "Unterminated string", id="cut-off"),
         pytest.param(f'{GOOD}\n{{"question": "1+1=", "answer":\n{GOOD}', 3, "column 31", id="behind-a-blank"),
-        pytest.param(f"{GOOD}[1, 2]\n", 2, "it is no mapping but list", id="no-mapping"),
+        pytest.param(f"{GOOD}[1, 2]\n", 2, "it is not a mapping but list", id="no-mapping"),
         pytest.param(f"{GOOD}{'[' * 100_000}\n", 2, "recursion", id="too-deep"),
         pytest.param(f"{GOOD}{{'question': '1+1='}}\n", 2, "double quotes", id="single-quotes"),
     ],
 )
 def test_a_broken_row_is_told_with_its_line(text: str, line: int, said: str, tmp_path: Path) -> None:
     told = str(unreadable(PROBLEM, data_of(tmp_path, text), "dataset"))
-    assert told.startswith(f"dataset: {tmp_path / 'rows'}:{line}: the line is no JSON\n  = because: ")
+    assert told.startswith(f"dataset: {tmp_path / 'rows'}:{line}: the line is not JSON\n  = because: ")
     assert said in told
     assert told.count("\n") == 2
     assert max(map(len, told.splitlines())) < 400
@@ -57,7 +57,7 @@ def test_a_disk_that_fails_is_not_blamed_on_the_file(text: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("kind", "text", "said"),
     [
-        pytest.param("json", f'{GOOD}{{"question": "1+1=", \n{GOOD}', "rows:2: the line is no JSON", id="json"),
+        pytest.param("json", f'{GOOD}{{"question": "1+1=", \n{GOOD}', "rows:2: the line is not JSON", id="json"),
         pytest.param("csv", "a,b\n1,2\n3,4,5,6\n", "cannot be read as csv", id="csv"),
         pytest.param("parquet", "no parquet at all", "cannot be read as parquet", id="parquet"),
     ],

@@ -1,1 +1,1 @@
-"""Rows become prompts and columns."""
+"""Loads rows and renders their prompts and columns."""

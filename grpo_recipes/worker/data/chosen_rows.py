@@ -1,4 +1,4 @@
-"""Which rows of the data a training has, and in which order: shuffle_seed, filter, max_prompt_tokens and sort_by."""
+"""Chooses and orders the training rows: shuffle_seed, filter, max_prompt_tokens and sort_by."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +22,9 @@ ROWS_AT_ONCE = 1000
 
 @dataclass(slots=True)
 class LeftOut:
-    """The rows that are not trained on, of so many in the data; those behind max_rows are not counted.
+    """The rows left out of the data, of `of` rows examined; rows after max_rows are not counted.
 
-    by_filter, too_long: how many for each reason. examples: the first ones, place and reason.
+    by_filter, too_long: the count for each reason. examples: index and reason of the first ones.
     """
 
     of: int
@@ -33,13 +33,13 @@ class LeftOut:
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def words(self, limit: int | None) -> str:
-        """How many, and why. limit: of the tokens."""
+        """Returns how many rows are left out, and why. limit: in tokens."""
         reasons = [(self.by_filter, "by the filter"), (self.too_long, f"longer than {limit} tokens")]
         told = ", ".join(f"{count} {reason}" for count, reason in reasons if count)
         return f"{self.by_filter + self.too_long} of {self.of} rows" + (f": {told}" if told else "")
 
     def note(self, found: Iterable[tuple[int, Callable[[], str]]]) -> None:
-        """Keeps the first of these, places with what says the reason."""
+        """Keeps the first of these (index, function that returns the reason)."""
         for place, reason in found:
             if len(self.examples) == EXAMPLES:
                 break
@@ -47,17 +47,17 @@ class LeftOut:
 
 
 def chooses(data: Data) -> bool:
-    """Whether the plan says more of its rows than how many of the first ones are taken."""
+    """Whether the plan chooses rows by more than a number of first ones."""
     return any(each is not None for each in (data.filter, data.max_prompt_tokens, data.shuffle_seed, data.sort_by))
 
 
 def counts_tokens(data: Data) -> bool:
-    """Whether the prompts have to be counted for it; a filter may also have the word in a text of its own."""
+    """Whether choosing needs token counts. A filter that has the word only in a string also counts."""
     return data.max_prompt_tokens is not None or TOKENS in (data.filter or "")
 
 
 def refuse_too_few(plan: Plan, rows: int) -> None:
-    """Raises Refused where so many chosen rows fill no generation: TRL would end after 0 steps, without an error."""
+    """Raises Refused if the chosen rows do not fill a generation: TRL would end after 0 steps without an error."""
     if chooses(plan.data) and rows < (needed := plan.batch.prompts):
         raise Refused.of(
             f"dataset: {rows} rows are left, and a generation has {needed} prompts",
@@ -67,10 +67,10 @@ def refuse_too_few(plan: Plan, rows: int) -> None:
 
 
 class Choice:
-    """Takes rows of the data: `first` of those as they are, then `last` of those with prompt and columns.
+    """Chooses rows: `first` by the rows as loaded, then `last` by the prompts and columns.
 
-    columns: of the data. is_done: `first` takes them all. A filter that reads the row's own columns alone belongs to
-    it, and so leaves out what no template can fill. Both raise Refused.
+    columns: of the data. is_done: `first` decides everything. A filter that reads only the row's own columns is applied
+    first, and so removes rows that no template could render. Both raise Refused.
     """
 
     def __init__(self, data: Data, where: str, columns: Sequence[str], count: int) -> None:
@@ -83,7 +83,7 @@ class Choice:
         self.is_done = self._last is None and not self._counts
 
     def first(self, rows: Any) -> Sequence[int]:
-        """The places of the rows that may stay, in their order; the range of all where nothing is said of them."""
+        """Returns the indices of rows that may stay, in order; the range of all if nothing restricts them."""
         count, seed = len(rows), self._data.shuffle_seed
         order: Sequence[int] = range(count) if seed is None else shuffled(count, seed)
         if self._first is not None:
@@ -96,7 +96,7 @@ class Choice:
         return order[: self._data.max_rows] if self.is_done else order
 
     def last(self, rows: Any, places: Sequence[int], tokens: PromptTokens, **how: Any) -> tuple[Any, list[int]]:
-        """The rows that stay, and their places. places: of the given ones. how: keywords for writing them."""
+        """Returns the rows that stay, and their indices. places: of the given rows. how: keywords for writing them."""
         kept: list[int] = []
         long: list[tuple[int, int]] = []
         limit, most = self._data.max_prompt_tokens, self._data.max_rows
@@ -126,7 +126,7 @@ class Choice:
         return made.with_format(None), kept
 
     def refuse_none(self) -> None:
-        """Raises Refused that says why no row is left."""
+        """Raises Refused with the reason why no row is left."""
         left = self.left_out
         key = "filter" if left.by_filter >= left.too_long else "max_prompt_tokens"
         raise Refused(
@@ -151,7 +151,7 @@ class Choice:
         return stays
 
     def _counted(self, table: pa.Table, places: Sequence[int], tokens: PromptTokens) -> list[int]:
-        """The tokens of each prompt. Raises Refused for one that the trainer could not take either."""
+        """Returns the token count of each prompt. Raises Refused for one that the trainer could not tokenize either."""
         prompts, images = table["prompt"].to_pylist(), table[IMAGES] if self._data.images else None
         for place, one in zip(places, prompts, strict=True):
             reason = wrong_prompt(one) or (None if images is None else wrong_prompt_for_images(one))
@@ -166,7 +166,7 @@ class Choice:
 
         try:
             return counted(range(len(prompts)))
-        except (Exception, TooMuch):  # one that raises says which it is, and many slow ones are counted one by one
+        except (Exception, TooMuch):  # count them one by one to find the one that raises, or if many are slow
             found: list[int] = []
             for index, place in enumerate(places):
                 try:
@@ -192,9 +192,9 @@ class Choice:
 
 
 def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | None = None) -> list[int]:
-    """The places of the rows in the order of their column; equal values stay as they are. places: of them in the data.
+    """Returns the rows' indices sorted by their column; equal values keep their order. places: of the rows in the data.
 
-    Raises Refused where a row has no value, and where they have no order.
+    Raises Refused if a row has no value, or if the values have no order.
     """
     assert data.sort_by is not None
     name, path = data.sort_by.removeprefix("-"), (where, "sort_by")
@@ -205,25 +205,25 @@ def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | Non
     if name not in rows.column_names:
         has = f"the rows have the columns {', '.join(sorted(rows.column_names))}"
         raise refused(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of them")
-    values: list[Any] = rows.select_columns(name).with_format(None)[:][name]  # not as stored: JSON is text there
+    values: list[Any] = rows.select_columns(name).with_format(None)[:][name]  # not as stored, where JSON is text
     kinds = {int if isinstance(value, bool | int | float) else type(value) for value in values}
     without = [place for place, value in enumerate(values) if value is None or value != value]
     if without:
         row = (without[0] if places is None else places[without[0]]) + 1
         what = f"{len(without)} of {len(values)} rows of {data.path or 'the data'} have no {name}"
-        because = f"row {row} is the first, and has no place in the order"
+        because = f"row {row} is the first, and cannot be sorted"
         raise refused(what, because, f'filter: "{{{{ {name} is not none }}}}" leaves them out')
     if kinds not in ({int}, {str}):
-        what = f"column {name} of {data.path or 'the data'} has no order"
+        what = f"column {name} of {data.path or 'the data'} cannot be sorted"
         names = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise refused(what, f"its values are {names}", "a column of numbers, or of texts")
     return sorted(range(len(values)), key=values.__getitem__, reverse=data.sort_by.startswith("-"))
 
 
 def shuffled(count: int, seed: int) -> list[int]:
-    """The places below count in an order that the seed alone decides.
+    """Returns range(count) in an order that depends only on the seed.
 
-    Python promises the numbers of random() for a seed in all releases, and the order of shuffle() in none.
+    Python guarantees the numbers of random() for a seed in all releases, but not the order of shuffle().
     """
     draw = random.Random(seed).random
     keys = [draw() for _ in range(count)]

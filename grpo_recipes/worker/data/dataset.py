@@ -1,4 +1,4 @@
-"""The rows of the plan as a TRL dataset: loaded, cut, and given their prompt and columns."""
+"""Loads the plan's rows as a TRL dataset and renders their prompts and columns."""
 
 import contextlib
 import functools
@@ -31,7 +31,7 @@ from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
 from grpo_recipes.worker.data.unreadable_rows import check_environments, check_prompts, unreadable
 
 PROMPTS_AT_ONCE = 1000
-# TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
+# TRL passes these to each reward function besides the columns, so no column can have these names.
 TAKEN_COLUMNS = ("prompts", "completions")
 _PURPOSE = "rendered rows"
 _KEPT = re.compile(r"(dataset|datasets\.[\w-]+|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
@@ -48,16 +48,16 @@ def prepared_rows(
     first: int | None = None,
     tokens: PromptTokens | None = None,
 ) -> Any:
-    """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
+    """Returns the datasets.Dataset of `data` with a `prompt` column and its templates' columns; others stay.
 
-    where: the recipe section in messages, "dataset" or that of held-out rows. cache: a folder inside the run folder,
-    so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). seen: what the whole data
-    shows of itself is put there. is_resumed_later: the rows are taken as an earlier attempt of this user left them, or
-    left for the next one, if the data is a file or has a commit of the hub. first: the rank that did so for this one
-    too; None for a rank that renders itself. tokens: counts those of prompts, for data that is chosen by them.
+    where: the recipe section in messages, "dataset" or that of held-out rows. cache: a folder inside the run folder, so
+    nothing is left elsewhere (a hub dataset itself is in the hub's cache). seen: filled with what the whole data shows
+    of itself. is_resumed_later: reuse the rows that this user's earlier attempt rendered, and keep them for the next
+    one, if the data is a file or has a hub commit. first: the rank that rendered them for this one; None for a rank
+    that renders itself. tokens: counts prompt tokens, for data that is chosen by them.
 
-    Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
-    its own prompt is none that TRL takes.
+    Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or TRL
+    does not accept its prompt.
     """
     file, seen = cache / f"{where}-{rank}.arrow", {} if seen is None else seen
     is_kept = is_resumed_later and {"hub": data.commit, "file": data.sha256}.get(data.source) is not None
@@ -77,7 +77,7 @@ def prepared_rows(
 def chosen_rows(
     data: Data, where: str, cache: Path, file: Path, tokens: PromptTokens | None, seen: dict[str, object]
 ) -> tuple[Any, Sequence[int], LeftOut]:
-    """The rendered rows that a training has, their places in the data, and what is left out. As prepared_rows."""
+    """Returns the rendered training rows, their indices in the data, and what is left out. See prepared_rows."""
     loaded = loaded_rows(data, where, cache, seen)
     choice = Choice(data, where, loaded.column_names, len(loaded))
     places = choice.first(loaded)
@@ -105,9 +105,9 @@ def chosen_rows(
 
 
 def _kept_rows(data: Data, where: str, file: Path, of: str, seen: dict[str, object]) -> Any:
-    """The rows that an earlier attempt rendered, None where they are not those that this user left. As prepared_rows.
+    """Returns the rows an earlier attempt rendered, None if they are not this user's. See prepared_rows.
 
-    A million of them are read in a second, and rendered in five, or in twenty-five by jinja2.
+    Reading a million takes one second, rendering them five, or 25 with jinja2.
     """
     try:
         found = opened(_PURPOSE, read_text(file.parent, f"{file.stem}.json"))
@@ -122,17 +122,17 @@ def _kept_rows(data: Data, where: str, file: Path, of: str, seen: dict[str, obje
 
 
 def _identity(data: Data, where: str, tokens: PromptTokens | None) -> str:
-    """Of data, templates, and what renders, counts and chooses."""
+    """Returns a digest of the data, the templates, and everything that renders, counts and chooses."""
     sources = [file_sha256(str(module)) for module in Path(__file__).parent.glob("*.py")]
     versions, counted = f"{datasets.__version__} {jinja2.__version__}", "" if tokens is None else tokens.of
     return hashlib.sha256(f"{where} {data} {versions} {sorted(sources)} {counted}".encode()).hexdigest()
 
 
 def without_cache(cache: Path) -> None:
-    """Removes what an earlier attempt, or whoever had the folder before, left of the data.
+    """Removes what earlier attempts, or another owner of the folder, left of the data.
 
-    Rendered rows stay, since they are only used if their seal is this user's.
-    A link is removed, and what it leads to stays. Raises Refused where that cannot be.
+    Rendered rows stay, since they are only used if this user's seal is on them. A link is removed, its target stays.
+    Raises Refused if something cannot be removed.
     """
     try:
         if cache.is_symlink() or cache.is_file():
@@ -142,7 +142,7 @@ def without_cache(cache: Path) -> None:
                 if entry.is_symlink() or not entry.is_file() or not _KEPT.fullmatch(entry.name):
                     remove_tree(cache, entry.name)
             with contextlib.suppress(OSError):
-                cache.rmdir()  # only where nothing stayed
+                cache.rmdir()  # only if empty
     except OSError as problem:
         raise Refused.of(
             f"{cache} cannot be removed",
@@ -152,7 +152,7 @@ def without_cache(cache: Path) -> None:
 
 
 def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:
-    """The rows of `data` as they are, with the columns that a run needs. Raises Refused as prepared_rows does."""
+    """Returns the rows of `data` as loaded, with the columns that a run needs. Raises Refused like prepared_rows."""
     _refuse_other_data(data, where)
     rows = _loaded(data, where, cache)
     if seen is not None and len(rows) > 0:
@@ -168,9 +168,9 @@ def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | N
 def rendered_rows(
     rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None = None, seen: Any = None
 ) -> Any:
-    """The loaded rows with what the templates make of them, which are written to a file and read from there.
+    """Returns the loaded rows with rendered templates, which are written to a file and read from there.
 
-    places: of the rows in the data, where it is a part. seen: as prepared_rows, for what their images show.
+    places: of the rows in the data, if only a part. seen: as in prepared_rows, for what their images show.
     """
     if not data.images:
         return _with_texts(rows, data, where, file, places)
@@ -184,7 +184,7 @@ def rendered_rows(
 def _with_texts(rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None) -> Any:
     file.parent.mkdir(parents=True, exist_ok=True)
     how = {"batched": True, **_written(data, where, file)}
-    with contextlib.suppress(Exception):  # whatever it is, jinja2 renders the rows, or says which one it cannot
+    with contextlib.suppress(Exception):  # on any error jinja2 renders the rows, or reports which one it cannot
         return rows.with_format("arrow").map(batch_renderer(rows, data, LONGEST_TEXT), **how).with_format(None)
     render = rows_renderer(data, where)
     return rows.map(
@@ -195,7 +195,7 @@ def _with_texts(rows: Any, data: Data, where: str, file: Path, places: Sequence[
 
 
 def _written(data: Data, where: str, file: Path) -> dict[str, Any]:
-    """How `datasets` writes rows into a file, and reads them from there."""
+    """Returns the keywords that make `datasets` write rows to a file and read them from there."""
     fingerprint = hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32]
     return {"cache_file_name": str(file), "load_from_cache_file": False, "new_fingerprint": fingerprint}
 
@@ -218,7 +218,7 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
 
 
 def prompts_of(rows: Any) -> Iterator[Any]:
-    """The prompts of rows, read in batches: rows["prompt"] takes six times as long."""
+    """Yields the prompts of rows, read in batches: rows["prompt"] takes six times as long."""
     for batch in rows.select_columns("prompt").iter(PROMPTS_AT_ONCE):
         yield from batch["prompt"]
 
@@ -242,7 +242,7 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
 
 
 def _made(data: Data, where: str, made: Any) -> Dataset:
-    """The rows of tasks. Raises Refused where they, or what scores them, are not those of the plan."""
+    """Returns generated task rows. Raises Refused if they, or their scoring code, differ from the plan."""
     try:
         found = made_rows(made)
     except NotMade as problem:
@@ -251,17 +251,17 @@ def _made(data: Data, where: str, made: Any) -> Dataset:
     if is_other or made.get("scorers") not in (None, found.scorers):
         what = "rows" if is_other else "scorers"
         raise Refused.of(
-            f"{where}: the {what} of reasoning_gym are not those of the plan",
-            because=f"{PACKAGE} {found.release} is installed, and the plan was made with other sources of its tasks",
+            f"{where}: the {what} of reasoning_gym differ from the plan",
+            because=f"{PACKAGE} {found.release} is installed, and the plan has different sources of its tasks",
             fix=f"install the release of {PACKAGE} that plan.json names under stack, or plan again",
         )
     return Dataset.from_list(found.rows)
 
 
 def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
-    """What load_dataset returns. Raises Refused, with file and line, for rows that it cannot read."""
+    """Returns what load_dataset returns. Raises Refused, with file and line, for rows that cannot be read."""
     try:
-        with texts_stay():  # the cache is the run's own
+        with texts_stay():  # the run has its own cache
             rows = load_dataset(*source, **options)
         if data.format == "csv":
             return as_written(rows, Path(data.path), functools.partial(load_dataset, *source, **options))
@@ -274,7 +274,7 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
 
 
 def _refuse_other_data(data: Data, where: str) -> None:
-    """Raises Refused if a local file is not the planned one, or nothing is there."""
+    """Raises Refused if a local file is missing or differs from the plan."""
     if data.made is not None or data.source == "hub":
         return
     path = Path(data.path)
@@ -289,7 +289,7 @@ def _refuse_other_data(data: Data, where: str) -> None:
 
 
 def _saved(path: Path, split: str, where: str) -> Dataset:
-    """A folder that Dataset.save_to_disk wrote; one that holds a single dataset has no splits."""
+    """Returns the dataset in a folder written by Dataset.save_to_disk. A single dataset has no splits."""
     saved = load_from_disk(str(path))
     if not isinstance(saved, DatasetDict):
         return saved

@@ -1,9 +1,9 @@
-"""Keep the values of data files as the file has them, where `datasets` would change them.
+"""Keeps the values of data files as written, where `datasets` would change them.
 
-JSON: pyarrow reads a text that looks like a date as a time. "2029-09-26" became 2029-09-26 00:00:00 where a whole
-chunk of 10 MB had dates, and stayed text elsewhere. In a file that is one list, pandas' ujson kept ten decimal places:
-1e-12 became 0.0. In a column with texts and numbers, "1.50" became 1.5 and "true" became True.
-CSV: pandas reads 007 as 7, and each 2 as 2.0 in a column where a cell is empty.
+JSON: pyarrow reads texts that look like dates as times. "2029-09-26" became 2029-09-26 00:00:00 if a whole 10 MB chunk
+had only dates, and stayed text elsewhere. In a file that is one list, pandas' ujson kept ten decimal places: 1e-12
+became 0.0. In a column with texts and numbers, "1.50" became 1.5 and "true" became True. CSV: pandas reads 007 as 7,
+and each 2 as 2.0 in a column with an empty cell.
 Source: pyarrow 23 json (type inference), pandas 3.0 read_csv and ujson, datasets 5.2.0 packaged_modules/json and csv,
 utils/json.py.
 """
@@ -26,14 +26,14 @@ from datasets.packaged_modules.json import json as loader
 
 _PADDED = r"^\s*[+-]?0[0-9]"
 _INEXACT = r"[0-9]{16}"
-"""A whole number that float64 does not hold."""
+"""An integer that float64 cannot represent."""
 
 
 _MIXED = re.compile(r"JSON parse error: Column\(/([^/)]+)\) changed from \w+ to \w+")
 
 
 def _exact(*modules: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Each function of pandas' ujson that one of the modules has, with the function of json that takes its place."""
+    """Yields each function of pandas' ujson that one of the modules has, with the function of json that replaces it."""
     for module in modules:
         for name, function in (("ujson_loads", json.loads), ("ujson_dumps", json.dumps)):
             if hasattr(module, name):
@@ -46,7 +46,7 @@ for _module, _name, _function in _exact(datasets.arrow_writer, datasets.features
 
 @contextlib.contextmanager
 def texts_stay() -> Iterator[None]:
-    """Within it `load_dataset` reads JSON so. It must not find rows that were loaded otherwise in its cache."""
+    """Makes `load_dataset` keep JSON texts inside a with block. Its cache must hold no rows loaded otherwise."""
     changes = [(loader, "paj", _JsonReader()), *_exact(loader, datasets.utils.json)]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for change in changes:
@@ -59,7 +59,7 @@ def texts_stay() -> Iterator[None]:
 
 
 class _JsonReader:
-    """pyarrow.json, with another read_json."""
+    """pyarrow.json with a read_json that keeps texts."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(arrow_json, name)
@@ -82,7 +82,7 @@ class _JsonReader:
 
 
 def _with_texts(file: Any, column: str, problem: Exception) -> io.BytesIO:
-    """The lines of a JSON file whose column has texts and numbers, with each number as the text that the file has.
+    """Returns the lines of a JSON file whose column has texts and numbers, with each number as its text in the file.
 
     Raises the problem if the column also has lists or objects, or no text; `datasets` reads those.
     """
@@ -102,7 +102,7 @@ def _with_texts(file: Any, column: str, problem: Exception) -> io.BytesIO:
 
 
 def _as_text(type_: pa.DataType) -> pa.DataType:
-    """The type with text in the place of times, at any depth."""
+    """Returns the type with times replaced by text, at any depth."""
     if pa.types.is_temporal(type_):
         return pa.string()
     if pa.types.is_list(type_):
@@ -113,9 +113,9 @@ def _as_text(type_: pa.DataType) -> pa.DataType:
 
 
 def as_written(rows: Any, path: Path, load: Callable[..., Any]) -> Any:
-    """The rows of a CSV file with whole numbers as such, and numbers that begin with a 0 or are too long as texts.
+    """Returns the rows of a CSV file with whole numbers as integers, and text where a number would lose digits.
 
-    load: loads them again with the `features` that it is given.
+    That is a leading 0, or more digits than float64 holds. load: loads the rows again with the given `features`.
     """
     types = {name: getattr(feature, "dtype", "") for name, feature in rows.features.items()}
     numbers = [name for name, dtype in types.items() if dtype in ("int64", "float64")]
@@ -126,7 +126,7 @@ def as_written(rows: Any, path: Path, load: Callable[..., Any]) -> Any:
     )
     try:
         written = arrow_csv.read_csv(path, None, arrow_csv.ParseOptions(newlines_in_values=True), how)
-    except (pa.ArrowInvalid, pa.ArrowKeyError):  # of a file that pandas alone can read
+    except (pa.ArrowInvalid, pa.ArrowKeyError):  # only pandas can read this file
         return rows
     whole = [name for name in numbers if types[name] == "float64" and not _any_is(written[name], r"[^\s0-9+-]")]
     texts = [name for name in numbers if _any_is(written[name], _PADDED)]
@@ -140,5 +140,5 @@ def as_written(rows: Any, path: Path, load: Callable[..., Any]) -> Any:
 
 
 def _any_is(texts: Any, pattern: str) -> bool:
-    """Whether a text of a column matches; an empty cell does not."""
+    """Whether any text of a column matches; empty cells do not."""
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())

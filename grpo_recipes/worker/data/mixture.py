@@ -1,10 +1,10 @@
-"""The rows that a training draws: of one data set, or of a mixture in the order of the whole run.
+"""Returns the training's rows: one data set, or a mixture in the order of the whole run.
 
-The order of a mixture is a function of the recipe's seed, the number of rows of each source, and what the recipe says
-of it: no process, release or checkpoint changes it, and a longer run begins with it. A source with the share s is drawn
-for the k-th time at (k + 1/2) / s, so each stretch of the order has the shares to within a prompt. The rows of a source
-are shuffled each time that all were drawn. Further prompts, for groups that are redrawn, are a second such order, in
-which no generation has a row of its own or one twice, as long as the source has others.
+The order of a mixture depends only on the recipe and the number of rows of each source: not on processes, releases or
+checkpoints, and a longer run starts with it. A source with share s is drawn for the k-th time at (k + 1/2) / s, so
+every stretch of the order has the shares to within one prompt. A source's rows are reshuffled whenever all were drawn.
+Further prompts, for groups that are redrawn, are a second such order, in which a generation repeats none of its rows
+while the source has others.
 """
 
 import hashlib
@@ -26,16 +26,16 @@ MAIN, FURTHER = "", "further"
 
 
 class Generations(NamedTuple):
-    """The generations of a run. firsts: of each its first optimizer step, counted from 1. prompts: of each."""
+    """The generations of a run. firsts: the first optimizer step of each, counted from 1. prompts: per generation."""
 
     firsts: Sequence[int]
     prompts: int
 
 
 def training_rows(plan: Plan, cache: Path, rank: int, seen: dict[str, object], **how: Any) -> tuple[Any, str]:
-    """The rows of a training, as prepared_rows has them of each source, and a line about them, "" without any.
+    """Returns the training rows, from prepared_rows of each source, and a line about them or "".
 
-    Those of a mixture are one for each prompt of the run, in its order, and then its further prompts.
+    A mixture has one row per prompt of the run, in order, followed by its further prompts.
     """
     found = [prepared_rows(data, where, cache, rank, seen, **how) for where, data in plan.trained_data.items()]
     if plan.sources:
@@ -46,7 +46,7 @@ def training_rows(plan: Plan, cache: Path, rank: int, seen: dict[str, object], *
 
 
 def mixed(plan: Plan, found: Sequence[Any]) -> tuple[Dataset, str]:
-    """The rows of a mixture, and how many prompts each source has of it. found: the rows of each source."""
+    """Returns the rows of a mixture, and a line with the prompts per source. found: the rows of each source."""
     rows, sizes = together(plan.sources, found), [len(one) for one in found]
     order = drawn(plan, sizes, MAIN)
     told = ", ".join(
@@ -58,28 +58,28 @@ def mixed(plan: Plan, found: Sequence[Any]) -> tuple[Dataset, str]:
 
 
 def counted(plan: Plan, sizes: Sequence[int]) -> list[int]:
-    """How many prompts of the run are of each source."""
+    """Returns how many of the run's prompts each source has."""
     found = _sources(plan.sources, sizes, *generations_of(plan))
     return [int((found == index).sum()) for index in range(len(sizes))]
 
 
 def prompts_of_run(plan: Plan) -> int:
-    """How many prompts a mixture has before its further prompts."""
+    """Returns the number of a mixture's prompts before its further prompts."""
     generations = generations_of(plan)
     return len(generations.firsts) * generations.prompts
 
 
 def generations_of(plan: Plan) -> Generations:
-    """The generations of a run with max_steps."""
+    """Returns the generations of a run with max_steps."""
     steps, iterations = (plan.arguments.GRPOConfig.get(name, 1) for name in ("max_steps", "num_iterations"))
-    assert isinstance(steps, int) and isinstance(iterations, int)  # a rule has seen to it
+    assert isinstance(steps, int) and isinstance(iterations, int)  # a rule ensures this
     fed, of_step = plan.batch.steps_per_generation * iterations, plan.batch.accumulation
     count = math.ceil(steps * of_step / fed)
     return Generations([one * fed // of_step + 1 for one in range(count)], plan.batch.prompts)
 
 
 def drawn(plan: Plan, sizes: Sequence[int], kind: str) -> Any:
-    """The places of the rows in all sources, one behind the other, as they are drawn. kind: MAIN or FURTHER."""
+    """Returns the drawn rows as indices into all sources concatenated, in order. kind: MAIN or FURTHER."""
     firsts, prompts = generations_of(plan)
     prompts *= plan.resample_groups if kind == FURTHER else 1
     sources = _sources(plan.sources, sizes, firsts, prompts)
@@ -95,7 +95,7 @@ def drawn(plan: Plan, sizes: Sequence[int], kind: str) -> Any:
 
 
 def _set_apart(places: Any, taken: set[int], sources: Sequence[range]) -> None:
-    """Puts the next row of its source in the place of one that is taken, unless all of them are."""
+    """Replaces each row that is taken by the next free row of its source, if there is one."""
     for index, rows in enumerate(sources):
         place = int(places[index])
         if place in taken:
@@ -105,7 +105,7 @@ def _set_apart(places: Any, taken: set[int], sources: Sequence[range]) -> None:
 
 
 def _sources(sources: Sequence[Data], sizes: Sequence[int], firsts: Sequence[int], prompts: int) -> Any:
-    """The source of each prompt: one stretch after the other in which the same sources are drawn."""
+    """Returns each prompt's source, in stretches in which the same sources are active."""
     stretches: list[tuple[tuple[int, ...], int]] = []
     for first in firsts:
         active = tuple(index for index, data in enumerate(sources) if data.from_step <= first)
@@ -129,7 +129,7 @@ def _stretch(sources: Sequence[Data], sizes: Sequence[int], active: Sequence[int
 
 
 def _rows(data: Data, size: int, count: int, seed: str) -> Any:
-    """The rows of one source for so many draws."""
+    """Returns the rows of one source for `count` draws."""
 
     def passes() -> Iterator[Sequence[int]]:
         for number in range(math.ceil(count / size)):
@@ -140,11 +140,11 @@ def _rows(data: Data, size: int, count: int, seed: str) -> Any:
 
 
 def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
-    """All rows, one source behind the other. Raises Refused where a column has values of another kind in one."""
+    """Returns all sources' rows concatenated. Raises Refused if a column's types differ."""
     if len({IMAGES in rows.column_names for rows in found}) > 1:
         raise Refused.of(
             "datasets: some sources have images and others have none",
-            because="trl trains on rows that have images all or none",
+            because="in trl, all rows have images or none",
             fix="images in each source",
         )
     known: dict[str, tuple[Data, Any]] = {}

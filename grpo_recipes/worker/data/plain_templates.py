@@ -1,4 +1,4 @@
-"""Templates of text, columns and methods of str fill a batch of rows at once; jinja2 would render row by row."""
+"""Renders templates of text, columns and str methods for a whole batch at once; jinja2 would go row by row."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
@@ -20,14 +20,14 @@ Texts = Iterable[str]
 
 
 class NotPlain(Exception):
-    """A template, or a row for it, that only jinja2 may render."""
+    """A template, or a row for it, that needs jinja2."""
 
 
 def batch_renderer(rows: Any, data: Data, longest: int) -> Callable[[pa.Table], pa.Table]:
-    """The function that adds `prompt` and `data.columns` to a table of rows, as templates.rows_renderer makes them.
+    """Returns the function that adds `prompt` and `data.columns` to a table, with templates.rows_renderer's result.
 
-    longest: characters of one text. Raises NotPlain, as the function does. The function may raise anything else, too,
-    for a row that cannot fill a template.
+    longest: maximum characters of a text. Raises NotPlain, as does the function, which may also raise anything else for
+    a row that cannot fill a template.
     """
     is_plain = rows.format["type"] is None and rows.format["columns"] == rows.column_names
     if not is_plain or (data.prompt is None and data.system_prompt is not None):
@@ -79,7 +79,7 @@ def _filled(parts: list[Any], column: Callable[[str], Texts], count: int) -> lis
 
 
 def _texts(node: Any, column: Callable[[str], Texts]) -> Texts:
-    """The texts that an expression has in each row. Raises NotPlain."""
+    """Returns the expression's text in each row. Raises NotPlain."""
     match node:
         case nodes.Name(name=name) if name != "self":
             return column(name)

@@ -1,4 +1,4 @@
-"""The length of prompts in tokens, as the trainer makes them: with chat template, tools and images, before any cut."""
+"""Counts prompts in tokens as the trainer tokenizes them: with chat template, tools and images, before truncation."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -11,9 +11,9 @@ from grpo_recipes.worker.data.unreadable_rows import bounded
 
 
 class PromptTokens:
-    """Counts the tokens of prompts. load: gives the trainer's tokenizer or processor, when the first is counted.
+    """Counts the tokens of prompts. load: returns the trainer's tokenizer or processor, called at the first count.
 
-    tools: what the chat template describes, functions or their schemas. of: says which all of these are.
+    tools: what the chat template describes, functions or their schemas. of: identifies all of these.
     """
 
     def __init__(self, plan: Plan, load: Callable[[], Any], tools: Callable[[], Iterable[Any]]) -> None:
@@ -24,9 +24,10 @@ class PromptTokens:
         self.of = f"{plan.model} {plan.tokenizer} {plan.tools} {self._given} {versions}"
 
     def counts(self, prompts: Sequence[Any], images: Iterable[Any] | None = None) -> list[int]:
-        """Of prompts of one kind. A rendered conversation has its special tokens already, a plain text gets them.
+        """Returns the token counts of prompts of one kind.
 
-        images: of each prompt, as prepared rows have them; what the processor makes of them is counted, too.
+        Plain texts get special tokens; rendered conversations already have them. images: of each prompt, as in prepared
+        rows; the processor's tokens for them are counted.
         """
         tokenizer, render, keywords = self._ready
         if images is not None:
@@ -36,7 +37,10 @@ class PromptTokens:
         is_messages = isinstance(prompts[0], list)
         with bounded():
             texts = render(prompts, tokenize=False, add_generation_prompt=True, **keywords) if is_messages else prompts
-        how = {"return_attention_mask": False, "verbose": False}  # no warning of a prompt that goes for its length
+        how = {
+            "return_attention_mask": False,
+            "verbose": False,
+        }  # no warning about prompts that are removed for their length
         ids = tokenizer(list(texts), add_special_tokens=not is_messages, **how)["input_ids"]
         return list(map(len, ids))
 
@@ -58,9 +62,9 @@ def _decoded(images: Any) -> Any:
 
 
 def training_template(tokenizer: Any) -> str | None:
-    """The one with which this TRL goes on as it began; None for the tokenizer's own.
+    """Returns this TRL's training template for the tokenizer, None to use its own.
 
-    Raises what TRL raises for a template that it does not know. Source: trl 1.16.0 grpo_trainer.py (__init__).
+    Raises what TRL raises for an unknown template. Source: trl 1.16.0 grpo_trainer.py (__init__).
     """
     from trl import chat_template_utils as trl
 

@@ -1,4 +1,4 @@
-"""The rows of data that `dataset.filter` keeps: an expression of the templates' language, for many rows at once."""
+"""Applies `dataset.filter`, an expression in the templates' language, to many rows at once."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -15,16 +15,16 @@ from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 TOKENS = "prompt_tokens"
 _LONGEST_VALUE = 60
 _ANSWERS = {"True": True, "False": False}
-# Stands behind the answer of each row, where those of many are one text.
+# Follows each row's answer, since the answers of many rows are one text.
 _END = "\0"
 
 
 class _NoAnswer(Exception):
-    """The text of a row, which is neither True nor False."""
+    """A row's text that is neither True nor False."""
 
 
 class _Null(StrictUndefined):
-    """A null of a row: `is none` is true of it, `or` and `default` replace it, and anything else with it raises."""
+    """A null in a row: `is none` is true, `or` and `default` replace it, anything else raises."""
 
     __slots__ = ()
 
@@ -44,10 +44,10 @@ class _Null(StrictUndefined):
 
 
 class _OfRows(Sandbox):
-    """The sandbox of the templates, in which a null also raises where it would decide: `level in (3, 4)`."""
+    """The templates' sandbox, in which a null also raises in comparisons: `level in (3, 4)`."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if isinstance(obj, dict) and attribute in obj:  # before the methods of a dict: a row may have items of its own
+        if isinstance(obj, dict) and attribute in obj:  # before dict methods: a row may have a column `items`
             return _known(obj[attribute], attribute)
         return _known(super().getattr(obj, attribute), attribute)
 
@@ -60,9 +60,9 @@ def _known(value: Any, name: object) -> Any:
 
 
 class RowFilter:
-    """The filter of a plan, over the columns of its data. Raises Refused for one that cannot be read, or judge a row.
+    """The filter of a plan, over the columns of its data. Raises Refused if it cannot be parsed, or fails on a row.
 
-    reads: the names that it needs of a row. is_of_rendered: one of them is made of the row by the recipe.
+    reads: the names that it uses. is_of_rendered: one of them is rendered by the recipe.
     """
 
     def __init__(self, data: Data, where: str, columns: Sequence[str]) -> None:
@@ -73,7 +73,7 @@ class RowFilter:
         environment.tests["none"] = lambda value: value is None or isinstance(value, _Null)
         tree = compiled(lambda: environment.parse(self._text), self._path, self._text)
         asked = compiled(lambda: meta.find_undeclared_variables(tree), self._path, self._text)
-        # A column may also have the name of a function of jinja2, such as range.
+        # A column may have the name of a jinja2 function, such as range.
         read = asked | {one.name for one in tree.find_all(nodes.Name)} & {*environment.globals} & {*columns}
         made = {TOKENS, *data.columns}
         if data.prompt is not None or data.system_prompt is not None:
@@ -81,9 +81,7 @@ class RowFilter:
         if missing := sorted(read - {*columns, *made}):
             self._refuse(f"{self._name} has no column {missing[0]}", f"its columns are {', '.join(sorted(columns))}")
         if TOKENS in read and TOKENS in columns:
-            self._refuse(
-                f"{self._name} has a column {TOKENS} itself", "the filter reads the length of the prompt by it"
-            )
+            self._refuse(f"{self._name} has a column {TOKENS} itself", "in a filter this name is the prompt's length")
         self.is_of_rendered = not read.isdisjoint(made)
         self.reads = sorted(read & {*columns, *made})
         each = nodes.For(
@@ -98,7 +96,7 @@ class RowFilter:
         self._template = compiled(lambda: environment.from_string(whole), self._path, self._text)
 
     def rows(self, table: pa.Table, counts: Sequence[int]) -> list[tuple[Any, ...]]:
-        """What is read of each row of a table. counts: the tokens of their prompts, if it reads them."""
+        """Returns the values read from each row of a table. counts: prompt tokens, if the filter reads them."""
         columns = [counts if name == TOKENS else _values(table[name], name) for name in self.reads]
         return list(zip(*columns, strict=True)) if columns else [()] * len(table)
 
@@ -107,16 +105,16 @@ class RowFilter:
         try:
             with bounded():
                 return self._said(rows)
-        except (Exception, TooMuch):  # whatever it is, the row that is to blame says it by itself
+        except (Exception, TooMuch):  # on any error, go row by row to find the one to report
             return [self._of_one(row, place) for row, place in zip(rows, places, strict=True)]
 
     def told(self, values: tuple[Any, ...]) -> str:
-        """Why a row goes, with what was read of it."""
+        """Returns why a row is left out, with the values that were read."""
         shown = (f"{name} {repr(value)[:_LONGEST_VALUE]}" for name, value in zip(self.reads, values, strict=True))
         return ", ".join(["the filter is False", *shown])
 
     def _said(self, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
-        """Raises _NoAnswer, and what the expression raises."""
+        """Returns the answer for each row. Raises _NoAnswer, and what the expression raises."""
         texts = [text.strip() for text in self._template.render(rows=rows).split(_END)[:-1]]
         for text in texts:
             if text not in _ANSWERS:
@@ -133,10 +131,10 @@ class RowFilter:
         except _NoAnswer as problem:
             reason = f"it is {repr(problem.args[0])[:_LONGEST_VALUE]}, and neither True nor False"
             fix = 'compare, as in "{{ level == 3 }}"'
-        except (Exception, TooMuch) as problem:  # an expression may raise whatever it wants
+        except (Exception, TooMuch) as problem:  # an expression may raise anything
             reason = str(problem)
             if "null" in reason:
-                fix = 'a null can be asked for: "{{ level is not none and level > 2 }}"'
+                fix = 'test for null first: "{{ level is not none and level > 2 }}"'
         return self._refuse(f"{self._name}: row {place + 1} cannot be judged", reason, fix)
 
     def _refuse(self, what: str, because: str, fix: str | None = None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""A row of data becomes a prompt and columns, through sandboxed jinja2 templates."""
+"""Renders a row of data into a prompt and columns with sandboxed jinja2 templates."""
 
 import contextlib
 import functools
@@ -16,13 +16,13 @@ from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 Row = Mapping[str, Any]
 Made = TypeVar("Made")
 LONGEST_TEXT = 4 << 20
-"""Characters of a prompt or column; a context of a million tokens holds about as many."""
+"""Maximum characters of a prompt or column, about as many as fit in a context of a million tokens."""
 LONGEST_POWER_BITS = 4096
 ROWS_AT_ONCE = 32
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox without powers of thousands of digits: while it computes one, Python looks at no clock."""
+    """A sandbox without powers of thousands of digits, which Python computes without checking the time limit."""
 
     intercepted_binops = frozenset({"**"})
 
@@ -33,11 +33,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any]], Sequence[int]], dict[str, Any]]:
-    """The function that gives the new columns of rows, by column, and their indices: `prompt` and `data.columns`.
+    """Returns a function that renders `prompt` and `data.columns` for rows and their indices, by column.
 
-    where: the recipe section in messages, "dataset" or "evaluation". Rows are counted from 1 in messages.
-    The function raises Refused for a template that a row cannot fill, and for a null in it. Each text has its own
-    limit of time, and a few rows share one of memory, since setting it takes longer than rendering a row.
+    where: the recipe section in messages, "dataset" or "evaluation". Rows are counted from 1 in messages. The function
+    raises Refused for a row that cannot fill a template, and for a null in it. Each text has its own time limit; a few
+    rows share a memory limit, since setting it takes longer than rendering a row.
     """
     environment = Sandbox(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=refuse_null, optimized=False
@@ -64,7 +64,7 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                         made.append(_new_columns(data, where, texts, row, indices[len(made)]))
             except Refused:
                 raise
-            except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
+            except (Exception, TooMuch) as problem:  # a template may raise anything
                 has = f"the row has the columns {', '.join(sorted(columns))}"
                 message = f"{dotted(path)}: row {indices[len(made)] + 1} cannot fill the template"
                 told = mistake(message, seen=[_template(sources[path])], because=[str(problem), has], path=path)
@@ -97,7 +97,7 @@ def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, inde
 
 
 def compiled(make: Callable[[], Made], path: Path, text: str) -> Made:
-    """What is made of a template at a key of the recipe. Raises Refused for one that cannot be read."""
+    """Returns make()'s result for a template at a key of the recipe. Raises Refused if it cannot be parsed."""
     try:
         with bounded():
             made = make()
@@ -106,14 +106,14 @@ def compiled(make: Callable[[], Made], path: Path, text: str) -> Made:
         told = mistake(message, seen=[_template(text)], because=str(problem), path=path)
         raise Refused(told) from problem
     if isinstance(made, Template):
-        made.globals = dict(made.globals)  # a ChainMap, whose copy is half of a row's time; nothing changes them
+        made.globals = dict(made.globals)  # a ChainMap: copying it is half of a row's time, and nothing changes it
     return made
 
 
 def _text(template: Template, row: Row) -> str:
     filled = template.render(row)
     if len(filled) > LONGEST_TEXT:
-        raise ValueError(f"its text has {len(filled):,} characters, and {LONGEST_TEXT:,} are the most")
+        raise ValueError(f"its text has {len(filled):,} characters, and the maximum is {LONGEST_TEXT:,}")
     return filled
 
 
@@ -121,16 +121,16 @@ def _template(text: str) -> str:
     return f"= template: {text}"
 
 
-@pass_context  # without it jinja2 would compute what is constant while it compiles
+@pass_context  # without it jinja2 would evaluate constants while compiling
 def refuse_null(_: object, value: object) -> object:
-    """A null would become the word None in a prompt."""
+    """Raises for a null, which would become the word None in a prompt."""
     if value is None:
         raise ValueError("an expression of it is null in this row")
     return value
 
 
 def refuse_endless_template(trainer: Any, rows: Any) -> None:
-    """Raises Refused where the first prompt cannot be rendered within the limits; other faults are TRL's to say."""
+    """Raises Refused if the chat template exceeds the limits for the first prompt; TRL reports other errors."""
     prompt = rows[0]["prompt"]
     if isinstance(prompt, str):
         return

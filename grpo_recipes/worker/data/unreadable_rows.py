@@ -1,4 +1,4 @@
-"""The row of a data file that cannot be read: datasets says that something failed, and not where."""
+"""Finds the row of a data file that cannot be read, since datasets does not say which one."""
 
 import contextlib
 import json
@@ -24,18 +24,18 @@ _AT_ONCE = 1000
 
 
 def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
-    """What is wrong with a local file that datasets could not load; None where it is not the file.
+    """Returns what is wrong with a local file that datasets could not load; None if the file is not the cause.
 
-    where: the recipe section in messages. A disk that is full, or a file that is gone, is not the file's fault.
+    where: the recipe section in messages. A full disk, or a missing file, is not the file's fault.
     """
     path = Path(data.path)
     for file in _json_files(path, data):
         if (broken := _broken_line(file)) is not None:
             number, line, why = broken
             return Refused.of(
-                f"{where}: {file}:{number}: the line is no JSON",
+                f"{where}: {file}:{number}: the line is not JSON",
                 because=f"{why}, in {line[:_LONGEST_LINE]!r}",
-                fix='mend the line, or leave it out: each has one whole row, {"column": value, ...}',
+                fix='fix the line, or remove it: each line is one row, {"column": value, ...}',
             )
     *_, first = found = list(causes(problem))
     if any(isinstance(one, OSError) for one in found):
@@ -55,7 +55,7 @@ def _json_files(path: Path, data: Data) -> list[Path]:
 
 
 def _broken_line(path: Path) -> tuple[int, str, str] | None:
-    """Number and text of the first line that is no row, and why; None where all are, or for one list of rows."""
+    """Returns number, text and error of the first line that is not a row; None if all are, or for one list of rows."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.decode("utf-8", errors="replace").strip()
@@ -66,30 +66,30 @@ def _broken_line(path: Path) -> tuple[int, str, str] | None:
             except (ValueError, RecursionError) as problem:
                 return number, line, str(problem)
             if row is not None and not isinstance(row, dict):
-                return number, line, f"it is no mapping but {type(row).__name__}"
+                return number, line, f"it is not a mapping but {type(row).__name__}"
     return None
 
 
-# Little time and memory for what a recipe's templates compute.
+# Limits on time and memory for what a recipe's templates compute.
 
 
 SECONDS = 2.0
-"""CPU seconds of this process for one text; a long prompt takes a thousandth of one."""
+"""CPU seconds for one text; a long prompt takes a thousandth of a second."""
 MEMORY = 512 << 20
-"""Bytes beside those that the process has."""
+"""Bytes beyond what the process already uses."""
 
 
 class TooMuch(BaseException):
-    """A template that was ended. No Exception, since jinja2 takes those of a constant for its own and tries again."""
+    """A template that exceeded its limits. Not an Exception: jinja2 catches those of a constant and tries again."""
 
 
 @contextlib.contextmanager
 def bounded(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[Callable[[], object]]:
-    """Raises TooMuch where the block computes for longer, and where it needs more memory.
+    """Raises TooMuch if the block exceeds `seconds` of CPU time or `memory` bytes.
 
-    Yields what begins the seconds anew, for a block that computes several texts; it costs a hundredth of a block.
-    A sandbox knows nothing of `'a' * 10**10` or of loops in loops. The kernel counts time and memory, and neither is
-    bounded on a thread that is not the main one, or on a system that cannot.
+    Yields a function that restarts the time, for a block that renders several texts; it costs a hundredth of a block. A
+    sandbox does not stop `'a' * 10**10` or nested loops. The kernel measures time and memory; neither is limited
+    outside of the main thread, or if the system has no such limits.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -114,7 +114,7 @@ def _too_long(*_: object) -> None:
 
 
 def _address_space() -> int:
-    """Bytes of address space of this process; so many that nothing is limited where there is no /proc."""
+    """Returns this process's address space in bytes, or without /proc a number so large that nothing is limited."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
@@ -127,13 +127,13 @@ def _limit_memory(wanted: int, soft: int, hard: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (min(known), hard))
 
 
-# What is wrong with a row that could be read: its own prompt, or the name of its environment.
+# Checks rows that could be read: their own prompts, and the names of their environments.
 
 ENVIRONMENT = "environment"
 
 
 def check_prompts(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
-    """Raises Refused for a prompt of the data that TRL does not take."""
+    """Raises Refused for a prompt in the data that TRL does not accept."""
     for place, prompt in zip(places, _values(rows, "prompt"), strict=True):
         if reason := wrong_prompt(prompt) or (wrong_prompt_for_images(prompt) if data.images else None):
             raise Refused.of(
@@ -144,7 +144,7 @@ def check_prompts(rows: Any, data: Data, where: str, places: Sequence[int]) -> N
 
 
 def check_environments(rows: Any, data: Data, where: str, places: Sequence[int]) -> None:
-    """Raises Refused for a row whose environment is none of the plan's."""
+    """Raises Refused for a row whose environment is not in the plan."""
     if not data.environments:
         return
     known = ", ".join(data.environments)
@@ -164,6 +164,6 @@ def check_environments(rows: Any, data: Data, where: str, places: Sequence[int])
 
 
 def _values(rows: Any, column: str) -> Iterator[Any]:
-    """The values of a column, read in batches: rows[column] takes six times as long."""
+    """Yields the values of a column, read in batches: rows[column] takes six times as long."""
     for batch in rows.select_columns(column).iter(_AT_ONCE):
         yield from batch[column]
