@@ -143,7 +143,7 @@ def test_a_tokenizer_that_llama_cpp_does_not_know_is_said(
     words = ("-o", tmp_path / "exported", "--gguf", "--converter", CONVERTER)
     done = command(warm_python, "export", run_of("lora"), *words)
     assert done.code == 1
-    assert "error: the converter of llama.cpp made no GGUF file, nothing was written" in done.err
+    assert "error: llama.cpp's converter wrote no GGUF file, nothing was written" in done.err
     assert "BPE pre-tokenizer was not recognized" in done.err
     assert _left(tmp_path) == []
 

@@ -103,7 +103,7 @@ def test_all_but_the_signed_manifest_is_pushed_to_a_private_repository(folder: P
 def test_a_push_that_is_refused_is_told_with_the_way_out(folder: Path, hub: str) -> None:
     Hub.is_forbidden = True
     said = _push(folder, hub)
-    assert f"owner/name was not pushed; {folder} is whole" in said
+    assert f"owner/name was not pushed; {folder} is complete" in said
     assert f"hf upload owner/name {folder}" in said
     assert "403" in said
     assert (folder / "grpo_run.json").exists()

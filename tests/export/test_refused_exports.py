@@ -79,7 +79,7 @@ def test_a_place_that_takes_no_folder_is_said(
     place = tmp_path / parent / "exported"
     done = export(run_of("lora"), "-o", place)
     assert done.code == 1, done.err
-    assert f"{place} cannot be written: no folder can be made there" in done.err
+    assert f"{place} cannot be written: no folder can be created there" in done.err
     assert "= fix: -o with a folder elsewhere" in done.err
     assert (tmp_path / "a_file").read_text() == "kept"
 

@@ -1,1 +1,1 @@
-"""What was trained, as a folder that is handed over, with the proof that it is what was trained."""
+"""Exports a trained model, and proves that the export is the trained model."""

@@ -1,4 +1,4 @@
-"""One export from the trained model to the folder in its place, proved before it is there."""
+"""Writes one export of the trained model, and proves it before it appears at its final path."""
 
 import gc
 import shutil
@@ -63,9 +63,9 @@ from grpo_recipes.worker.trainer.own_model import merged, rounded
 
 
 class ExportAsked(NamedTuple):
-    """What is to be exported. what: "model" or "adapter". dtype: of a model's weights, None for that they have.
+    """What to export. what: "model" or "adapter". dtype: of a model's weights, None to keep theirs.
 
-    converter: llama.cpp's, for a GGUF file beside a model's weights, None for none.
+    converter: llama.cpp's, to write a GGUF file beside the weights, or None.
     """
 
     what: str
@@ -75,7 +75,7 @@ class ExportAsked(NamedTuple):
 
 
 class _Trained(NamedTuple):
-    """What is known of the trained model when it is out of memory. rows: of its embedding."""
+    """What is kept of the trained model after it is unloaded. rows: of its embedding."""
 
     texts: Texts
     seen: TrainedSaid
@@ -88,9 +88,9 @@ class _Trained(NamedTuple):
 def exported(
     plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Writes an export to its place, and gives what is shown of it. Raises Refused where it is not what was trained.
+    """Writes an export to its final path, and returns its summary. Raises Refused if it differs from the trained model.
 
-    Then nothing is there. scratch: a folder that is removed afterwards.
+    In that case nothing is written. scratch: a folder that is removed afterwards.
     """
     if asked.converter is not None:
         check_reader()
@@ -131,7 +131,7 @@ def exported(
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing, None)
         for file in writing.iterdir():
-            shutil.copymode(writing / "README.md", file)  # safetensors lets nobody else read its files
+            shutil.copymode(writing / "README.md", file)  # safetensors makes its files unreadable for other users
         files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}
     shown = {"what": asked.what, "dtype": proof.dtype, "proof": proof.shown(), "gguf": gguf, "files": files}
     findings = [blindness(proof)] if proof.is_blind and is_model else []
@@ -143,8 +143,8 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
     model = load_trained(plan, folder, packed=True)
     if asked.converter is not None and "vision_config" in getattr(model.config, "sub_configs", ()):
         raise Refused.of(
-            "a GGUF file of a model that sees cannot be proved here, nothing was written",
-            because="transformers reads no vision part from one, and llama.cpp's converter leaves it to a second file",
+            "a GGUF file of a vision model cannot be proved here, nothing was written",
+            because="transformers does not read its vision part, which llama.cpp's converter writes to a second file",
             fix="remove --gguf, and convert the exported folder: convert_hf_to_gguf.py, and again with --mmproj",
         )
     dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
@@ -158,7 +158,7 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
 
 
 def _loaded_again(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> Any:
-    """The export, loaded as whoever gets it does."""
+    """Loads the export as its recipient would."""
     if asked.what == "adapter":
         return PeftModel.from_pretrained(load_base(plan, folder, packed=True), str(place)).eval()
     return load_plain(place, plan)
@@ -167,7 +167,7 @@ def _loaded_again(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> 
 def _proof(
     model: Any, trained: _Trained, moved: float, dtypes: Dtypes, say: Say, load: Callable[[], Any]
 ) -> ExportProof:
-    """The proof of a written export. Raises Refused where it is not the trained model, which load gives anew."""
+    """Proves a written export. Raises Refused if it is not the trained model, which `load` loads again."""
     rows = model.get_input_embeddings().weight.shape[0]
     if rows != trained.rows:
         raise Refused.of(
@@ -196,7 +196,7 @@ def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes) -
 def _proof_of_gguf(
     plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, say: Say
 ) -> ExportProof:
-    """The proof of a GGUF file. Raises Refused where it is not the trained model, or nobody can tell."""
+    """Proves a GGUF file. Raises Refused if it is not the trained model, or if this cannot be decided."""
     try:
         model = load_plain(place, plan, dtypes.weights, file)
     except (ValueError, KeyError, ImportError, NotImplementedError, RuntimeError) as problem:
@@ -208,7 +208,7 @@ def _proof_of_gguf(
 
 
 def _check_tokens(plan: Plan, place: Path, trained: _Trained) -> None:
-    """Raises Refused where the exported tokenizer gives other tokens for the same text."""
+    """Raises Refused if the exported tokenizer gives different tokens for the same text."""
     processing, own = processing_of(plan, str(place)), trained.ends.tokenizer
     tokenizer = getattr(processing, "tokenizer", processing)
     for text in trained.texts.texts:
@@ -216,7 +216,7 @@ def _check_tokens(plan: Plan, place: Path, trained: _Trained) -> None:
         if _ids(tokenizer, words) != _ids(own, words):
             raise Refused.of(
                 "the exported tokenizer is not that of the trained model, nothing was written",
-                because=f"it gives other tokens for {words[:60]!r}",
+                because=f"it gives different tokens for {words[:60]!r}",
                 fix="report this as a defect of grpo-run",
             )
 
@@ -229,24 +229,22 @@ def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype
     notes = []
     if is_packed(plan) and asked.what == "adapter":
         packing = ", ".join(f"{name}={value!r}" for name, value in (plan.arguments.BitsAndBytesConfig or {}).items())
-        notes.append(f"It was trained beside packed weights, and belongs to these: BitsAndBytesConfig({packing}).")
+        notes.append(f"It was trained on a quantized base model; use it with one: BitsAndBytesConfig({packing}).")
     if is_packed(plan) and asked.what == "model":
         notes.append(
-            "The weights beside the adapter were packed into 4 or 8 bits when it was trained; here they are what was "
+            "The base weights were quantized to 4 or 8 bits during training; here they are the values that were "
             f"computed with, as {str(dtype).removeprefix('torch.')}, and not the weights of the base model."
         )
     if asked.what == "adapter" and plan.model.source == "folder":
-        notes.append("Its base is a local folder, which adapter_config.json names and who gets the adapter needs.")
+        notes.append("Its base is a local folder, named in adapter_config.json, which users of the adapter also need.")
     if trained.ends.texts:
         texts = ", ".join(repr(text) for text in trained.ends.texts)
-        notes.append(
-            f"A completion ends at these texts too, which whoever generates has to name as stop texts: {texts}."
-        )
+        notes.append(f"Completions also end at these texts; pass them as stop texts when generating: {texts}.")
     return notes
 
 
 def write_card(plan: Plan, folder: Path, place: Path, what: str, proof: ExportProof, notes: Sequence[str]) -> None:
-    """Writes README.md and run.json into the folder of an export."""
+    """Writes README.md and run.json into an export's folder."""
     record = cast("dict[str, Any]", read_json(folder, "run.json"))
     commit = (record.get("verified") or {}).get("model.commit")
     export = {

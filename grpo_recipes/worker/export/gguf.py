@@ -1,7 +1,7 @@
-"""A GGUF file of an exported model, made by llama.cpp's own converter and held against the trained model.
+"""Converts an exported model to GGUF with llama.cpp's converter, and compares it with the trained model.
 
-The converter reads the folder that was exported. The proof reads the file as transformers does, which takes its
-configuration and weights from it and needs the package gguf. How llama.cpp itself computes is not seen here.
+The converter reads the exported folder. The proof loads the file with transformers, which takes configuration and
+weights from it and needs the package gguf. How llama.cpp itself computes is not tested.
 Source: `convert_hf_to_gguf.py` of llama.cpp; transformers, integrations/ggml.py.
 """
 
@@ -27,7 +27,7 @@ _MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)")
 
 
 def check_reader() -> None:
-    """Raises Refused where nothing here can read what the converter writes."""
+    """Raises Refused if the package that reads GGUF files is not installed."""
     if importlib.util.find_spec("gguf") is None:
         raise Refused.of(
             "a GGUF file cannot be proved here, nothing was written",
@@ -37,9 +37,9 @@ def check_reader() -> None:
 
 
 def convert(place: Path, dtype: str, converter: str) -> str:
-    """Makes a GGUF file of an exported folder in it, and gives its name. Raises Mistake.
+    """Converts an exported folder to a GGUF file in it, and returns the file's name. Raises Mistake.
 
-    converter: a file of Python, or a program where it has been installed on PATH.
+    converter: a Python file, or a program if installed on PATH.
     """
     file = f"model-{TYPES[dtype]}.gguf"
     is_program = os.path.basename(converter) == converter
@@ -54,7 +54,7 @@ def convert(place: Path, dtype: str, converter: str) -> str:
             text=True,
             errors="replace",
             check=False,
-            # Its own modules lie beside it.
+            # Its own modules are beside it.
             env={name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"},
             preexec_fn=die_with_parent,
         )
@@ -70,7 +70,7 @@ def convert(place: Path, dtype: str, converter: str) -> str:
 
 
 def check_vocabulary(file: Path, ends: Ends) -> int | None:
-    """Holds the tokens of a GGUF file against the tokenizer, and gives the token that ends a text. Raises Refused."""
+    """Compares a GGUF file's tokens with the tokenizer, and returns its end-of-text token. Raises Refused."""
     from gguf import GGUFReader
 
     fields = GGUFReader(file).fields
@@ -86,7 +86,7 @@ def check_vocabulary(file: Path, ends: Ends) -> int | None:
 
 
 def refuse_another(proof: ExportProof) -> None:
-    """Raises Refused where a GGUF file is not the trained model."""
+    """Raises Refused if a GGUF file is not the trained model."""
     if not proof.holds:
         raise _another_model(
             f"on {proof.tokens} tokens of {proof.completions} its log-probabilities differ by up to "
@@ -95,29 +95,29 @@ def refuse_another(proof: ExportProof) -> None:
 
 
 def unreadable(problem: BaseException) -> Refused:
-    """What is said of a GGUF file that transformers does not read."""
+    """Returns the refusal of a GGUF file that transformers cannot read."""
     first = (str(problem).splitlines() or [""])[0][:_LONGEST_LINE]
     return Refused.of(
         "the GGUF file cannot be proved, nothing was written",
-        because=f"transformers does not read it: {type(problem).__name__}: {first}",
-        fix=f"leave out --gguf, and convert the folder with {CONVERTER}, which nobody proves then",
+        because=f"transformers cannot read it: {type(problem).__name__}: {first}",
+        fix=f"leave out --gguf, and convert the folder with {CONVERTER}, without a proof",
     )
 
 
 def words_of_ends(file: str, end: int | None, ends: Ends) -> str:
-    """The note about a GGUF file: what it is, and which ends of the recipe are not in it."""
+    """Returns the note about a GGUF file: what it is, and which of the recipe's ends it lacks."""
     others = [repr(ends.tokenizer.decode([token])) for token in ends.tokens if token != end]
     text = f"{file} is the same model for llama.cpp, read and proved with transformers"
     if not others:
         return f"{text}."
-    return f"{text}; a completion of the recipe ends at {', '.join(others)} too, which it does not say."
+    return f"{text}; the recipe's completions also end at {', '.join(others)}, which the file does not contain."
 
 
 def _not_converted(because: str, fix: str | None = None) -> Mistake:
     return Mistake.of(
-        "the converter of llama.cpp made no GGUF file, nothing was written",
+        "llama.cpp's converter wrote no GGUF file, nothing was written",
         because=because,
-        fix=fix or "leave out --gguf: transformers and vLLM take the folder as it is",
+        fix=fix or "leave out --gguf: transformers and vLLM load the folder as it is",
     )
 
 
@@ -125,5 +125,5 @@ def _another_model(because: str) -> Refused:
     return Refused.of(
         "the GGUF file is not the trained model, nothing was written",
         because=because,
-        fix="another --dtype, or leave out --gguf, and report this to llama.cpp",
+        fix="a different --dtype, or leave out --gguf, and report this to llama.cpp",
     )

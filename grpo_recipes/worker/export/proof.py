@@ -1,13 +1,12 @@
-"""Whether an exported model is the trained one: both say how likely the tokens of the same completions are.
+"""Proves that an exported model gives the same log-probabilities as the trained one.
 
-What the dtype allows is measured, not chosen: the trained model itself, each of its weights moved at random by up to a
-unit in the last place of that dtype, differs from itself by so much. A weight of the exported model is rounded twice,
-when the change is added and when it becomes one of that dtype, by half a unit each. Nor is a log-probability known
-better than to a unit in its own last place. The largest of some hundred differences varies by chance, and with the
-order in which a processor adds.
+The tolerance for a dtype is measured, not chosen: it is how much the trained model differs from itself when each weight
+is moved at random by up to one unit in the last place of that dtype. An exported weight is rounded twice, when the
+adapter's change is added and when it is cast, by half a unit each. A log-probability itself is accurate to a unit in
+its own last place. The largest of some hundred differences varies by chance, and with a processor's order of summation.
 
-Weights of bfloat16 are computed with in float32 where that costs nothing: where the trained model is float32, and on a
-CPU that multiplies bfloat16 slower. What the computation itself rounds would hide more than the weights do.
+bfloat16 weights are computed in float32 if that costs nothing: if the trained model is float32, or on a CPU that
+multiplies bfloat16 more slowly. Otherwise rounding in the computation would hide more than the weights do.
 """
 
 import math
@@ -20,21 +19,21 @@ from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.trainer.own_model import rounded
 
 Say = Callable[[str], object]
-"""Takes a line that says what an export is busy with."""
+"""Called with a line about what an export is doing."""
 
 
-# How likely a model thinks the tokens of completions are.
+# The log-probabilities that a model gives to the tokens of completions.
 
 
 class ProofText(NamedTuple):
-    """The tokens of one text. prompt: how many of them, at least one, come before those that are looked at."""
+    """The tokens of one text. prompt: how many of them, at least one, come before those compared."""
 
     ids: list[int]
     prompt: int
 
 
 def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
-    """The log-probability of each token behind the prompts, at temperature 1."""
+    """Returns the log-probability of each token after the prompts, at temperature 1."""
     found: list[float] = []
     device = next(model.parameters()).device
     with torch.inference_mode():
@@ -48,30 +47,31 @@ def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
     return found
 
 
-# Of the trained model, each moved in another way.
+# Copies of the trained model, each moved differently.
 MOVED = 2
-# Measured on LoRA, full and 4-bit runs in three dtypes: an exported model differs by up to 1.2 times as much, and by
-# more only if it is another model; by half as much where it is computed in float32. See tests/export/test_bound.py.
+# Measured on LoRA, full and 4-bit runs in three dtypes: an exported model differs by up to 1.2 times the measured
+# amount, by half of it if computed in float32, and by more only if it is a different model. See
+# tests/export/test_bound.py.
 TIMES = 4.0
-# A difference that is no more than so many times what is allowed may be rounding of what float32 computes, and a model
-# of no more than so many weights is computed again in float64.
+# A difference of up to this many times the tolerance may be float32 rounding, so a model of up to this many weights is
+# computed again in float64.
 _NEARLY, _MOST_WEIGHTS = 8.0, 1_000_000_000
 _AT_ONCE = 1 << 22
 
 
 class TrainedSaid(NamedTuple):
-    """The trained model on the completions. without: its log-probabilities without the adapter, None without one."""
+    """The trained model's log-probabilities. without: those without the adapter, None if there is none."""
 
     trained: list[float]
     without: list[float] | None
 
 
 class ExportProof(NamedTuple):
-    """What came of it. completions: what they are, in words. dtype: of the exported weights.
+    """The result of a proof. completions: which ones, in words. dtype: of the exported weights.
 
-    difference: the largest between exported and trained model, NaN where one gives no number. rounding: the largest
-    between the trained model and the moved ones. of_adapter: the largest between the trained model with its adapter and
-    without it, None without one.
+    difference: the largest between exported and trained model, NaN if one returns NaN. rounding: the largest between
+    the trained model and the moved ones. of_adapter: the largest between the trained model with and without its
+    adapter, None without one.
     """
 
     completions: str
@@ -82,37 +82,37 @@ class ExportProof(NamedTuple):
     of_adapter: float | None
 
     def shown(self) -> dict[str, Any]:
-        """The proof as JSON has it."""
+        """Returns the proof as JSON."""
         return {**self._asdict(), "allowed": self.allowed}
 
     @property
     def allowed(self) -> float:
-        """The largest difference that is taken for rounding."""
+        """Returns the largest difference that counts as rounding."""
         return TIMES * self.rounding
 
     @property
     def holds(self) -> bool:
-        """Whether the exported model is the trained one; NaN is not."""
+        """Whether the exported model is the trained one; false for NaN."""
         return self.difference <= self.allowed
 
     @property
     def is_blind(self) -> bool:
-        """Whether what the adapter changed is so small that rounding hides it."""
+        """Whether the adapter's effect is so small that rounding hides it."""
         return self.of_adapter is not None and self.of_adapter <= self.allowed
 
 
 def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> torch.dtype:
-    """The dtype that the proof of a dtype computes in; trained: of the trained model's weights.
+    """Returns the dtype that the proof computes in; trained: of the trained model's weights.
 
-    float16 stays, since what is computed may leave its range, and so does bfloat16 where float32 takes twice the memory
-    and saves no time.
+    float16 stays, because activations may exceed its range, which the proof has to show; so does bfloat16 where float32
+    takes twice the memory and no less time.
     """
     is_slow = device == "cpu" and not getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)()
     return torch.float32 if exported == torch.bfloat16 and (trained == torch.float32 or is_slow) else exported
 
 
 def seen(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
-    """What the trained model says, with its adapter and without it."""
+    """Computes the trained model's log-probabilities, with its adapter and without."""
     say("computing with the trained model")
     trained = log_probs(model, texts)
     if not hasattr(model, "disable_adapter"):
@@ -123,7 +123,7 @@ def seen(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
 
 
 class Dtypes(NamedTuple):
-    """weights: of the exported weights. computed: what the proof computes with them in."""
+    """weights: of the exported weights. computed: what the proof computes in."""
 
     weights: torch.dtype
     computed: torch.dtype
@@ -132,7 +132,7 @@ class Dtypes(NamedTuple):
 def rounding(
     load: Callable[[], Any], dtypes: Dtypes, texts: Sequence[ProofText], trained: Sequence[float], say: Say
 ) -> float:
-    """The largest difference that moving the weights of the trained model makes. load: gives that model anew."""
+    """Returns the largest difference caused by moving the trained model's weights. load: loads that model again."""
     name = str(dtypes.weights).removeprefix("torch.")
     say(f"measuring what rounding to {name} makes")
     found: list[float] = [torch.finfo(torch.float32).eps * max(abs(each) for each in trained)]
@@ -145,11 +145,11 @@ def rounding(
 def held_again(
     proof: ExportProof, load: Callable[[], Any], model: Any, dtypes: Dtypes, texts: Sequence[ProofText], say: Say
 ) -> ExportProof:
-    """The proof anew in float64, where what float32 computes may be what was too large; else the proof as it is.
+    """Repeats the proof in float64 if float32 may explain a difference that is too large, else returns it.
 
-    An adapter of a high learning rate adds up to other sums than the merged weights, and float32 rounds these: the
-    adapter of a run of 40 steps moved log-probabilities by 8.5, and its merged model differed by 6.9e-6 from it, 1.1
-    times what was allowed, and not at all in float64. load, model: the trained and the exported one.
+    An adapter trained at a high learning rate is summed in a different order than merged weights, and float32 rounds
+    this: an adapter of 40 steps moved log-probabilities by 8.5, and its merged model differed by 6.9e-6 from it, 1.1
+    times the tolerance, and not at all in float64. load, model: the trained and the exported one.
     """
     weights = sum(weight.numel() for weight in model.parameters())
     nearly = proof.difference <= _NEARLY * proof.allowed
@@ -163,23 +163,23 @@ def held_again(
 
 
 def largest(some: Sequence[float], others: Sequence[float]) -> float:
-    """The largest difference, NaN where one of them is no number."""
+    """Returns the largest difference, NaN if any value is NaN."""
     differences = [abs(one - other) for one, other in zip(some, others, strict=True)]
     return math.nan if any(math.isnan(each) for each in differences) else max(differences)
 
 
 def refusal(proof: ExportProof) -> Finding:
-    """What is said of an exported model that is another one."""
+    """Returns the finding for an exported model that differs from the trained one."""
     if math.isnan(proof.difference):
         return mistake(
             "the exported model gives no numbers, nothing was written",
-            because=f"its weights or what it computes with them do not fit into {proof.dtype}",
+            because=f"its weights or activations exceed the range of {proof.dtype}",
             fix="--dtype bfloat16, which has the range of float32",
         )
     because = [
         f"on {proof.tokens} tokens of {proof.completions} its log-probabilities differ by up to "
         f"{proof.difference:.3g} from those of the trained model",
-        f"rounding to {proof.dtype} makes up to {proof.rounding:.3g} on them, and {TIMES:g} times that is allowed",
+        f"rounding to {proof.dtype} changes them by up to {proof.rounding:.3g}, and {TIMES:g} times that is allowed",
     ]
     if proof.of_adapter is not None:
         because.append(f"without its adapter the trained model differs by up to {proof.of_adapter:.3g} from itself")
@@ -188,28 +188,28 @@ def refusal(proof: ExportProof) -> Finding:
         because=because,
         fix="export the adapter alone with --adapter, and report this as a defect of grpo-run"
         if proof.of_adapter is not None
-        else "another --dtype, and report this as a defect of grpo-run",
+        else "a different --dtype, and report this as a defect of grpo-run",
     )
 
 
 def blindness(proof: ExportProof) -> Finding:
-    """What is said where the proof cannot tell the exported model from one without the adapter."""
+    """Returns the finding for a proof that cannot tell the export from one without the adapter."""
     return Finding(
         "",
         "warning",
-        f"what was trained is not larger than what rounding to {proof.dtype} changes",
+        f"rounding to {proof.dtype} hides what was trained",
         because=(
             f"without its adapter the trained model differs by up to {proof.of_adapter:.3g} from itself, and "
-            f"{proof.allowed:.3g} is taken for rounding: the proof would not see a missing adapter",
+            f"{proof.allowed:.3g} counts as rounding: the proof would miss a missing adapter",
         ),
         fix="--dtype float32, or --adapter, which rounds nothing",
     )
 
 
 def _moved(model: Any, dtype: torch.dtype, seed: int) -> Any:
-    """The model with each weight moved by up to a unit in the last place of a dtype, and rounded to it."""
+    """Returns the model with each weight moved by up to a unit in the last place of a dtype, and rounded to it."""
     draws = torch.Generator().manual_seed(seed)
-    unit = torch.finfo(dtype).eps  # of a weight just above a power of two; of others less
+    unit = torch.finfo(dtype).eps  # for a weight just above a power of two; less for others
     for weight in model.parameters():
         if weight.is_floating_point():
             old, new = weight.data.reshape(-1), torch.empty(weight.shape, dtype=dtype, device=weight.device)

@@ -1,6 +1,6 @@
-"""Makes an export of a run folder: python -P worker/part.py export.start FOLDER
+"""Exports a run folder: python -P worker/part.py export.start FOLDER
 
-FOLDER is a temporary one; request.json in it says what is asked for, and the answer is written there.
+FOLDER is temporary: it has the request in request.json, and gets the answer.
 """
 
 import functools
@@ -23,7 +23,7 @@ from grpo_recipes.worker.survival.folder_faults import why_unwritten
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exports, and writes the answer; 0 whatever came of it, which the answer says."""
+    """Exports, and writes the answer, which also reports errors. Returns 0."""
     here = Path(arguments[0])
     write_answer(here, _answer(read_request(here), here))
     return 0
@@ -48,7 +48,7 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         first = (str(problem).splitlines() or [""])[0][:200]
         unwritten = mistake(
             f"{place} cannot be written: {why}",
-            because=f"{type(problem).__name__}: {first}; what was written of it is removed",
+            because=f"{type(problem).__name__}: {first}; the partial export was removed",
             fix="make room, or -o with a folder elsewhere",
         )
         return ended(EXIT_FAILED, [unwritten])
@@ -61,20 +61,20 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
 
 
 def pushed(place: Path, repository: str, *, private: bool) -> str | Finding:
-    """The address of the commit, or why there is none: the export stays where it is. A new repository is made."""
+    """Pushes the export, creating the repository, and returns the commit's address or the error; the export stays."""
     api = HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)
         done = api.upload_folder(
             repo_id=repository,
             folder_path=place,
-            ignore_patterns=[MANIFEST],  # it names the key of this user
+            ignore_patterns=[MANIFEST],  # it contains this user's key id
             commit_message="Exported by grpo-run",
         )
-    except Exception as problem:  # the hub, the network and the library fail in many ways
+    except Exception as problem:  # hub, network and library fail in many ways
         first = (str(problem).strip().splitlines() or [""])[0]
         return mistake(
-            f"{repository} was not pushed; {place} is whole",
+            f"{repository} was not pushed; {place} is complete",
             because=f"{type(problem).__name__}: {first[:300]}",
             fix=f"hf auth login, then hf upload {repository} {place}",
         )

@@ -1,4 +1,4 @@
-"""The completions on which an exported model is held against the trained one."""
+"""Selects the completions on which an exported model is compared with the trained one."""
 
 import contextlib
 import fcntl
@@ -32,17 +32,17 @@ _EVALUATION, _LARGEST = "evaluation", 4 << 30
 
 
 class Texts(NamedTuple):
-    """The texts, with what they are in words."""
+    """Texts and their description."""
 
     texts: list[ProofText]
     what: str
 
 
 def texts_of(plan: Plan, folder: Path, policy: Policy, scratch: Path) -> Texts:
-    """What the run recorded when what it handed over was last evaluated; where it was not, completions made now.
+    """Returns completions from the last evaluation of the exported model, or generates new ones if there are none.
 
-    Each has the tokens of its prompt too, which are not counted. Behind them is one text of all tokens that the recipe
-    added, whether or not a completion has them. Raises Refused where the data cannot be read.
+    Each includes its prompt's tokens, which are not compared. The last text has all tokens that the recipe added,
+    whether or not a completion has them. Raises Refused if the data cannot be read.
     """
     found = _recorded(plan, folder, policy) or _made(plan, policy, scratch)
     added = tokenizer_of(policy).convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
@@ -65,7 +65,7 @@ def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
     lines = read_bytes(folder, file, _LARGEST).splitlines()[:MOST_ROWS]
     rows = [json.loads(line) for line in lines]
     data = plan.evaluation.data
-    # A recorded prompt has the shape that a template of the recipe gave it, else it is text.
+    # A recorded prompt is rendered by the recipe's template, otherwise it is text.
     is_text = data.prompt is None or data.prompt_format == "standard"
     asked = [row["prompt"] if is_text else as_asked(data, row["prompt"]) for row in rows]
     prompts, _ = tokens_of_prompts(policy, asked)
@@ -99,7 +99,7 @@ def _spoken(prompt: list[int], completion: list[int]) -> ProofText:
     return ProofText([*prompt, *completion], len(prompt))
 
 
-# The folder that an export is written in: beside its place, and there when it is whole, or not at all.
+# Creates an export's folder atomically, in a hidden folder beside its final path.
 
 
 _WRITING = "exporting"
@@ -107,10 +107,10 @@ _WRITING = "exporting"
 
 @contextlib.contextmanager
 def written_beside(place: Path) -> Iterator[Path]:
-    """A new folder that has the name of the place when the block ends well, and is gone when it does not.
+    """Yields a new folder that is renamed to `place` if the block succeeds, and removed otherwise.
 
-    What exports that were killed left there is removed; that of one which is still at it is locked, and stays.
-    Raises Refused where something is at the place already, Mistake where no folder can be made, OSError.
+    Folders left by killed exports are removed; those of running exports are locked, and stay. Raises Refused if `place`
+    exists, Mistake if no folder can be created, OSError.
     """
     refuse_taken(place)
     writing = place.with_name(f".{place.name}.{_WRITING}-{uuid.uuid4().hex[:12]}")
@@ -120,7 +120,7 @@ def written_beside(place: Path) -> Iterator[Path]:
         writing.mkdir()
     except (FileExistsError, FileNotFoundError, NotADirectoryError) as problem:
         raise Mistake.of(
-            f"{place} cannot be written: no folder can be made there",
+            f"{place} cannot be written: no folder can be created there",
             because=f"{place.parent}: {problem.strerror}",
             fix="-o with a folder elsewhere",
         ) from problem
@@ -138,7 +138,7 @@ def written_beside(place: Path) -> Iterator[Path]:
 
 
 def refuse_taken(place: Path) -> None:
-    """Raises Refused for a place that is not free: an empty folder is."""
+    """Raises Refused if the path exists and is not an empty folder."""
     if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
         raise Refused.of(
             f"{place} already exists",
@@ -158,12 +158,12 @@ def _remove_left(place: Path) -> None:
                 os.close(number)
 
 
-# Writes what an export consists of into a folder.
+# Writes the parts of an export into a folder.
 
 
 SHARD = "5GB"
 ADAPTER_CONFIG = "adapter_config.json"
-# Of a trained model: what an export writes anew.
+# The files of a trained model that an export writes itself.
 _ANEW = (
     "README.md",
     "run.json",
@@ -176,15 +176,15 @@ _OF_WEIGHTS = (".safetensors", ".bin", ".index.json", ".pt")
 
 
 def write_weights(model: Any, place: Path) -> None:
-    """The weights in files of 5 GB at most, and the configuration of the model."""
+    """Writes the weights in files of at most 5 GB, and the model's configuration."""
     own = model.generation_config
-    model.generation_config = GenerationConfig()  # transformers refuses to write some that it reads; see write_ends
+    model.generation_config = GenerationConfig()  # transformers cannot write some that it reads; see write_ends
     model.save_pretrained(place, max_shard_size=SHARD)
     model.generation_config = own
 
 
 def write_adapter(plan: Plan, folder: Path, place: Path) -> None:
-    """The adapter as it was trained; its base by its id and commit where it is of the hub."""
+    """Writes the adapter as trained, with its base by hub id and commit if it is from the hub."""
     for name in names(folder, FINAL):
         if name.startswith("adapter_"):
             _copy(folder, name, place)
@@ -197,7 +197,7 @@ def write_adapter(plan: Plan, folder: Path, place: Path) -> None:
 
 
 def write_tokenizer(folder: Path, place: Path) -> None:
-    """The files of tokenizer, processor and chat template, as the run left them."""
+    """Copies the run's tokenizer, processor and chat template files."""
     for name in names(folder, FINAL):
         is_other = name in _ANEW or name.startswith("adapter_") or name.endswith(_OF_WEIGHTS)
         if is_file(folder, f"{FINAL}/{name}") and not is_other:
@@ -205,10 +205,10 @@ def write_tokenizer(folder: Path, place: Path) -> None:
 
 
 def write_ends(own: Any, ends: Ends, place: Path) -> None:
-    """The model's own generation_config.json, with all tokens that end a completion of the recipe.
+    """Writes the model's generation_config.json with all tokens that end the recipe's completions.
 
-    An added token that has a stop text in it is one of them. Texts themselves are not in it: transformers then asks
-    every caller of `generate` for a tokenizer.
+    This includes added tokens that contain a stop text. The texts themselves are left out: with them, transformers
+    requires a tokenizer in every call of `generate`.
     """
     tokens = list(dict.fromkeys([*ends.tokens, *ends.added_tokens_with_text()]))
     values = {
