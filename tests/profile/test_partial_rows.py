@@ -67,7 +67,7 @@ def test_a_different_file_is_left_alone(content: bytes, tmp_path: Path) -> None:
 
 def test_what_has_the_name_of_the_output_stays(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.partial.jsonl", tmp_path / "rows.jsonl"
-    with pytest.raises(Refused, match="exists already"), partial_rows(str(path), str(output)) as partial:
+    with pytest.raises(Refused, match="already exists"), partial_rows(str(path), str(output)) as partial:
         partial.go_on(ASKED, 2, 1)
         partial.add([{}], line(0))
         output.write_text("mine")
@@ -108,5 +108,5 @@ def test_two_profiles_do_not_write_one_file(tmp_path: Path, monkeypatch: pytest.
         process.stdin.write("go on\n")
     assert process.returncode == 0
     assert Path(output).read_bytes() == line(0)
-    with pytest.raises(Refused, match="exists already"), partial_rows(path, output):
+    with pytest.raises(Refused, match="already exists"), partial_rows(path, output):
         pass

@@ -146,7 +146,7 @@ def test_a_judge_that_gives_no_score_makes_no_row_hard(
     ("values", "message"),
     [
         ({"dataset.path": "owner/not-there"}, "dataset: owner/not-there cannot be loaded"),
-        ({"dataset.prompt_format": "standard"}, "the prompts are plain texts, and a server is asked with messages"),
+        ({"dataset.prompt_format": "standard"}, "the prompts are plain texts, and a server takes messages"),
     ],
 )
 def test_what_keeps_a_server_from_being_asked_is_one_message(

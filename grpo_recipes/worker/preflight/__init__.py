@@ -1,1 +1,1 @@
-"""Data, tokenizer and rewards of a plan looked at without its model. Each check is a file in checks/."""
+"""Checks a plan's data, tokenizer and rewards without its model. Each check is a file in checks/."""

@@ -1,8 +1,8 @@
-"""The process in which one reward runs, so that nothing it does reaches the preflight.
+"""Runs one reward in a separate process, isolated from the preflight.
 
     python -m grpo_recipes.worker.preflight.host REQUEST EVENTS TRACE
 
-REQUEST is a pickle of Request; see hosted.py for the others.
+REQUEST is a pickle of Request; hosted.py describes the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from grpo_recipes.worker.preflight._shared.hosted import Notes, noted
 from grpo_recipes.worker.user_code.outcome import called, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
-# Of the time that one call may take, the share that the call over the whole sample is laid out for.
+# The share of a call's time limit that the call over the whole sample should take.
 SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to call with. rows: of the sample; prompts in own shape. texts, ids: of each kind of completion by row.
+    """What to call with. rows: the sample; prompts in their own shape. texts, ids: per kind of completion, by row.
 
-    played: of the kinds that have several messages these in the place of the text, by row. group: completions of one
-    prompt that stand together, at least. passed: names that TRL passes beside the columns.
+    played: for kinds with several messages, these instead of the text, by row. group: minimum completions per prompt,
+    adjacent in a batch. passed: names that TRL passes besides the columns.
     """
 
     reward: Reward
@@ -43,13 +43,13 @@ class Request:
 
 
 class Host:
-    """Calls one reward again and again, and writes down what came of it."""
+    """Calls one reward repeatedly, and records the results."""
 
     def __init__(self, request: Request, function: Any, notes: Notes) -> None:
         self._request, self._function, self._notes = request, function, notes
 
     def run(self) -> None:
-        """One row, then all of them twice; what fails is looked into by kinds of completions."""
+        """Calls one row, then all of them twice; on failure, tries the kinds of completions."""
         cases = list(self._request.texts)
         first = self.call("one row", cases, rows=1)
         if first["kind"] != "values":
@@ -65,18 +65,18 @@ class Host:
             self.call("all", cases, rows=count, shape="other")
 
     def _look_into(self, cases: list[str], rows: int) -> None:
-        """Each kind of completion by itself, and all of them in the other shape."""
+        """Tries each kind of completion separately, then all of them in the other shape."""
         for case in cases:
             self.call(case, [case], rows=rows)
         self.call("one row", cases, rows=1, shape="other")
 
     def _fitting(self, seconds: float) -> int:
-        """How many rows the calls over the sample may have."""
+        """Returns how many rows fit in the calls over the sample."""
         rows = len(self._request.rows)
         return max(1, min(rows, int(self._request.time_limit * SHARE / max(seconds, 1e-6))))
 
     def call(self, name: str, cases: list[str], *, rows: int, shape: str = "own") -> dict[str, Any]:
-        """Makes one call and notes it before and after."""
+        """Makes one call, with an event before and after."""
         request = self._request
         size = -(-len(cases) // request.group) * request.group
         entries = [(row, cases[place % len(cases)]) for row in range(rows) for place in range(size)]
@@ -94,7 +94,7 @@ class Host:
 def _arguments(
     request: Request, entries: list[tuple[int, str]], state: "LazyState", *, conversational: bool
 ) -> dict[str, Any]:
-    """The keywords of one call. Every list has a value for each entry."""
+    """Returns the keywords of one call. Every list has a value for each entry."""
     texts = [request.texts[case][row] for row, case in entries]
     prompts = [request.rows[row]["prompt"] for row, _ in entries]
     if conversational != request.conversational:
@@ -114,7 +114,7 @@ def _arguments(
 
 
 def _said(request: Request, case: str, row: int) -> list[dict[str, Any]]:
-    """A completion in messages, as TRL gives it to rewards."""
+    """Returns a completion as messages, as TRL passes it to rewards."""
     text = [{"role": "assistant", "content": request.texts[case][row]}]
     return request.played[case][row] if case in request.played else text
 
@@ -126,11 +126,11 @@ def _other_shape(prompt: Any) -> Any:
 
 
 def _ignore(*_: Any, **__: Any) -> None:
-    """Takes the place of TRL's log_extra and log_metric."""
+    """Replaces TRL's log_extra and log_metric."""
 
 
 class LazyState:
-    """Transformers' TrainerState before the first step, made when a reward looks at it, since it takes an import."""
+    """Transformers' TrainerState before the first step. Created on access, since it needs an import."""
 
     def __init__(self, values: dict[str, Any], importing: Callable[[], AbstractContextManager[Any]]) -> None:
         self._values, self._importing, self._state = values, importing, None
@@ -146,7 +146,7 @@ class LazyState:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one request to its end; what the reward itself does may end it earlier."""
+    """Runs one request to its end; the reward itself may end the process earlier."""
     with noted(arguments) as (request, notes):
         notes.note({"event": "calling", "name": "load", "shape": "own", "entries": []})
         try:

@@ -1,4 +1,4 @@
-"""Looks at everything once: rows, tokenizer, prompts as the model gets them, and the rewards."""
+"""Collects what the checks need: rows, tokenizer, prompts as the model gets them, and the rewards' results."""
 
 import random
 import time
@@ -43,14 +43,14 @@ from grpo_recipes.worker.preflight.play import has_tools, played
 from grpo_recipes.worker.preflight.shown import Trials, trials
 from grpo_recipes.worker.user_code.judge import Judge
 
-# Rows that are rendered, and seconds for counting the tokens of their prompts; more are looked at in part.
+# Maximum rows to render, and seconds for counting their prompts' tokens; more are sampled.
 MOST_ROWS = 100_000
 COUNTING_S = 20.0
 MOST_COUNTED = 20_000
 
 
 def look(plan: Plan, folder: Path, options: Options) -> Seen:
-    """Everything that the checks need. What cannot be seen is a fault in it, and None."""
+    """Returns everything that the checks need; None, and a fault, for what cannot be seen."""
     seen = Seen(plan, options)
     look_at_tokenizer(seen)
     tokens = PromptTokens(plan, lambda: seen.processor or seen.tokenizer, lambda: _schemas(seen, folder))
@@ -72,14 +72,14 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
 
 
 def _play(seen: Seen, data: Rows, folder: Path) -> None:
-    """What tools and environment answer; with several environments what each does for rows of its own."""
+    """Tries tools and environments; several environments each on their own rows."""
     if not seen.plan.environment_classes:
         seen.tools = played(seen, [data.rows[place] for place in seen.sample], folder)
         return
     names = list(data.rows[ENVIRONMENT])
     for name, one in seen.plan.environment_classes.items():
         if name not in names:
-            if seen.plan.data.source_name is None:  # other sources may have it
+            if seen.plan.data.source_name is None:  # other sources may name it
                 seen.faults.append(environment_resets.of_unused(name, len(names)))
             continue
         if all(names[place] != name for place in seen.sample):
@@ -93,14 +93,14 @@ def _play(seen: Seen, data: Rows, folder: Path) -> None:
 
 
 def _with_own_tools(seen: Seen, data: Rows) -> Callable[[int], Seen]:
-    """What gives for each place in data.prompts what was seen, with the tools of the row's own environment."""
+    """Returns a function from an index in data.prompts to `seen` with that row's own tools."""
     each = {name: replace(seen, tools=tools) for name, tools in seen.tools_of.items()}
     names = list(data.rows[ENVIRONMENT]) if each else []
     return lambda place: each[names[place]] if each else seen
 
 
 def _schemas(seen: Seen, folder: Path) -> list[dict[str, Any]]:
-    """Of the tools, which are played for them; they need no rows, and environments are refused where this is asked."""
+    """Returns the tools' schemas by playing them. They need no rows; environments are refused in this case."""
     if has_tools(seen):
         seen.tools = played(seen, [], folder)
     return [] if seen.tools is None else seen.tools.schemas
@@ -130,7 +130,7 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens
 
 
 def _look_at_prompts(seen: Seen, data: Rows) -> None:
-    """The sample as text, and how many tokens the prompts have; stops at the first that cannot be rendered."""
+    """Renders the sample as text, and counts the prompts' tokens; stops at the first that cannot be rendered."""
     if seen.tokenizer is None:
         return
     try:
@@ -161,13 +161,13 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
 
 
 def _added(seen: Seen) -> dict[int, str]:
-    """What the environment says of the rows that it was reset for, by their places in data.prompts."""
+    """Returns the texts that the environment's resets added, by index in data.prompts."""
     resets = () if seen.tools is None else seen.tools.resets
     return {seen.sample[one.row]: one.added for one in resets if not one.error}
 
 
 def _behind(prompt: Any, added: str) -> Any:
-    """A prompt with what an environment says of its row behind the last message, as TRL adds it."""
+    """Returns a prompt with the environment's text after the last message, as TRL adds it."""
     if not added or not is_conversational(prompt):
         return prompt
     return [*prompt[:-1], {**prompt[-1], "content": content_of(prompt[-1]) + added}]
@@ -184,7 +184,7 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
         ids[case] = [played_ids(own(place), row["prompt"], one) for place, row, one in each]
         seen.played_tokens = max(map(len, ids[case]), default=0) or None
     for index, reward in enumerate(seen.plan.rewards):
-        if reward.kind == "model":  # which is not loaded
+        if reward.kind == "model":  # not loaded
             seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
             continue
         if reward.kind == "judge":
@@ -196,7 +196,7 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
 
 
 def _asked(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials) -> JudgeSeen:
-    """What a judge says of one completion, whatever the cache has; its prompt is filled for every row."""
+    """Asks a judge about one completion, ignoring the cache; fills its prompt for every row."""
     texts = next(made.texts[case] for case in (GOLD_IN_TAGS, GOLD, WORDS) if case in made.texts)
     columns = {name: [row[name] for row in rows] for name in rows[0] if name not in KEPT_COLUMNS}
     try:
@@ -212,7 +212,7 @@ def _asked(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials)
 
 
 def _look_at_set(seen: Seen, of_set: Evaluation, folder: Path) -> None:
-    """Calls each reward that judges a set on an empty completion of its first row."""
+    """Calls each reward that scores a set with an empty completion of its first row."""
     found = next((rows for rows in seen.held_out if rows.where == of_set.section), None)
     if found is None or len(found.rows) == 0:
         return
@@ -254,7 +254,7 @@ def _request(
 
 
 def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:
-    """The played completion of each row as messages; its last words go to the texts that were made."""
+    """Returns each row's played completion as messages; its last words are added to the trial texts."""
     if seen.tools is None or not seen.tools.turns or not all(is_conversational(row["prompt"]) for row in rows):
         return {}
     right = made.texts.get(GOLD_IN_TAGS) or made.texts.get(GOLD) or ["" for _ in rows]
@@ -272,7 +272,7 @@ def _completion_ids(seen: Seen, text: str) -> list[int]:
 
 
 def _tried(request: Request, index: int, folder: Path, memory_limit: int | None) -> RewardSeen:
-    """Calls one reward and returns what was seen. folder: for the files of the exchange."""
+    """Calls one reward and returns the results. folder: for the exchanged files."""
     paths = [folder / f"reward-{index}.{kind}" for kind in ("request", "events", "trace")]
     told = hosted("preflight.host", request, paths, request.user, request.time_limit, memory_limit)
     calls = [of_event(Call, event) for event in told.events if event["event"] == "called"]
@@ -288,7 +288,7 @@ def _tried(request: Request, index: int, folder: Path, memory_limit: int | None)
 
 
 def spread(count: int, wanted: int, seed: int) -> list[int]:
-    """At most so many places below count, in order: one drawn from each of equal parts."""
+    """Returns at most `wanted` indices below count, in order: one drawn from each of equal parts."""
     drawn = random.Random(seed)
     parts = min(count, wanted)
     edges = [part * count // parts for part in range(parts)] + [count] if parts else []

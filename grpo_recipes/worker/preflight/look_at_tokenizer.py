@@ -1,4 +1,4 @@
-"""Looks at the tokenizer of the model: its template, its ends, and how many tokens the model can take."""
+"""Loads the model's tokenizer, and finds its template, its ends and the model's context length."""
 
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen
 from grpo_recipes.worker.preflight._shared.tokens import suppresses_images, token_id
 from grpo_recipes.worker.preflight.checks import tokenizer_loads
 
-# Tokenizers without a limit have a very large number in its place.
+# Tokenizers without a limit have a very large number instead.
 NO_LIMIT = 1 << 40
 LENGTH_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
 def look_at_tokenizer(seen: Seen) -> None:
-    """Sets tokenizer, config, ends and context of what was seen, or a fault."""
+    """Sets tokenizer, config, ends and context in `seen`, or adds a fault."""
     plan = seen.plan
     origin = {"revision": plan.model.commit or plan.model.revision, "trust_remote_code": trust_remote_code(plan)}
     try:
@@ -43,12 +43,12 @@ def look_at_tokenizer(seen: Seen) -> None:
 
 
 def _look_at_processor(seen: Seen, origin: dict[str, Any]) -> None:
-    """Sets the processor of a model that sees, or a fault."""
+    """Sets the processor of a vision model, or adds a fault."""
     path, template = seen.plan.model.path, seen.plan.tokenizer.chat_template_path
     try:
         processor = AutoProcessor.from_pretrained(path, padding_side="left", **origin)
         if getattr(processor, "image_processor", None) is None:
-            raise OSError("it has no processor of images")
+            raise OSError("it has no image processor")
         if template is not None:
             processor.chat_template = Path(template).read_text(encoding="utf-8")
     except Exception as problem:
@@ -62,15 +62,15 @@ def _look_at_processor(seen: Seen, origin: dict[str, Any]) -> None:
 def _config(plan: Plan, origin: dict[str, Any]) -> Any:
     try:
         return AutoConfig.from_pretrained(plan.model.path, **origin)
-    except Exception:  # a config that this transformers does not know is no matter of the tokenizer
+    except Exception:  # a config unknown to this transformers does not affect the tokenizer
         return None
 
 
 def _end_tokens(plan: Plan, tokenizer: Any, config: Any, origin: dict[str, Any]) -> tuple[int, ...]:
-    """As the trainer has them: the tokenizer's own and those of the model's generation_config."""
+    """Returns the end tokens as in the trainer: the tokenizer's and those of the model's generation_config."""
     try:
         declared = GenerationConfig.from_pretrained(plan.model.path, revision=origin["revision"]).eos_token_id
-    except Exception:  # there is no such file; a loaded model makes it of its config
+    except Exception:  # no such file: a loaded model creates it from its config
         declared = getattr(config, "eos_token_id", None)
     ends = declared if isinstance(declared, list) else [] if declared is None else [declared]
     own = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
@@ -78,7 +78,7 @@ def _end_tokens(plan: Plan, tokenizer: Any, config: Any, origin: dict[str, Any])
 
 
 def _context(config: Any, tokenizer: Any) -> int | None:
-    """How many tokens the model can take, by its configuration, or else by its tokenizer."""
+    """Returns the tokens that the model can take, from its configuration or else its tokenizer."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     for name in LENGTH_NAMES:
         value = getattr(text, name, None)

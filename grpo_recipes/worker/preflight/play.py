@@ -1,9 +1,9 @@
-"""The process in which tools and environment of a plan are tried, so that nothing they do reaches the preflight.
+"""Tries a plan's tools and environment in a separate process, isolated from the preflight.
 
     python -m grpo_recipes.worker.preflight.play REQUEST EVENTS TRACE
 
-As of a reward: each step is noted before and after it. Tools that are no methods and not
-asynchronous have a process of their own below this one, with the limits of a training.
+As with rewards, each step is noted before and after. Tools that are neither methods nor async run in another process
+below this one, with the limits of a training.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class PlayRequest:
-    """plan: as a run has it. rows: of the sample, as `reset` is called with them.
+    """plan: as in a run. rows: of the sample, for calls of `reset`.
 
-    most_turns: calls of a completion that are answered, None for all. time_limit: seconds after which this process is
-    ended in one step, and for all resets together.
+    most_turns: calls to answer in a completion, None for all. time_limit: seconds for one step, and for all resets
+    together, after which this process is killed.
     """
 
     plan: Plan
@@ -44,13 +44,13 @@ class PlayRequest:
 
 
 class Player:
-    """Loads, describes, resets and calls, and writes down what came of it."""
+    """Loads, describes, resets and calls, and records the results."""
 
     def __init__(self, request: PlayRequest, notes: Notes) -> None:
         self._request, self._notes = request, notes
 
     def run(self) -> None:
-        """All of it; what cannot be loaded is the last that is said."""
+        """Does everything; a load error is the last event."""
         with self._notes.importing():
             from transformers.utils import get_json_schema
         loaded = self._step({"step": "load"}, self._load)
@@ -98,7 +98,7 @@ class Player:
             self._call(functions, name, arguments, is_turn=False)
 
     def _reset_all(self, environment: Any) -> None:
-        """One object, reset for row after row, as a training does; the first row is the one that is played after it."""
+        """Resets one object for row after row, as a training does; the first row comes last and is then played."""
         give_up = time.monotonic() + self._request.time_limit
         for row in range(len(self._request.rows) - 1, 0, -1):
             if time.monotonic() > give_up:
@@ -112,13 +112,13 @@ class Player:
                 return ""
             if isinstance(found, list):
                 return "".join(str(block.get("text", "")) for block in found)
-            # As TRL adds it to the prompt: TypeError for anything that is no text.
+            # As TRL adds it to the prompt: TypeError for anything that is not text.
             return str("" + found)
 
         return self._step({"step": "reset", "row": row}, observed, "added")
 
     def _call(self, functions: Mapping[str, Function], name: str, arguments: dict[str, Any], *, is_turn: bool) -> None:
-        """One call, as TRL makes it."""
+        """Makes one call as TRL does."""
 
         def answered() -> Any:
             if name not in functions:
@@ -137,7 +137,7 @@ class Player:
         self._step({"step": "get_reward"}, judged)
 
     def _step(self, what: dict[str, Any], do: Callable[[], Any], key: str = "found") -> dict[str, Any]:
-        """Does one thing and notes it before and after. key: of what it gave; nothing is where it raised."""
+        """Does one thing, with an event before and after. key: of the result, absent if it raised."""
         self._notes.note({"event": "calling", **what})
         began = time.perf_counter()
         given: dict[str, Any] = {}
@@ -152,7 +152,7 @@ class Player:
 
 
 def _failed(problem: BaseException, step: str, user: str) -> dict[str, Any]:
-    """What is said of an exception; of one in a call what the model is told of it."""
+    """Returns the event for an exception; for a call, with the error that the model gets."""
     if isinstance(problem, ToolFailed):
         return {"error": str(problem), "place": problem.place or place_of(problem, user), "by": problem.by or "raised"}
     if isinstance(problem, Refused):
@@ -164,14 +164,14 @@ def _failed(problem: BaseException, step: str, user: str) -> dict[str, Any]:
 
 
 def _methods(environment: Any) -> list[Function]:
-    """The methods that are tools, as TRL finds them. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+    """Returns the methods that are tools, as TRL finds them. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
     members = inspect.getmembers(type(environment), inspect.isfunction) if environment is not None else []
     names = [name for name, _ in members if not name.startswith("_") and name not in NO_TOOLS]
     return [getattr(environment, name) for name in names]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one request to its end; what the tools themselves do may end it earlier."""
+    """Runs one request to its end; the tools themselves may end the process earlier."""
     with noted(arguments) as (request, notes):
         Player(request, notes).run()
         notes.note({"event": "done"})
@@ -184,9 +184,9 @@ _NUMBERS = (7, 2, 31)
 
 
 def made_calls(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Different arguments for a tool of this JSON schema, at most three of them, of the types that it says.
+    """Returns up to three different sets of arguments for a tool with this JSON schema, of matching types.
 
-    They hold no text of the data, which a tool might take for code.
+    They contain no text of the data, which a tool might execute.
     """
     parameters = schema.get("function", {}).get("parameters", {})
     properties = {name: one for name, one in parameters.get("properties", {}).items() if name != "return"}
@@ -200,7 +200,7 @@ def made_calls(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _value(schema: Mapping[str, Any], number: int) -> Any:
-    """A value of a schema, another one for each number where it has several."""
+    """Returns a value for a schema, different for each number if there are several."""
     if schema.get("enum"):
         return schema["enum"][number % len(schema["enum"])]
     if schema.get("anyOf"):
@@ -226,11 +226,11 @@ def _value(schema: Mapping[str, Any], number: int) -> Any:
     return _WORDS[number]
 
 
-# The preflight, which has all of this done in that process, and says what came of it.
+# The preflight's side: it starts that process and reads the results.
 
 
-# Beyond the limit of a call its tool's process is ended, and another one is loaded by the next call; a method is ended
-# where it is. What comes back from neither is ended from outside.
+# After a call's time limit the tool's process is killed, and the next call loads a new one; a method is interrupted. If
+# neither helps, this process is killed.
 LATER_S = 5.0
 MOST_REPLIES = "max_tool_calling_iterations"
 
@@ -241,7 +241,7 @@ def has_tools(seen: Seen) -> bool:
 
 
 def played(seen: Seen, rows: list[dict[str, Any]], folder: Path) -> ToolsSeen:
-    """What the tools answer. rows: for which an environment is reset."""
+    """Tries the tools and returns the results. rows: for which an environment is reset."""
     plan, most = seen.plan, seen.plan.arguments.GRPOConfig.get(MOST_REPLIES)
     environment = plan.environment_class
     timeouts = [*(tool.timeout for tool in plan.tools), *([environment.timeout] if environment is not None else [])]

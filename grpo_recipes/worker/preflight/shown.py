@@ -1,4 +1,4 @@
-"""What a preflight shows beside its findings: figures, examples of prompts, and the table of rewards."""
+"""Builds what a preflight shows besides its findings: figures, example prompts, and the table of rewards."""
 
 import math
 import random
@@ -35,7 +35,7 @@ MOST_CHARACTERS = 1500
 
 
 def shown(seen: Seen) -> dict[str, Any]:
-    """As JSON values: lines of (name, text), examples of prompts, and rewards by kind of completion."""
+    """Returns, as JSON values, lines of (name, text), example prompts, and rewards by kind of completion."""
     lines = [*_data(seen), *_prompts(seen), *_ends(seen), *_environment(seen)]
     rewards = [_reward(reward) for reward in seen.rewards]
     return {
@@ -71,7 +71,7 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
 
 
 def _images(rows: Rows, sample: Sequence[int]) -> str:
-    """How many images the rows have that are looked at closely, and their sizes in pixels."""
+    """Returns how many images the sampled rows have, and their sizes in pixels."""
     shown = [decoded(rows.rows[place])[IMAGES] for place in sample]
     sizes = sorted((image.size for of_row in shown for image in of_row), key=lambda size: (math.prod(size), size))
     counts = sorted({len(of_row) for of_row in shown})
@@ -82,7 +82,7 @@ def _images(rows: Rows, sample: Sequence[int]) -> str:
 
 
 def _left_out(seen: Seen) -> list[tuple[str, str]]:
-    """How many rows a filter and a limit leave out, and the first ones with the reason."""
+    """Returns how many rows a filter and a limit leave out, and the first ones with the reason."""
     left_out = None if seen.data is None else seen.data.left_out
     if left_out is None:
         return []
@@ -106,7 +106,7 @@ def _prompts(seen: Seen) -> list[tuple[str, str]]:
 
 
 def _counted(seen: Seen) -> dict[str, int] | None:
-    """The longest prompt, for estimates of the memory that a training takes."""
+    """Returns the longest prompt, for memory estimates."""
     if not seen.lengths or seen.data is None:
         return None
     return {"longest": max(seen.lengths), "counted": len(seen.lengths), "rows": seen.data.total}
@@ -159,13 +159,13 @@ def _environment(seen: Seen) -> list[tuple[str, str]]:
 
 
 def _tools(seen: Seen) -> list[dict[str, Any]]:
-    """Each tool as the model is told of it."""
+    """Returns each tool as described to the model."""
     described = seen.tools.tools if seen.tools is not None else ()
     return [{"name": one.name, "schema": one.schema} for one in described]
 
 
 def _played(seen: Seen) -> dict[str, Any] | None:
-    """The calls with their answers, and what the rewards gave the completion on the first row; None without tools."""
+    """Returns the calls with their answers, and the completion's rewards on the first row; None without tools."""
     if seen.tools is None or seen.data is None or not seen.sample:
         return None
     rewards = {reward.name: _of_played(reward) for reward in seen.rewards if PLAYED in _cases(reward)}
@@ -200,7 +200,7 @@ def _cases(reward: RewardSeen) -> dict[str, list[float | None]]:
 
 
 def _of_played(reward: RewardSeen) -> float | None:
-    """The value of the played completion on the first row."""
+    """Returns the played completion's value on the first row."""
     return _cases(reward)[PLAYED][0]
 
 
@@ -219,12 +219,12 @@ def _reward(reward: RewardSeen) -> dict[str, Any]:
     return {"name": reward.name, "weight": reward.weight, "values": values, "seconds": seconds}
 
 
-# The completions that rewards are tried on: right ones where the data has a reference, empty ones, and garbage.
+# Makes the completions that rewards are tried on: right answers if there is a reference, empty ones, and garbage.
 
 
-# Columns that are taken for the right answer, the first one that the rows have.
+# Columns that may have the right answer; the first one present is used.
 REFERENCES = ("solution", "answer", "ground_truth", "reference", "target", "label", "expected", "gold")
-# Columns of such names that say to a shipped reward what is asked, which is no answer.
+# Columns of such names that tell a shipped reward the task, not the answer.
 ASKED = {"countdown": "target", "follows_instruction": "ground_truth"}
 TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 FILLER = "because of the above"
@@ -234,9 +234,9 @@ SIGNS = "@#%&*~^|<>[]{}()\\/\"'`;:!?.,_-+=0123456789 \n\té漢字🙂"
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """texts: for each kind of completion its text by row. gold: how the right ones were made, "" without any.
+    """texts: for each kind of completion, its text by row. gold: how right answers were made, "" without any.
 
-    reference: the column that they were made from.
+    reference: the column they were made from.
     """
 
     texts: dict[str, list[str]]
@@ -245,7 +245,7 @@ class Trials:
 
 
 def trials(rows: Sequence[dict[str, Any]], columns: Sequence[str], rewards: tuple[Reward, ...], seed: int) -> Trials:
-    """The completions for some rows. columns: those of the templates, which win over the row's own."""
+    """Returns the completions for some rows. columns: those of the templates, preferred to the row's own."""
     drawn = random.Random(seed)
     texts = {
         EMPTY: ["" for _ in rows],
@@ -283,7 +283,7 @@ def _reference(rows: Sequence[dict[str, Any]], columns: Sequence[str], names: Se
 
 
 def _tags(rows: Sequence[dict[str, Any]], rewards: tuple[Reward, ...]) -> list[str]:
-    """The tags that a format reward wants, or else those that every prompt of the rows names."""
+    """Returns the tags that a format reward expects, or else those that every prompt mentions."""
     for reward in rewards:
         if reward.kind == "shipped" and reward.target == "tag_format":
             wanted = reward.kwargs.get("tags")
@@ -295,6 +295,6 @@ def _tags(rows: Sequence[dict[str, Any]], rewards: tuple[Reward, ...]) -> list[s
 
 
 def _tagged(text: str, tags: list[str]) -> str:
-    """The text in the tag `answer`, or else in the last one; the others are filled with words."""
+    """Returns the text in the tag `answer`, or else in the last one, with filler in the others."""
     own = "answer" if "answer" in tags else tags[-1]
     return "\n".join(f"<{tag}>\n{text if tag == own else FILLER}\n</{tag}>" for tag in tags)

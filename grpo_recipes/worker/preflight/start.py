@@ -1,6 +1,6 @@
-"""Makes a preflight of a plan: python -P worker/part.py preflight.start FOLDER
+"""Runs a preflight of a plan: python -P worker/part.py preflight.start FOLDER
 
-FOLDER is a temporary one with the run folder of the plan; request.json in it says how closely to look.
+FOLDER is temporary and has the plan's run folder; request.json in it has the options.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Looks, checks, and writes the answer; 0 whatever it found, since only the caller knows what that means."""
+    """Looks, checks and writes the answer. Returns 0 whatever it found: the caller decides what that means."""
     here = Path(arguments[0])
     folder = here / "run"
     plan = read_plan(folder)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _of_sources(plan: Plan) -> list[Plan]:
-    """A plan for each source of a mixture, with the rewards that judge it."""
+    """Returns a plan for each source of a mixture, with the rewards that score it."""
     return [
         replace(
             plan,
@@ -63,7 +63,7 @@ def _judging(plan: Plan, data: Data) -> list[int]:
 
 
 def _together(plan: Plan, looked: list[Any], blocks: list[dict[str, Any]]) -> Iterator[Finding]:
-    """What is wrong with the rows together; the prompts of each source go to its lines."""
+    """Yields faults of all sources' rows together, and adds each source's number of prompts to its lines."""
     from grpo_recipes.worker.data.mixture import counted, together
     from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
 
@@ -81,7 +81,7 @@ def _together(plan: Plan, looked: list[Any], blocks: list[dict[str, Any]]) -> It
 
 
 def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
-    """The faults of all sources at their keys of the recipe: once what all have, the others with the source's name."""
+    """Yields all sources' faults at their recipe keys: common ones once, others with the source's name."""
     told: set[tuple[str, str]] = set()
     for index, data in enumerate(plan.sources):
         name, judging = f"datasets.{data.source_name}", _judging(plan, data)

@@ -1,1 +1,1 @@
-"""The policy answers each training row several times before it is trained, for `grpo-run profile`."""
+"""Answers each training row several times before training, for `grpo-run profile`."""

@@ -1,4 +1,4 @@
-"""The rows of a profile that is not whole yet: a file beside the output, which is renamed when nothing is missing."""
+"""Stores the rows of an unfinished profile in a file beside the output, which is renamed when complete."""
 
 import contextlib
 import fcntl
@@ -15,36 +15,36 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.profile import ASKED, recorded_profile
 from grpo_recipes.worker._shared.inputs import Refused
 
-# A command that was killed leaves its worker for about a second.
+# A killed command's worker lives on for about a second.
 _LONGEST_WAIT_S = 5.0
 _READ_AT_ONCE = 1 << 20
 
 
 class NotWritten(Mistake):
-    """The rows cannot be written: where, why, and what is there already. The command exits with 1."""
+    """The rows cannot be written: where, why, and what exists already. The command exits with 1."""
 
 
 class PartialRows:
-    """Lines of JSON, which only ever become more. rows: what the lines say, in their order."""
+    """An append-only file of JSON lines. rows: the parsed lines, in order."""
 
     def __init__(self, path: str, output: str, descriptor: int) -> None:
         self.rows: list[dict[str, Any]] = []
         self._path, self._output, self._descriptor = path, output, descriptor
 
     def go_on(self, asked: str, whole: int, count: int) -> None:
-        """Keeps what an earlier attempt wrote. whole: rows that are answered together; count: of all rows.
+        """Continues with the rows of an earlier attempt. whole: rows answered together; count: of all rows.
 
-        Raises Refused where it was asked for something else.
+        Raises Refused if they belong to a different profile.
         """
         content = b"".join(iter(lambda: os.read(self._descriptor, _READ_AT_ONCE), b""))
-        lines = content.split(b"\n")[:-1]  # the last one has no end yet
+        lines = content.split(b"\n")[:-1]  # the last one is incomplete
         known = list(itertools.takewhile(bool, map(_row, lines)))
         profiles = [recorded_profile(row) or {} for row in known or [{}] * bool(lines)]
-        is_row = content[:1] in (b"", b"{")  # without an end, too; anything else is not of a profile, and stays
+        is_row = content[:1] in (b"", b"{")  # also for a partial line; any other file is not a profile, and stays
         if not is_row or any(one.get(ASKED) != asked for one in profiles) or len(known) > count:
             raise Refused.of(
                 f"{self._path} has rows of a different profile",
-                because="a profile with two models, recipes or numbers of samples would be of neither",
+                because="rows of two models, recipes or numbers of samples cannot be mixed",
                 fix=f"rm {self._path}, or a different -o",
             )
         kept = count if len(known) == count else len(known) // whole * whole
@@ -53,7 +53,7 @@ class PartialRows:
         os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def add(self, rows: list[dict[str, Any]], text: bytes) -> None:
-        """Adds rows, and returns when they are on the disk. Raises NotWritten."""
+        """Appends rows, and returns when they are on disk. Raises NotWritten."""
         try:
             left = memoryview(text)
             while left:
@@ -63,19 +63,19 @@ class PartialRows:
             raise NotWritten.of(
                 f"{self._path}: {os.strerror(problem.errno or 0)}",
                 because=f"{len(self.rows)} rows are answered, and stay there",
-                fix="free some space, then the same command goes on",
+                fix="free some space, then rerun the command to continue",
             ) from problem
         self.rows += rows
 
     def finish(self) -> None:
-        """Gives the file the name of the output."""
+        """Renames the file to the output."""
         refuse_existing(self._output)
         rename(Path(self._path).parent, *map(os.path.basename, (self._path, self._output)))
 
 
 @contextlib.contextmanager
 def partial_rows(path: str, output: str) -> Iterator[PartialRows]:
-    """The file, which no other process writes meanwhile; an empty one goes again. Raises Refused, NotWritten."""
+    """Yields the file, locked; an empty one is removed afterwards. Raises Refused, NotWritten."""
     refuse_existing(output)
     folder, name = Path(path).parent, os.path.basename(path)
     try:
@@ -97,9 +97,9 @@ def partial_rows(path: str, output: str) -> Iterator[PartialRows]:
 
 
 def refuse_existing(output: str) -> None:
-    """Raises Refused where something has the name of the output; nothing is overwritten."""
+    """Raises Refused if the output exists; nothing is overwritten."""
     if os.path.lexists(output):
-        raise Refused.of(f"{output} exists already", fix=f"rm {output}, or a different -o")
+        raise Refused.of(f"{output} already exists", fix=f"rm {output}, or a different -o")
 
 
 def _lock(path: str, descriptor: int) -> None:
@@ -116,11 +116,11 @@ def _lock(path: str, descriptor: int) -> None:
             return  # a file system without locks
     there = os.stat(path) if os.path.exists(path) else None
     if there is None or there.st_ino != os.fstat(descriptor).st_ino:
-        raise Refused.of(f"{path} was finished by a different process meanwhile")
+        raise Refused.of(f"{path} was finished by a different process in the meantime")
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    """The row of a line, {} for what a full disk or a lost machine left of one."""
+    """Returns the row of a line, {} for a line damaged by a full disk or a crash."""
     try:
         row = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Each training row answered several times by the policy before its first step, as an evaluation would answer it."""
+"""Answers each training row several times with the untrained policy, in the same way as an evaluation."""
 
 import json
 import math
@@ -30,7 +30,7 @@ from grpo_recipes.worker.training import Training
 from grpo_recipes.worker.vllm.engine import close_engine
 
 MOST_AT_ONCE = 128
-"""Completions that transformers makes at once; vLLM decides for itself how many of its generation it makes."""
+"""Completions per batch of transformers; vLLM schedules its own batches."""
 TOLD_TIMES = 10
 Say = Callable[[str], None]
 
@@ -38,10 +38,11 @@ Say = Callable[[str], None]
 def profile_rows(
     plan: Plan, folder: Path, profile: dict[str, Any], partial: PartialRows, say: Say, now: Say
 ) -> dict[str, Any]:
-    """Answers the rows that are not in the partial file yet, adds them there, and returns what the rates come to.
+    """Answers the rows that are not in the partial file yet, adds them, and returns the totals.
 
-    folder: a run folder of the plan, whose evaluation says how its own data is answered, by one process. profile: the
-    column of that name. say: a line that stays, now: one until the next. Raises Refused, NotWritten, OutOfMemory.
+    folder: a run folder of the plan, whose evaluation describes how to answer its own data, with one process. profile:
+    the content of the column of that name. say: print a line that stays, now: one that the next replaces. Raises
+    Refused, NotWritten, OutOfMemory.
     """
     now("loading data and model")
     own = _own_rows(plan, folder)
@@ -80,12 +81,12 @@ def profile_served_rows(
     say: Say,
     now: Say,
 ) -> dict[str, Any]:
-    """As profile_rows, answered by a server. served: base_url, model and key_variable of what is asked."""
+    """Like profile_rows, with answers from a server. served: its base_url, model and key_variable."""
     if plan.data.images:
         raise Refused.of(
-            "a server is not asked about rows with images",
-            because="its messages would be sent without them",
-            fix="no --base-url: the model of the recipe answers",
+            "a server cannot profile rows with images",
+            because="its messages would be sent without the images",
+            fix="no --base-url: the recipe's model answers",
         )
     now("loading the data")
     own = _own_rows(plan, folder)
@@ -96,7 +97,7 @@ def profile_served_rows(
 
 
 def _own_rows(plan: Plan, folder: Path) -> Any:
-    """The rows as they are in the data. Raises Refused, and Mistake for data of the hub that cannot be loaded."""
+    """Returns the rows as loaded. Raises Refused, and Mistake for hub data that cannot be loaded."""
     try:
         own = loaded_rows(plan.data, "dataset", folder / "own_rows")
     except Mistake:
@@ -105,7 +106,7 @@ def _own_rows(plan: Plan, folder: Path) -> Any:
         if plan.data.source != "hub":
             raise
         because = [f"{type(one).__name__}: {one}" for one in causes(problem)][:1]
-        fix = "the id of the data set, and whether the hub or its cache has it: HF_HUB_OFFLINE=1 reads the cache alone"
+        fix = "check the data set's id, and whether the hub or its cache has it: HF_HUB_OFFLINE=1 only reads the cache"
         raise Mistake.of(f"dataset: {plan.data.path} cannot be loaded", because=because, fix=fix) from problem
     _check_columns(own.column_names, own[0])
     return own
@@ -121,7 +122,7 @@ def _write(
     say: Say,
     now: Say,
 ) -> None:
-    """Adds each row with its rates to the partial file, so many at once, from where it ends."""
+    """Adds rows with their rates to the partial file, `at_once` at a time, from where it ends."""
     partial.go_on(profile[ASKED], at_once, len(own))
     if partial.rows:
         say(f"{len(partial.rows)} of {len(own)} rows were answered before")
@@ -140,16 +141,16 @@ def _write(
 
 
 def _training(plan: Plan, folder: Path) -> Training:
-    """The training of the plan, without an evaluation, as far as before it begins."""
+    """Returns the plan's training without an evaluation, ready to begin."""
     record = Record(folder, 0)
     record.start(resumed=False)
     return Training(replace(plan, evaluation=None), folder, record, Interruption(), StartPhases(record))
 
 
 def _in_blocks(plan: Plan) -> tuple[Plan, int]:
-    """The plan with the batch that answers a block of rows, and the rows of a block.
+    """Returns the plan with the batch that answers a block of rows, and the rows per block.
 
-    Rows of a block are always answered together, wherever a profile was stopped: sums of floats depend on the batch.
+    A block's rows are always answered together, wherever a profile was stopped: float sums depend on the batch.
     """
     assert plan.evaluation is not None
     of_training, samples = plan.batch.micro_batch * plan.batch.steps_per_generation, plan.evaluation.samples
@@ -159,7 +160,7 @@ def _in_blocks(plan: Plan) -> tuple[Plan, int]:
 
 
 def _check_columns(columns: list[str], first: Mapping[str, Any]) -> None:
-    """Raises Refused for a column of the user's own that a profile would replace."""
+    """Raises Refused for a user's column that a profile would replace."""
     taken = [name for name in (*RATES, PROFILE) if name in columns]
     if taken and not recorded_profile(first):
         raise Refused.of(
@@ -181,13 +182,13 @@ def _line(row: Mapping[str, Any], place: int) -> bytes:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, date | time_of_day):  # a datetime is a date
+    if isinstance(value, date | time_of_day):  # includes datetime
         return str(value)
     raise TypeError(f"a value is {type(value).__name__}")
 
 
 class _Progress:
-    """Says how far a profile is: now and then on a line that stays."""
+    """Prints a profile's progress, now and then on a line that stays."""
 
     def __init__(self, count: int, done: int, say: Say, now: Say) -> None:
         self._count, self._first, self._said = count, done, done * TOLD_TIMES // count
@@ -195,7 +196,7 @@ class _Progress:
         self.tell(done)
 
     def tell(self, done: int) -> None:
-        """done: rows that are answered."""
+        """Prints the progress. done: rows answered."""
         line = f"{done} of {self._count} rows"
         if self._first < done < self._count:
             left = (time.monotonic() - self._began) / (done - self._first) * (self._count - done)
@@ -207,9 +208,9 @@ class _Progress:
 
 
 def _sums(rows: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
-    """How many rows are solved never, sometimes and always, not judged, and have equal rewards.
+    """Returns how many rows are solved never, sometimes and always, are not scored, and have equal rewards.
 
-    Raises Refused where none is judged.
+    Raises Refused if none is scored.
     """
     passed = [row["pass_rate"] for row in rows]
     if passed and all(rate is None for rate in passed):
@@ -217,13 +218,13 @@ def _sums(rows: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
         name = plan.evaluation.passes.reward
         if any(reward.kind == "judge" and reward.name == name for reward in plan.rewards):
             raise Refused.of(
-                f"reward {name} left an answer to each row without a score, so no row has a pass rate",
-                because="a row has a pass rate where each of its answers has a score",
-                fix="grpo-run preflight shows what the judge says; raise judge.retries, or change judge.prompt",
+                f"reward {name} gave no score to at least one answer of each row, so no row has a pass rate",
+                because="a row has a pass rate if each of its answers has a score",
+                fix="grpo-run preflight shows the judge's answer; raise judge.retries, or change judge.prompt",
             )
         raise Refused.of(
-            f"reward {name} has given no number to any answer, so no row has a pass rate",
-            because="None and NaN are no answer",
+            f"reward {name} has returned no number for any answer, so no row has a pass rate",
+            because="None and NaN do not count",
             fix="a reward that returns numbers; grpo-run preflight shows what it returns",
         )
     return {

@@ -1,4 +1,4 @@
-"""A server with a model, which answers rows in the place of the recipe's own: its template and its numbers are its."""
+"""Answers rows with a model on a server instead of the recipe's: with its chat template and its precision."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 TIMEOUT_S, RETRIES, CONCURRENCY = 600.0, 3, 32
-# What changes nothing, and is not sent: an endpoint may not know the field.
+# Values without effect, which are not sent: an endpoint may not know the field.
 _NOTHING: Mapping[str, tuple[object, ...]] = {
     "top_k": (None, 0, -1),
     "min_p": (None, 0, 0.0),
@@ -30,13 +30,13 @@ _NOTHING: Mapping[str, tuple[object, ...]] = {
 
 
 class NotAnswered(Mistake):
-    """The server gave no answer to a row. The command exits with 1, and goes on later."""
+    """The server did not answer a row. The command exits with 1, and can be continued."""
 
 
 class ServedModel:
-    """Asks a model on a server for completions of rows and judges them with the plan's rewards. Raises Refused.
+    """Asks a model on a server for completions, and scores them with the plan's rewards. Raises Refused.
 
-    served: base_url, model and key_variable. samples: completions of a row.
+    served: base_url, model and key_variable. samples: completions per row.
     """
 
     def __init__(self, plan: Plan, folder: Path, served: Mapping[str, Any]) -> None:
@@ -46,8 +46,8 @@ class ServedModel:
         self._rows = prepared_rows(plan.data, "dataset", folder / "cache", 0)
         if isinstance(self._rows[0]["prompt"], str):
             raise Refused.of(
-                "the prompts are plain texts, and a server is asked with messages",
-                because="its chat template makes the prompt",
+                "the prompts are plain texts, and a server takes messages",
+                because="the server's chat template makes the prompt",
                 fix="dataset.prompt_format: conversational, or a profile without --base-url",
             )
         self._client = ChatClient(
@@ -64,18 +64,18 @@ class ServedModel:
         self._tokenizer = getattr(processing, "tokenizer", processing)
 
     def answered(self, places: range) -> list[JudgedRow]:
-        """The rows at some places with their completions, judged. Raises NotAnswered."""
+        """Returns the rows at these indices with completions and rewards. Raises NotAnswered."""
         draws = [(place, sample) for place in places for sample in range(self.samples)]
         given = [self._rows[place] for place, _ in draws]
         answers = self._client.answers([self._question(row, *draw) for row, draw in zip(given, draws, strict=True)])
         told = [at for at, answer in enumerate(answers) if isinstance(answer, str)]
         for (place, _), answer in zip(draws, answers, strict=True):
-            # A model may end at once now and then; a server whose answers are all empty shows none of them.
+            # A model may return an empty answer now and then, but it is an error if all answers are empty.
             if isinstance(answer, NoAnswer) and (str(answer) != EMPTY or not told):
                 raise NotAnswered.of(
                     f"{self._at} did not answer row {place + 1}",
                     because=[str(answer), f"{places.start} rows are answered, and stay there"],
-                    fix="check --model, by the server's own name, and --key-variable; the same command goes on",
+                    fix="check --model, by the server's own name, and --key-variable; rerun the command to continue",
                 )
         texts = [answer if isinstance(answer, str) else "" for answer in answers]
         columns = judge(
@@ -98,7 +98,7 @@ class ServedModel:
         ]
 
     def _question(self, row: Mapping[str, Any], place: int, sample: int) -> dict[str, Any]:
-        """The fields of a request: the recipe's sampling, and a seed of its own for each completion."""
+        """Returns the fields of a request: the recipe's sampling, and a separate seed per completion."""
         plan, arguments = self._plan, self._plan.arguments.GRPOConfig
         assert plan.evaluation is not None
         sampling = {
@@ -123,7 +123,7 @@ class ServedModel:
         }
 
     def _tokens(self, text: str) -> list[int]:
-        """A completion as tokens of the recipe's tokenizer, with its end unless it was cut."""
+        """Returns a completion's tokens by the recipe's tokenizer, with the end token unless it was cut."""
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         is_cut = len(ids) >= int(str(self._plan.arguments.GRPOConfig["max_completion_length"]))
         return ids if is_cut or self._tokenizer.eos_token_id is None else [*ids, self._tokenizer.eos_token_id]

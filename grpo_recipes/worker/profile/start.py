@@ -1,6 +1,6 @@
 """Profiles the rows of a plan: python -P worker/part.py profile.start FOLDER
 
-FOLDER is a temporary one with the run folder of the plan; request.json in it says where the rows go.
+FOLDER is temporary and has the plan's run folder; request.json in it has the options.
 """
 
 import functools
@@ -19,11 +19,11 @@ from grpo_recipes.worker.user_code.reward_functions import check_judges, check_r
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers the rows, and writes the answer; 0 whatever came of it, which the answer says."""
+    """Answers the rows, and writes the answer, which also reports errors. Returns 0."""
     here = Path(arguments[0])
     request, folder = read_request(here), here / "run"
     plan, user, say = read_plan(folder), folder / "worker" / "user", functools.partial(tell, here)
-    if plan.world.device == "cuda":  # with more the trainer would split batches over all of them
+    if plan.world.device == "cuda":  # with several, the trainer would split batches over all of them
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
 
     def rows() -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What several checks of a preflight ask."""
+"""Code that several checks of a preflight use."""

@@ -1,7 +1,7 @@
-"""A process of a preflight that runs the user's code: watched, and ended when it takes too long or too much.
+"""Runs the user's code in a preflight process with limits on time and memory.
 
-`hosted` starts and watches it; in the process itself `noted` takes the request and writes each step down, so that
-whoever watches knows what was going on when it ends without a word or does not go on.
+`hosted` starts and watches the process; inside it, `noted` reads the request and writes each step down, so that the
+watcher knows what was running when the process dies or hangs.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ from grpo_recipes.worker.user_code.outcome import is_reward_file
 
 PART = Path(__file__).parents[2] / "part.py"
 POLL_S = 0.03
-# The process itself measures its calls; this is how much later it is ended from outside.
+# The process times its own calls; from outside it is killed this much later.
 GRACE_S = 1.0
-# Python starts and imports the worker before the first event, also on a busy machine.
+# Time to start Python and import the worker before the first event, also on a busy machine.
 START_S = 60.0
 FREE_SHARE = 0.8
 T = TypeVar("T")
@@ -35,9 +35,9 @@ FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a process wrote down. end: how it ended where it had more to say, "time", "memory", or in words; else "".
+    """What a process reported. end: how it ended if that was too early, "time", "memory", or in words; else "".
 
-    place: the user's line at which it was then.
+    place: the user's line at that moment.
     """
 
     events: list[dict[str, Any]]
@@ -48,10 +48,10 @@ class Told:
 def hosted(
     part: str, request: object, paths: list[Path], user: str, time_limit: float, memory_limit: int | None
 ) -> Told:
-    """Runs a part of the worker on a request, a pickle, to its end.
+    """Runs a part of the worker on a request, which is pickled, until it ends.
 
     paths: of the request, the events and the trace. time_limit: seconds between two events. memory_limit: bytes, None
-    for four fifths of what is free.
+    for four fifths of the free memory.
     """
     paths[0].write_bytes(pickle.dumps(request))
     for path in paths[1:]:
@@ -73,19 +73,19 @@ def hosted(
 
 
 class Notes:
-    """What the process itself writes: a line of JSON for each step, and its stack shortly before its time is over."""
+    """What the process itself writes: a line of JSON per step, and its stack shortly before the time limit."""
 
     def __init__(self, events: TextIO, trace: TextIO, time_limit: float) -> None:
         self._events, self._trace, self._time_limit = events, trace, time_limit
 
     def note(self, event: dict[str, Any]) -> None:
-        """Writes one line that whoever watches sees at once."""
+        """Writes one line, which the watcher sees at once."""
         self._events.write(json.dumps(event, default=str) + "\n")
         self._events.flush()
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
-        """Has the stack written down shortly before the time of a step is over."""
+        """Writes the stack shortly before a step's time limit."""
         self._limit()
         try:
             yield
@@ -97,8 +97,8 @@ class Notes:
 
     @contextlib.contextmanager
     def importing(self) -> Iterator[None]:
-        """Whoever watches counts the time from the end of this anew."""
-        faulthandler.cancel_dump_traceback_later()  # it reads frames that run: within a long import that can crash
+        """Restarts the watcher's time limit after a block of imports."""
+        faulthandler.cancel_dump_traceback_later()  # it reads running frames, which can crash within a long import
         self.note({"event": "importing"})
         yield
         self.note({"event": "imported"})
@@ -107,7 +107,7 @@ class Notes:
 
 @contextlib.contextmanager
 def noted(arguments: Sequence[str]) -> Iterator[tuple[Any, Notes]]:
-    """The request of this process, which `hosted` started, and where it notes what comes of it."""
+    """Yields the request that `hosted` passed to this process, and the notes to write."""
     request_file, events_file, trace_file = arguments
     die_with_parent()
     with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
@@ -117,7 +117,7 @@ def noted(arguments: Sequence[str]) -> Iterator[tuple[Any, Notes]]:
 
 
 def _watched(process: "subprocess.Popen[bytes]", events: Path, time_limit: float, memory_limit: int) -> str:
-    """Waits for the end; returns "time" or "memory" when it was ended for that, "" otherwise."""
+    """Waits for the end; returns "time" or "memory" if the process was killed for that, "" otherwise."""
     size, since, allowed = 0, time.monotonic(), START_S
     while process.poll() is None:
         found = events.stat().st_size
@@ -134,7 +134,7 @@ def _watched(process: "subprocess.Popen[bytes]", events: Path, time_limit: float
 
 
 def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 where there is no /proc."""
+    """Returns a process's resident memory in bytes; 0 without /proc."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
@@ -142,7 +142,7 @@ def _resident(pid: int) -> int:
 
 
 def _spare_memory() -> int:
-    """Four fifths of the memory that is free for this process, in bytes."""
+    """Returns four fifths of the free memory, in bytes."""
     free = [1 << 50]
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = Path("/proc/meminfo").read_text()
@@ -154,7 +154,7 @@ def _spare_memory() -> int:
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    """The whole lines that were written."""
+    """Returns the complete lines of the events file."""
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):
@@ -163,13 +163,13 @@ def _events(path: Path) -> list[dict[str, Any]]:
 
 
 def of_event(kind: type[T], event: dict[str, Any]) -> T:
-    """What an event says, by the names of the fields of a dataclass."""
+    """Returns an event as a dataclass, by its field names."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in event.items() if name in known})
 
 
 def _end_of(code: int) -> str:
-    """How a process ended that had more to say, in words."""
+    """Returns in words how a process ended early."""
     if code < 0:
         name = signal.Signals(-code).name if -code in {each.value for each in signal.Signals} else str(-code)
         return f"signal {name}"
@@ -177,14 +177,14 @@ def _end_of(code: int) -> str:
 
 
 def end_words(end: str, time_limit: float) -> str:
-    """How a process ended that had more to say, behind its name."""
+    """Returns in words how a process ended early, to follow its name."""
     return {"time": f"did not return within {time_limit:g} s", "memory": "took more memory than it may"}.get(
         end, f"ended its process with {end}"
     )
 
 
 def _traced(path: Path, user: str) -> str:
-    """The user's own line in what faulthandler wrote, the innermost one."""
+    """Returns the user's innermost line in faulthandler's output."""
     for file, line, name in FRAME.findall(path.read_text(encoding="utf-8", errors="replace")):
         if is_reward_file(file, user):
             return f"{Path(file).name}:{line} in {name}"

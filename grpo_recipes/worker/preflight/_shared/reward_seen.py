@@ -1,4 +1,4 @@
-"""What calling a reward function showed."""
+"""The results of calling reward functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call and what came of it.
+    """One call of a reward and its result.
 
-    name: "load", "one row", "all", "again", or a case. entries: of each completion the place of its row in the sample,
-    and what kind of completion it is. shape: "own" or "other", messages against text. kind: "values",
-    "wrong" (no list of numbers), "raised", "killed" (the process ended or was ended within). values: by entry; None
-    is no reward, as NaN is for TRL. error: the exception, or what was returned instead. place: the user's line.
-    missing: parameters that were not given. by: for "killed", "time", "memory" or the exit code in words.
+    name: "load", "one row", "all", "again", or a case. entries: for each completion, its row's index in the sample and
+    its kind. shape: "own" or "other", messages instead of text or vice versa. kind: "values", "wrong" (not a list of
+    numbers), "raised", "killed" (the process ended during it). values: by entry; None is no reward, as NaN is for TRL.
+    error: the exception, or what was returned instead. place: the user's line. missing: parameters that were not given.
+    by: for "killed", "time", "memory" or the exit code in words.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class RewardSeen:
-    """One reward of the plan. index: in the recipe's list. parameters: names that its signature has, without options.
+    """One reward of the plan. index: in the recipe's list. parameters: of its signature, without options.
 
-    calls: in their order; the first that is not of kind "values" says what is wrong. empty for a reward model, which
-    is not called, and for a judge, which is asked once.
+    calls: in order; the first that is not of kind "values" is the error. Empty for a reward model, which is not called,
+    and for a judge, which is asked once.
     """
 
     index: int
@@ -56,29 +56,29 @@ class RewardSeen:
     parameters: tuple[str, ...] = ()
 
     def call(self, name: str, shape: str = "own") -> Call | None:
-        """A call by its name, None where it was not made."""
+        """Returns a call by name, None if it was not made."""
         return next((call for call in self.calls if call.name == name and call.shape == shape), None)
 
     @property
     def failed(self) -> Call | None:
-        """The first call in its own shape that gave no values."""
+        """Returns the first call in its own shape that returned no values."""
         return next((call for call in self.calls if call.shape == "own" and call.kind != "values"), None)
 
     @property
     def judged(self) -> Call | None:
-        """The call over the whole sample, when it gave values."""
+        """Returns the call over the whole sample, if it returned values."""
         call = self.call("all")
         return call if call is not None and call.kind == "values" else None
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        """The path of the reward in the recipe."""
+        """Returns the reward's path in the recipe."""
         return ("rewards", self.index)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSeen:
-    """What a judge said of one completion, of the first row of the sample.
+    """What a judge answered about one completion of the sample's first row.
 
     index: in the recipe's list. at: the judge's model and address. question: what it was asked. problem: why it could
     not be asked; else its answer, and its score or why there is none.
@@ -95,7 +95,7 @@ class JudgeSeen:
 
 
 def by_case(call: Call) -> dict[str, list[float | None]]:
-    """The values of a call by the kind of completion."""
+    """Returns a call's values by kind of completion."""
     found: dict[str, list[float | None]] = {}
     for (_, case), value in zip(call.entries, call.values, strict=True):
         found.setdefault(case, []).append(value)
@@ -103,17 +103,17 @@ def by_case(call: Call) -> dict[str, list[float | None]]:
 
 
 def mean(values: list[float | None]) -> float | None:
-    """The mean of those that are numbers, infinite ones too; None where none is."""
+    """Returns the mean of the numbers, including infinite ones; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def record(value: Any) -> str:
-    """A mean in a message."""
+    """Returns a mean as text for a message."""
     return "none" if value is None else f"{value:.3g}"
 
 
-# A fault: what a check of the preflight found, at a key of the recipe whose place only the caller knows.
+# A fault: what a check of the preflight found. Only the caller knows the place of its key in the file.
 
 
 def fault(
@@ -126,15 +126,15 @@ def fault(
     *,
     rule: str = "",
 ) -> Finding:
-    """The finding of a check. path: of its key in the recipe. rule: the check's id, which the catalog knows.
+    """Returns a check's finding. path: of its key in the recipe. rule: the check's id, which the catalog knows.
 
-    A path may begin with a section as rows have it, such as "evaluation.sets.easy".
+    A path may begin with a section as Rows has it, such as "evaluation.sets.easy".
     """
     path = (*(part for first in path[:1] for part in str(first).split(".")), *path[1:])
     return Finding(rule, severity, message, dotted(path), because=because, fix=fix, patch=patch, path=path)
 
 
 def cut(text: str, most: int = 100) -> str:
-    """The text on one line, at most so many characters."""
+    """Returns the text on one line, with at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -1,4 +1,4 @@
-"""What the command asks of a preflight, and what the checks look at: rows, prompts, the tokenizer, given rewards."""
+"""The command's options for a preflight, and what the checks look at: rows, prompts, the tokenizer, rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How closely to look, and how long the run is.
+    """How much to look at, and how long the run is.
 
-    rows: so many are judged by the rewards and shown. time_limit: seconds for one call of a reward. memory_limit:
-    bytes that a reward may hold, None for four fifths of what is free. max_steps: optimizer steps, None where epochs
+    rows: how many the rewards score and the report shows. time_limit: seconds for one call of a reward. memory_limit:
+    bytes that a reward may use, None for four fifths of the free memory. max_steps: optimizer steps, None if epochs
     decide. batch: the plan's.
     """
 
@@ -33,27 +33,27 @@ class Options:
 
     @property
     def completions_per_call(self) -> int:
-        """Completions that a reward gets at once on all processes together."""
+        """Returns the completions that a reward gets per call over all processes."""
         return self.batch.prompts * self.batch.num_generations
 
     @property
     def calls_per_step(self) -> float:
-        """Generations, each judged once, per optimizer step."""
+        """Returns the generations, each scored once, per optimizer step."""
         return self.batch.accumulation / (self.batch.steps_per_generation * self.num_iterations)
 
     def steps_per_epoch(self, rows: int) -> int:
-        """Optimizer steps that so many rows give; a generation that they do not fill is dropped."""
+        """Returns the optimizer steps of `rows` rows; an incomplete generation is dropped."""
         micro_batches = rows // self.batch.prompts * self.num_iterations * self.batch.steps_per_generation
         return -(-micro_batches // self.batch.accumulation)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a section, "dataset", "evaluation" or that of one of several held-out sets.
+    """The rows of a section: "dataset", "evaluation" or one of several held-out sets.
 
-    total: how many a run has. rows: the datasets.Dataset of those that were rendered, all or a part spread evenly;
-    prompts: theirs, where has_images with a digest for each image. places: of these rows in the data, counted from 0.
-    left_out: as they were chosen, None for all.
+    total: how many a run has. rows: the datasets.Dataset of the rendered ones, all or an evenly spaced part; prompts:
+    theirs, with a digest for each image if has_images. places: their indices in the data, from 0. left_out: by the
+    choice of rows, None if all are used.
     """
 
     where: str
@@ -65,7 +65,7 @@ class Rows:
     has_images: bool = False
 
     def number(self, place: int) -> int:
-        """The number of a row in the data, counted from 1."""
+        """Returns a row's number in the data, counted from 1."""
         return self.places[place] + 1
 
 
@@ -80,20 +80,18 @@ class DeclaredEnds:
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen; None where it could not be, for which faults has the reason.
+    """What the preflight saw; None where it could not look, with the reason in a fault.
 
-    sample: places in data.prompts that are looked at closely. texts: of the sample as the model gets them.
-    lengths: tokens of the prompts in `measured`, which are places too, with what the environment adds to them: to those
-    that it was not reset for the longest that it added to one. context: tokens that the model can take.
-    template_problem: why a prompt could not be rendered, "" if all could.
-    processor: of a model that sees, None for rows of text.
-    was_known: by each added token the id that it had already. gold: how right completions were made, "" without any;
-    reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
-    tools: what trying them showed, None without any; template: the text of the chat template that TRL takes with them
-    in place of the tokenizer's, None for that. played_tokens: of the played completion, None where it is not known.
-    tools_of: of several environments each by its name, {} without.
-    held_out: of each set, as far as they can be loaded. rewards_of_sets: by the section of each set with a name, the
-    rewards that judge it, called on its first row.
+    sample: indices in data.prompts to look at closely. texts: of the sample as the model gets them. lengths: token
+    counts of the prompts at the indices `measured`, including what the environment adds; for prompts without a reset,
+    the longest text added to any. context: tokens that the model can take. template_problem: why a prompt could not be
+    rendered, "" if all could. processor: of a vision model, None for text rows. was_known: the ids of added tokens that
+    already existed. gold: how right completions were made, "" without any; reference: the column they were made from;
+    trial_texts: for each kind of completion, by row of the sample. tools: the result of trying them, None without any;
+    template: the chat template that TRL uses with them instead of the tokenizer's, None for the tokenizer's.
+    played_tokens: of the played completion, None if unknown. tools_of: of several environments, by name, {} without.
+    held_out: each set, as far as it loads. rewards_of_sets: by section of each named set, the rewards that score it,
+    called on its first row.
     """
 
     plan: Plan
@@ -125,18 +123,18 @@ class Seen:
 
 
 def chat_template_kwargs(seen: Seen) -> dict[str, Any]:
-    """The variables that the plan gives the chat template."""
+    """Returns the plan's variables for the chat template."""
     given = seen.plan.arguments.GRPOConfig.get("chat_template_kwargs")
     return dict(given) if isinstance(given, dict) else {}
 
 
 def is_conversational(prompt: Any) -> bool:
-    """Whether a prompt is a list of messages, as TRL decides it."""
+    """Whether a prompt is a list of messages, by TRL's test."""
     return isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], dict) and "role" in prompt[0]
 
 
 def content_of(message: Any) -> str:
-    """The text of a message, also where it is a list of parts."""
+    """Returns the text of a message, also of one with a list of parts."""
     content = message.get("content") if isinstance(message, dict) else message
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
@@ -154,7 +152,7 @@ def _role(message: Any) -> str:
 
 
 def prompt_as_text(prompt: Any) -> str:
-    """All of a prompt in one text, to compare prompts and to look for words in them."""
+    """Returns a whole prompt as one text, to compare prompts and search them for words."""
     if isinstance(prompt, list):
         return "\n".join(f"{_role(message)}: {_images(message)}{content_of(message)}" for message in prompt if message)
     return "" if prompt is None else str(prompt)

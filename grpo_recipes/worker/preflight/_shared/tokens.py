@@ -1,4 +1,4 @@
-"""Prompts as TRL gives them to the tokenizer."""
+"""Tokenizes prompts as TRL does."""
 
 import functools
 import hashlib
@@ -17,7 +17,7 @@ from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template
 
 
 def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
-    """A prompt as the text that the model continues, "" for none; opened: with the beginning of the answer."""
+    """Returns a prompt as the text that the model continues, "" if none; opened: with the generation prompt."""
     if not is_conversational(prompt):
         return str(prompt or "")
     keywords = {"tokenize": False, "add_generation_prompt": opened, **_with_tools(seen), **chat_template_kwargs(seen)}
@@ -29,7 +29,7 @@ def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
 
 
 def tokens_of(seen: Seen, prompt: Any) -> list[int]:
-    """The token ids of a prompt. A rendered conversation has its special tokens already, a plain text gets them."""
+    """Returns a prompt's token ids. Plain texts get special tokens; rendered conversations already have them."""
     is_messages = is_conversational(prompt)
     text = rendered_text(seen, prompt)
     found: list[int] = seen.tokenizer(text, add_special_tokens=not is_messages)["input_ids"]
@@ -37,20 +37,20 @@ def tokens_of(seen: Seen, prompt: Any) -> list[int]:
 
 
 def played_ids(seen: Seen, prompt: Any, completion: list[dict[str, Any]]) -> list[int]:
-    """The token ids of a completion of several messages behind its prompt, as the template writes them; [] if not."""
+    """Returns the token ids of a completion of several messages after its prompt; [] if the template refuses it."""
     if seen.tokenizer is None or seen.template_problem:
         return []
     try:
         before = rendered_text(seen, prompt)
         text = rendered_text(seen, [*prompt, *completion], opened=False)
-    except Exception:  # a template that takes no such conversation whole: TRL renders replies by themselves
+    except Exception:  # the template does not accept the whole conversation: TRL renders replies separately
         return []
     found: list[int] = seen.tokenizer(text[len(before) :], add_special_tokens=False)["input_ids"]
     return found
 
 
 def _with_tools(seen: Seen) -> dict[str, Any]:
-    """What TRL passes to the template where there are tools."""
+    """Returns what TRL passes to the template if there are tools."""
     if seen.tools is None:
         return {}
     own = {} if seen.template is None else {"chat_template": seen.template}
@@ -61,7 +61,7 @@ def _with_tools(seen: Seen) -> dict[str, Any]:
 
 
 def prompts_seen(rows: Any) -> list[Any]:
-    """The prompts of rows, with a digest in the place of each image, by which they are compared."""
+    """Returns the prompts of rows, with a digest instead of each image for comparisons."""
     if IMAGES not in rows.column_names:
         return list(prompts_of(rows))
     return [
@@ -71,16 +71,16 @@ def prompts_seen(rows: Any) -> list[Any]:
 
 
 def as_rewarded(rows: Rows, places: Sequence[int]) -> list[dict[str, Any]]:
-    """Rows as rewards get them, with their images."""
+    """Returns rows as rewards get them, with their images."""
     found = [decoded(rows.rows[place]) for place in places]
     return [{**row, "prompt": shown_with(row["prompt"], row.get(IMAGES))} for row in found]
 
 
 def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int]]:
-    """Places of prompts, and how many tokens each has with those that its images become.
+    """Returns the indices of prompts, and their token counts including image tokens.
 
-    They are those of the sample, and the rows with most pixels and with the narrowest image. Raises Refused for a token
-    of an image in a text, and ValueError with the row for what the processor refuses.
+    The prompts are the sample, and the rows with the most pixels and with the narrowest image. Raises Refused for an
+    image token in a text, and ValueError with the row for what the processor refuses.
     """
     for rows in (data, *seen.held_out):
         refuse_written_tokens(seen.processor, [rows.rows], rows.where, rows.number)
@@ -105,46 +105,46 @@ def _size(content: bytes) -> tuple[int, int]:
 
 
 def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> int:
-    """The tokens of the first of these prompts, with those that its images become."""
+    """Returns the first prompt's token count including image tokens."""
     prompts = [row["prompt"] for row in as_rewarded(data, places)]
     how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(seen)}
     named = " beside row ".join(str(data.number(place)) for place in places)
     try:
         found = list(seen.processor.apply_chat_template(conversation=prompts, **how)["input_ids"][0])
-    except Exception as problem:  # a processor raises whatever it raises
+    except Exception as problem:  # a processor may raise anything
         raise ValueError(f"row {named}: {type(problem).__name__}: {problem}") from problem
     if getattr(seen.config, "image_token_id", None) not in (None, *found):
         raise ValueError(f"row {named}: the chat template writes nothing for a part of the type image")
     return len(found)
 
 
-# Questions to a tokenizer about single tokens.
+# Looks up single tokens in a tokenizer.
 
 
 def token_id(tokenizer: Any, text: str) -> int | None:
-    """The id of a text that is one token of the vocabulary, None where it is none."""
+    """Returns the id of a text that is one token of the vocabulary, otherwise None."""
     found = tokenizer.get_vocab().get(text)
     return None if found is None else int(found)
 
 
 def special_tokens(tokenizer: Any) -> dict[int, str]:
-    """Tokens that decoding without special tokens leaves out: the named ones, and added ones that are marked so."""
+    """Returns the tokens that skip_special_tokens removes: the named ones, and added ones marked as special."""
     found = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
     added = getattr(tokenizer, "added_tokens_decoder", {})
     return found | {int(each): str(token) for each, token in added.items() if getattr(token, "special", False)}
 
 
 def word(tokenizer: Any, token: int) -> str:
-    """A token in a message."""
+    """Returns a token as text for a message."""
     return repr(tokenizer.decode([token])) if token < len(tokenizer) else f"{token} (no token)"
 
 
-# What the installed TRL does with rows and rewards, read from its source, since importing it takes longer than all
-# the rest of a preflight.
+# What the installed TRL does with rows and rewards, read from its source: importing it takes longer than the whole
+# preflight.
 
 
 ALWAYS_PASSED = ("prompts", "completions")
-# Columns of the rows that TRL keeps to itself.
+# Columns of the rows that TRL does not pass on.
 KEPT_COLUMNS = ("prompt", "completion", "completion_ids")
 
 
@@ -160,7 +160,7 @@ def _source(file: str) -> str:
 
 @functools.cache
 def passed_names() -> tuple[str, ...]:
-    """What a reward function is called with beside the columns, in TRL's own names."""
+    """Returns the names under which TRL passes values besides the columns to a reward function."""
     source = _source("grpo_trainer.py")
     names = re.findall(r'^ +reward_kwargs\["(\w+)"\] = ', source, re.MULTILINE)
     ids = ["completion_ids"] if re.search(r"completion_ids=completion_ids", source) else []
@@ -168,11 +168,11 @@ def passed_names() -> tuple[str, ...]:
 
 
 def suppresses_images() -> bool:
-    """Whether TRL asks the model's configuration for the token of an image, which it suppresses."""
+    """Whether TRL suppresses the image token that the model's configuration names."""
     return "model.config.image_token_id" in _source("grpo_trainer.py")
 
 
 def drops_incomplete_generations() -> bool:
-    """Whether prompts that do not fill a generation are left out of an epoch."""
+    """Whether an epoch leaves out prompts that do not fill a generation."""
     source = _source("utils.py") + _source("grpo_trainer.py")
     return re.search(r"if len\(chunk\) == self\.batch_size", source) is not None

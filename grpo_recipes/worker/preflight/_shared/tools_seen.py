@@ -1,4 +1,4 @@
-"""What playing a conversation with the tools showed."""
+"""The results of playing a conversation with the tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +9,12 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.preflight._shared.reward_seen import cut
 
 PLAYED = "with tools"
-"""The kind of completion that calls tools."""
+"""The kind of a completion that calls tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One tool as the model is told of it. schema: as transformers makes it of the function, None where it cannot.
-
-    error: why it cannot.
-    """
+    """A tool as described to the model. schema: made by transformers, None if it cannot. error: why it cannot."""
 
     name: str
     schema: dict[str, Any] | None
@@ -26,11 +23,11 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call and what the model is told then.
+    """One tool call and its reply.
 
-    is_turn: it is a turn of the played completion, and not tried beside it. answer: text, or blocks of text; error:
-    where it failed. by: "raised", "time" or "end" for a call that failed, "killed" where preflight's own process
-    was ended in it, with end saying how; "" for one that did not. place: the user's line.
+    is_turn: whether it is part of the played completion, not tried separately. answer: text, or blocks of text; error:
+    whether it failed. by: "raised", "time" or "end" for a failed call, "killed" if preflight's own process ended during
+    it, with end saying how; "" for success. place: the user's line.
     """
 
     tool: str
@@ -45,22 +42,22 @@ class ToolCall:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The tool's message as TRL puts it into the conversation."""
+        """Returns the tool message that TRL adds to the conversation."""
         content: Any = {"error": self.error} if self.by else self.answer
         return {"role": "tool", "name": self.tool, "content": content if isinstance(content, list) else str(content)}
 
     @property
     def text(self) -> str:
-        """The answer in one text."""
+        """Returns the answer as one text."""
         content = self.message["content"]
         return content if isinstance(content, str) else "\n".join(str(block.get("text", "")) for block in content)
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """An environment that was reset. row: the place in the sample. added: behind the prompt's last message.
+    """An environment's reset. row: its index in the sample. added: what it appended to the last message.
 
-    error: what it raised, or how the process was ended within it, "" for a reset that worked.
+    error: what it raised, or how its process ended, "" for success.
     """
 
     row: int
@@ -74,10 +71,10 @@ class Reset:
 class ToolsSeen:
     """Tools, or the methods of an environment, tried without the model.
 
-    tools: as the model is told of them, in their order. scripted: the recipe says the turns. answer: the last words,
-    None where the right answer of a row stands there. problem: why nothing could be played, with its line; "" else.
-    get_reward: what the environment gave for the completion, None where it has no reward of its own; reward_problem:
-    what kept it from that. time_limit: seconds after which the process of all of this is ended in a call.
+    tools: as described to the model, in order. scripted: the recipe gives the turns. answer: the last words, None for
+    the row's right answer. problem: why nothing could be played, with its line; "" else. get_reward: the environment's
+    reward for the completion, None if it has no reward; reward_problem: why it failed. time_limit: seconds after which
+    the process is killed during a call.
     """
 
     tools: tuple[Described, ...] = ()
@@ -93,18 +90,18 @@ class ToolsSeen:
 
     @property
     def prompts(self) -> frozenset[str]:
-        """What the environment says behind the prompts that it was reset for; empty unless it does so for each."""
+        """Returns the texts that resets appended to prompts; empty unless every reset appended one."""
         added = frozenset(one.added.strip() for one in self.resets)
         return frozenset() if "" in added else added
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """What a prompt is rendered with."""
+        """Returns the tool schemas for the chat template."""
         return [one.schema for one in self.tools if one.schema is not None]
 
     @property
     def turns(self) -> tuple[ToolCall, ...]:
-        """The calls of the played completion."""
+        """Returns the calls of the played completion."""
         return tuple(call for call in self.calls if call.is_turn)
 
     @property
@@ -113,7 +110,7 @@ class ToolsSeen:
         return self.answer is not None or not self.scripted
 
     def completion(self, answer: str) -> list[dict[str, Any]]:
-        """The played completion as TRL gives it to rewards, with these last words."""
+        """Returns the played completion as TRL passes it to rewards, with these last words."""
         messages: list[dict[str, Any]] = []
         for call in self.turns:
             function = {"name": call.tool, "arguments": call.arguments}
@@ -123,12 +120,12 @@ class ToolsSeen:
 
 
 def in_rows(tools: ToolsSeen, rows: Sequence[int]) -> ToolsSeen:
-    """The tools with the places of the sample that resets were for."""
+    """Returns the tools with the sample's indices for the resets."""
     return replace(tools, resets=tuple(replace(one, row=rows[one.row]) for one in tools.resets))
 
 
 def joined(each: Sequence[ToolsSeen]) -> ToolsSeen:
-    """What several environments showed, one behind the other; the played completion is that of the first."""
+    """Returns the results of several environments, concatenated; the played completion is the first one's."""
     beside = [replace(one, is_turn=False) for tools in each[1:] for one in tools.calls]
     return ToolsSeen(
         tools=tuple({one.name: one for tools in each for one in tools.tools}.values()),
@@ -145,7 +142,7 @@ def joined(each: Sequence[ToolsSeen]) -> ToolsSeen:
 
 
 def by_tool(tools: ToolsSeen) -> dict[str, list[ToolCall]]:
-    """The calls of each tool, in their order."""
+    """Returns the calls by tool, in order."""
     found: dict[str, list[ToolCall]] = {}
     for call in tools.calls:
         found.setdefault(call.tool, []).append(call)
@@ -153,12 +150,12 @@ def by_tool(tools: ToolsSeen) -> dict[str, list[ToolCall]]:
 
 
 def call_text(call: ToolCall) -> str:
-    """A call as Python writes it, on one line."""
+    """Returns a call in Python syntax, on one line."""
     return cut(f"{call.tool}({', '.join(f'{name}={value!r}' for name, value in call.arguments.items())})", 120)
 
 
 def place_in_recipe(plan: Plan, tool: str) -> Path:
-    """The key at which the recipe names a tool; that of the environment for a method of it."""
+    """Returns the key where the recipe names a tool, or the environment of a method."""
     names = [one.name for one in plan.tools]
     if tool in names:
         return ("tools", names.index(tool), "python")

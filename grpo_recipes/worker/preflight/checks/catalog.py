@@ -1,4 +1,4 @@
-"""Finds the checks: every module of this folder that has a `check`. Those that the looking itself makes have none."""
+"""Finds the checks: every module of this folder with a `check`. Checks made while looking have none."""
 
 import importlib
 import os
@@ -10,12 +10,12 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 
 
 def checks() -> list[ModuleType]:
-    """The checks by their ids."""
+    """Returns the checks by id."""
     names = (name.removesuffix(".py") for name in os.listdir(package.__path__[0]) if name.endswith(".py"))
     modules = (importlib.import_module(f"{package.__name__}.{name}") for name in names if name[0] != "_")
     return sorted((one for one in modules if hasattr(one, "check")), key=lambda one: one.ID)
 
 
 def faults_of(seen: Seen) -> list[Finding]:
-    """All faults, those of the looking first."""
+    """Returns all faults, those found while looking first."""
     return [*seen.faults, *(fault._replace(rule=one.ID) for one in checks() for fault in one.check(seen))]

@@ -20,7 +20,7 @@ ID = "PFL023"
 
 
 def explains(reward: RewardSeen) -> bool:
-    """Whether the function works with the other shape only."""
+    """Whether the function only works with the other shape."""
     failed = reward.failed
     if failed is not None:
         other = reward.call("one row", "other")
@@ -42,7 +42,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             continue
         failed = reward.failed
         what, are = ("text", "messages") if are_messages else ("messages", "text")
-        consequence = "it gives every completion the same" if failed is None else failed.error
+        consequence = "it gives every completion the same value" if failed is None else failed.error
         yield fault(
             "error" if failed is not None else "warning",
             f"reward {reward.name} reads completions as {what}, and they are {are}",

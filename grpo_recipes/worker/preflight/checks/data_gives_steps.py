@@ -23,7 +23,7 @@ ID = "PFL002"
 
 def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None or seen.plan.sources or not drops_incomplete_generations():
-        return  # a source of a mixture that ends begins anew
+        return  # a mixture starts over with a source that is used up
     options, total = seen.options, seen.data.total
     size = options.batch.prompts
     if total < size:

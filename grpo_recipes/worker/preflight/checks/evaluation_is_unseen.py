@@ -22,7 +22,7 @@ def check(seen: Seen) -> Iterator[Finding]:
     trained = {prompt_as_text(prompt) for prompt in (seen.data.prompts if seen.held_out else ())}
     for held_out in seen.held_out:
         both = [place for place, prompt in enumerate(held_out.prompts) if prompt_as_text(prompt) in trained]
-        if seen.plan.all_environments:  # it says what a blank prompt is
+        if seen.plan.all_environments:  # the environment supplies blank prompts
             both = [place for place in both if content_of(held_out.prompts[place][-1]).strip()]
         if both:
             name = held_out.where.rpartition(".")[2]

@@ -17,7 +17,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 
 ID = "PFL004"
-# A share of copies that is worth a note.
+# The share of copies from which a note is worth it.
 MANY = 0.2
 
 
@@ -27,7 +27,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         return
     known = [(place, prompt) for place, prompt in enumerate(data.prompts) if wrong_prompt(prompt) is None]
     texts = {place: text for place, prompt in known if (text := prompt_as_text(prompt)).strip()}
-    if seen.tools is None or len(seen.tools.prompts) < 2:  # else an environment says what the prompts are
+    if seen.tools is None or len(seen.tools.prompts) < 2:  # otherwise the environment supplies the prompts
         yield from _copies(list(texts.values()))
     if len(set(texts.values())) > 1:
         yield from _contradictions(seen, data, texts)

@@ -31,7 +31,7 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 
 def max_prompt_length(seen: Seen) -> int | None:
-    """Tokens that are kept of a prompt, None for all of them."""
+    """Returns the tokens kept of a prompt, None for all."""
     given = seen.plan.arguments.GRPOConfig.get("max_prompt_length")
     shim = seen.plan.shims.get("max_prompt_length")
     value = given if given is not None else shim
@@ -39,7 +39,7 @@ def max_prompt_length(seen: Seen) -> int | None:
 
 
 def max_completion_length(seen: Seen) -> int:
-    """Tokens after which a completion is cut off."""
+    """Returns the tokens after which a completion is cut."""
     value = seen.plan.arguments.GRPOConfig.get("max_completion_length", 0)
     return value if isinstance(value, int) else 0
 

@@ -25,7 +25,7 @@ ID = "PFL003"
 def check(seen: Seen) -> Iterator[Finding]:
     for rows in (seen.data, *seen.held_out):
         if rows is not None:
-            if not rows.has_images:  # else that was looked at before the images came in
+            if not rows.has_images:  # otherwise checked before the images were added
                 yield from _unfit(rows)
             yield from _doubtful(rows, getattr(seen.tokenizer, "chat_template", None))
             yield from _of(rows, may_be_blank=seen.tools is not None and bool(seen.tools.prompts))

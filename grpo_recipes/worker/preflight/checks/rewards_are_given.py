@@ -26,7 +26,7 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 
 def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
-    """A reward that depends on the completion for whether there is one; whole rows without are by intention."""
+    """Yields rewards that are missing for some completions; whole rows without one are intended."""
     call = reward.judged
     if call is None:
         return

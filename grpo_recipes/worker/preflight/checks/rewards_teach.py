@@ -36,7 +36,7 @@ ID = "PFL024"
 
 def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None:
-        return  # no reward was looked at
+        return  # no reward was tried
     is_judged_by_itself = seen.tools is not None and (seen.tools.get_reward is not None or seen.tools.reward_problem)
     if not is_judged_by_itself and all(reward.weight == 0 for reward in seen.rewards):
         yield fault(
@@ -62,9 +62,9 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
         return
     value = call.values[0]
     if value is None and all(_gives_nothing(other) for other in seen.rewards):
-        return  # the rows without any reward are told as such
+        return  # rewards_are_given reports rows without any reward
     if not value and value is not None and not seen.gold and _expects_more_than_garbage(seen, reward):
-        return  # garbage deserves no more, and how a right answer looks is not known
+        return  # garbage deserves no more, and a right answer is not known
     kinds = ("right, " if seen.gold else "") + "empty or garbage"
     yield fault(
         "warning",
@@ -79,7 +79,7 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
 
 
 def _expects_more_than_garbage(seen: Seen, reward: RewardSeen) -> bool:
-    """Whether a reward that gives garbage 0 may do what it should: it is shipped, or compares with columns."""
+    """Whether a reward may be right to give garbage 0: it is shipped, or compares with columns."""
     own = set() if seen.data is None else set(seen.data.rows.column_names) - {"prompt"}
     return reward.kind == "shipped" or not own.isdisjoint(reward.parameters)
 
@@ -89,7 +89,7 @@ def _gives_nothing(reward: RewardSeen) -> bool:
 
 
 def totals(seen: Seen) -> dict[str, float]:
-    """The weighted sum of the means by kind of completion, over the rewards that gave one."""
+    """Returns the weighted sum of mean rewards by kind of completion, over rewards that returned one."""
     found: dict[str, float] = {}
     for reward in seen.rewards:
         call = reward.judged
@@ -108,7 +108,7 @@ def _upside_down(seen: Seen) -> Iterator[Finding]:
 
 
 def _own(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
-    """A function that reads the reference, and does not pay for it."""
+    """Yields functions that read the reference but do not reward it."""
     assert reward.judged is not None
     means = {case: mean(values) or 0.0 for case, values in by_case(reward.judged).items()}
     best = max(means[case] for case in GOLDS if case in means)
@@ -137,7 +137,7 @@ def _sum(seen: Seen) -> Iterator[Finding]:
     sums = totals(seen)
     best = max(sums[case] for case in GOLDS if case in sums)
     reads = any(seen.reference in reward.parameters for reward in seen.rewards)
-    # Without a function that reads the reference nothing tells right answers from each other, and nothing is meant to.
+    # Without a function that reads the reference, no answer can be told from another row's, and need not be.
     garbage = [case for case in GARBAGE if case in sums and (reads or case != OTHER)]
     worst = max(garbage, key=sums.__getitem__)
     if sums[worst] >= best or math.isclose(sums[worst], best):  # 0.1 + 0.2 is more than 0.3 by rounding

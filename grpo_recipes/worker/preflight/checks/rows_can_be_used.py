@@ -15,14 +15,14 @@ ID = "PFL001"
 
 
 def of_refused(stopped: Refused, where: str) -> Finding:
-    """The fault of what the worker says about the rows of a section."""
+    """Returns the fault for the worker's refusal of a section's rows."""
     found = stopped.findings[0]
     seen = tuple(line.removeprefix("= ") for line in found.seen)
     return fault("error", found.message, found.path or (where,), seen + found.because, found.fix, rule=ID)
 
 
 def of_problem(problem: Exception, path: str, where: str) -> Finding:
-    """The fault of data that the library cannot load, with what it began with: datasets wraps that in its own."""
+    """Returns the fault for data that the library cannot load, with the first cause, which datasets wraps."""
     while problem.__cause__ is not None and isinstance(problem.__cause__, Exception):
         problem = problem.__cause__
     because = (f"{type(problem).__name__}: {cut(str(problem), 300)}",)

@@ -19,7 +19,7 @@ ID = "PFL041"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
-    faulty = {reward.name for reward in seen.rewards if reward.failed is not None}  # which is reported as such
+    faulty = {reward.name for reward in seen.rewards if reward.failed is not None}  # reported by other checks
     columns = {rows.where: sorted(set(rows.rows.column_names) - {"prompt"}) for rows in seen.held_out}
     for section, rewards in seen.rewards_of_sets.items():
         name = section.rpartition(".")[2]

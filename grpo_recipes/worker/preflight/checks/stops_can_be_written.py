@@ -41,8 +41,8 @@ def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[F
             "warning",
             f"stop {stop!r} cannot be written, since the tokenizer has no token for part of it",
             key,
-            because=(f"its tokens are {text!r} when they are decoded",),
-            fix="another stop text, or add_tokens under tokenizer",
+            because=(f"its tokens are {text!r} when decoded",),
+            fix="a different stop text, or add_tokens under tokenizer",
         )
 
 
@@ -65,8 +65,8 @@ def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Findin
     if cut and seen.data is not None:
         yield fault(
             "warning",
-            f"stop {stop!r} stands inside of the right answer",
+            f"stop {stop!r} is part of the right answer",
             key,
             because=(f"of rows {listed([seen.data.number(place) for place in cut], 5)}, the column {seen.reference}",),
-            fix="another stop text",
+            fix="a different stop text",
         )

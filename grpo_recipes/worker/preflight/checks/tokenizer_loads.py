@@ -16,12 +16,12 @@ KEY = ("model", "model_name_or_path")
 
 
 def of_problem(problem: Exception, path: str) -> Finding:
-    """The fault of a tokenizer or a chat template that cannot be loaded."""
+    """Returns the fault for a tokenizer or chat template that cannot be loaded."""
     return fault("error", f"the tokenizer of {path} cannot be loaded", KEY, _because(problem), rule=ID)
 
 
 def of_processor(problem: Exception, path: str) -> Finding:
-    """The fault of a processor that cannot be loaded, for rows with images."""
+    """Returns the fault for a processor that cannot be loaded, for rows with images."""
     is_missing = isinstance(problem, OSError)
     fix = "add processor_config.json or preprocessor_config.json of the model that it was made from"
     said = f"the rows have images, and the processor of {path} cannot be loaded"
@@ -29,7 +29,7 @@ def of_processor(problem: Exception, path: str) -> Finding:
 
 
 def of_no_image_token(path: str) -> Finding:
-    """The fault of a model that sees, whose configuration does not say which token is that of an image."""
+    """Returns the fault for a vision model whose configuration has no image_token_id."""
     because = ("trl suppresses that token in generation, and stops without it",)
     fix = "write image_token_id into its config.json; or trl<1.16"
     return fault("error", f"the configuration of {path} has no image_token_id", KEY, because, fix, rule=ID)

@@ -35,7 +35,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         if one.schema is None:
             yield fault(
                 "error",
-                f"the model cannot be told of tool {one.name}: {one.error}",
+                f"tool {one.name} cannot be described to the model: {one.error}",
                 place_in_recipe(seen.plan, one.name),
-                because=("transformers makes its JSON schema of name, type hints and docstring",),
+                because=("transformers makes its JSON schema from name, type hints and docstring",),
             )

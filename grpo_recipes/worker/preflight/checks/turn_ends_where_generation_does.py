@@ -38,10 +38,10 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 
 def _tail(seen: Seen, prompt: Any) -> str | None:
-    """What stands behind the assistant's answer, None where the answer cannot be found."""
+    """Returns the text after the assistant's answer, None if the answer is not found."""
     try:
         text = rendered_text(seen, [*prompt, {"role": "assistant", "content": ANSWER}], opened=False)
-    except Exception:  # a template that renders prompts only
+    except Exception:  # the template renders only prompts
         return None
     before, found, tail = text.rpartition(ANSWER)
     return tail if found and before else None
@@ -51,7 +51,7 @@ def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Fin
     words = ", ".join(word(tokenizer, token) for token in (*ends.tokens, *ends.stop_token_ids)) or "nothing"
     special = [token for token in ids if token in special_tokens(tokenizer)]
     if not tail.strip():
-        message = "the chat template puts no end behind the assistant's answer"
+        message = "the chat template writes no end after the assistant's answer"
     else:
         message = f"the chat template ends the assistant's turn with {cut(tail)!r}, and generation does not end there"
     return fault(
