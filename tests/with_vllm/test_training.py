@@ -71,7 +71,7 @@ def test_a_server_with_other_weights_or_another_tokenizer_is_refused(model: Path
         folder.mkdir()
         record, steps = train(folder, model, {"vllm_mode": "server"}, there, code=3, GRPO_TEST_WEIGHTS="broken")
         assert "sampler: the proof failed in step 1 [PRF010]" in record["message"]
-        assert "vLLM has other weights" in record["message"]
+        assert "vLLM has different weights" in record["message"]
         assert not steps
 
         folder = tmp_path / "tokens"

@@ -266,8 +266,8 @@ SAMPLED = [
     pytest.param("lora", "float32", [Sampled(reason="no words")], None, "not compared: no words", id="not comparable"),
     pytest.param("lora", "float32", [Sampled()], None, "no generation was seen", id="nothing is trained"),
     pytest.param("lora", "float32", [sampled(9e-3)], False, "a different dtype", id="another dtype"),
-    pytest.param("lora", "bfloat16", [sampled(0.3)], False, "vLLM has other weights", id="another model"),
-    pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "other weights", id="on one process"),
+    pytest.param("lora", "bfloat16", [sampled(0.3)], False, "vLLM has different weights", id="another model"),
+    pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "different weights", id="on one process"),
     pytest.param(
         "lora", "float32", [sampled(1e-7, cut=20)], False, "would not have drawn 20 tokens", id="other truncation"
     ),

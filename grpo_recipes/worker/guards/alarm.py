@@ -31,8 +31,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The alarm of a guard. value: the figure that is compared with the threshold. is_note: it is below that, and no
-    reason for what the guard does, but somebody should know.
+    """A guard's alarm. value: the figure compared with the threshold.
+
+    is_note: the value is below the threshold and triggers no action, but is worth reporting.
     """
 
     value: float
@@ -51,7 +52,7 @@ class Guard(Protocol):
     seen: bool = False
 
     def look(self, line: Line) -> Alarm | None:
-        """The alarm of this line, None if all is well. All processes see the same line and reach the same answer."""
+        """Returns this line's alarm, None if all is well. All processes see the same line and decide alike."""
 
 
 class Window:
@@ -78,7 +79,7 @@ def shown(value: float) -> str:
 
 
 def refusal(name: str, identity: str, step: int, alarm: Alarm) -> Finding:
-    """The finding of a guard that stops the run."""
+    """Returns the finding of a guard that stops the run."""
     return alarm.finding._replace(
         rule=identity,
         message=f"{name}: the guard stopped the run at step {step}",

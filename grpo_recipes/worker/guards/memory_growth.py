@@ -43,7 +43,7 @@ def in_use() -> InUse:
 class MemoryGrowth(Guard):
     """Compares the least memory of each window.
 
-    everyone: the values of all processes; called by all at once, when a window ends.
+    everyone: returns the values of all processes; all call it at the end of a window.
     """
 
     def __init__(self, everyone: Callable[[InUse], list[InUse]]) -> None:

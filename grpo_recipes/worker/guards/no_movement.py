@@ -27,9 +27,9 @@ LOOKS_BACK = False  # it watches this process
 
 
 class NoMovement(Guard):
-    """Looks at the trained tensors after so many steps that could move them.
+    """Compares the trained tensors after so many steps that could move them.
 
-    have_moved: whether any changed on any process since it was last called; called on all processes at once.
+    have_moved: whether any changed on any process since the last call; all processes must call it.
     """
 
     def __init__(self, guards: Guards, have_moved: Callable[[], bool]) -> None:

@@ -1,1 +1,1 @@
-"""What the worker proves in its first step: one statement per file, which compares the trainer with the plan."""
+"""The proofs of the worker's first step: one statement per file, which compares the trainer with the plan."""

@@ -23,12 +23,12 @@ ID = "PRF004"
 PROOF = Statement(ID, "gradient")
 SHOWN_NAMES = 3
 TOWERS = ("vision_tower", "vision_model", "visual")
-"""Names of the parts of models that see."""
+"""Names of the vision parts of models."""
 PLANNED = "a finite loss, and a gradient for every trainable tensor in it (zeros are allowed)"
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The loss and the gradients of the first step; a tensor needs its gradient on one process."""
+    """Checks the loss and the gradients of the first step; a tensor needs a gradient on one process only."""
     losses = [loss for process in seen for loss in process.losses]
     strange = [loss for loss in losses if not math.isfinite(loss)]
     if strange:
@@ -63,8 +63,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def _unused_of_the_tower(tensors: list[Gradient]) -> list[Gradient]:
-    """The tensors of a vision part without a gradient, where others of it have one: LLaVA takes what an earlier layer
-    of CLIP gives, and what follows runs for nothing.
+    """Returns the tensors of a vision part without a gradient, if others of it have one.
+
+    LLaVA uses the output of an earlier layer of CLIP, so later layers run for nothing.
     """
     of_tower = [one for one in tensors if any(word in one.name for word in TOWERS)]
     has_gradient = any(one.present for one in of_tower)
@@ -72,7 +73,7 @@ def _unused_of_the_tower(tensors: list[Gradient]) -> list[Gradient]:
 
 
 def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
-    """The tensors, each with what any process saw of it."""
+    """Returns the tensors, each with what any process saw of it."""
     by_name: dict[str, Gradient] = {}
     for process in seen:
         for new in process.gradients:
@@ -83,7 +84,7 @@ def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
 
 
 def without_graph() -> Proof:
-    """The failed proof of a loss without a graph."""
+    """Returns the failed proof of a loss without a graph."""
     return PROOF.fails(
         "loss has no grad_fn",
         found="a loss without grad_fn: no trained tensor is part of it",

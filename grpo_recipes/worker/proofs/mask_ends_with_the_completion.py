@@ -32,7 +32,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] | None:
-    """What is wrong with a row and why, None if it is right."""
+    """Returns what is wrong with a row and why, None if nothing is."""
     if not row.is_prefix:
         return "its mask has holes", "some of its tokens are left out of the loss, or tokens after its end are in it"
     if row.tokens == 0:

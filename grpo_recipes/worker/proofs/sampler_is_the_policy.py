@@ -45,7 +45,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def together(found: list[Sampled]) -> Sampled | None:
-    """The comparison over all processes, None if there is none or one of them could not compare."""
+    """Returns the comparison over all processes, None if there is none or one of them could not compare."""
     if not found or any(one.reason for one in found):
         return None
     return Sampled(
@@ -60,19 +60,19 @@ def together(found: list[Sampled]) -> Sampled | None:
 
 
 def mean(found: Sampled) -> float:
-    """The mean |difference| in nats."""
+    """Returns the mean |difference| in nats."""
     return found.apart / found.tokens if found.tokens else float("inf")
 
 
 def bound(plan: Plan, compute: str | None, dtype: str | None) -> float | None:
-    """The largest mean that is allowed, None if no bound is known. compute, dtype: of the policy and of vLLM."""
+    """Returns the largest allowed mean, None if no bound is known. compute, dtype: of the policy and of vLLM."""
     if plan.arguments.BitsAndBytesConfig is not None and not plan.samples_a_copy:
         return None
     return coarsest(BOUNDS, plan, compute, dtype)
 
 
 def coarsest(figures: Mapping[str, float], plan: Plan, compute: str | None, dtype: str | None) -> float:
-    """The figure of the coarser of both dtypes, of which an unknown one is the coarsest.
+    """Returns the figure of the coarser dtype; an unknown dtype is the coarsest.
 
     TRL keeps the adapter of a quantized model in bfloat16.
     """
@@ -82,7 +82,7 @@ def coarsest(figures: Mapping[str, float], plan: Plan, compute: str | None, dtyp
 
 
 def shown(found: Sampled) -> str:
-    """A few words for the block of proofs."""
+    """Returns a few words for the block of proofs."""
     cut = f", {found.cut} more that the policy's sampling cuts off" if found.cut else ""
     figures = f"|log-prob difference| mean {mean(found):.1e}, max {found.most:.1e} of {found.tokens} tokens"
     return f"vLLM samples the policy: {figures}{cut}"
@@ -91,7 +91,7 @@ def shown(found: Sampled) -> str:
 def _failed(found: Sampled, most: float) -> Proof:
     because = "vLLM computes in a different dtype, or samples with different settings"
     if mean(found) > OF_PRECISION:
-        because = "vLLM has other weights: the server has a different model, or the hand-over did not reach it"
+        because = "vLLM has different weights: the server has a different model, or the weight sync did not reach it"
     return PROOF.fails(
         f"|log-prob difference| mean {mean(found):.1e}",
         found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"

@@ -1,9 +1,9 @@
-"""What one process saw of its trainer, as plain values that travel to the other processes."""
+"""What one process saw of its trainer, as plain values to send to the other processes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-# What one process saw of completions of several turns, as plain values that travel to the other processes.
+# What one process saw of multi-turn completions, as plain values to send to the other processes.
 
 
 Ids = tuple[int, ...]
@@ -11,12 +11,11 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TurnedRow:
-    """One completion of the first loss, divided into what was sampled and what the policy was told.
+    """One completion of the first loss, divided into sampled tokens and tool replies.
 
     turns, replies: how many of each. own, told: their tokens. own_left_out, told_trained: those on the wrong side of
-    the loss's mask. told_moved: tokens of replies that the loss has a gradient for; None where that is not seen, since
-    no token of the completion has one.
-    unknown: the place of the first token that is neither sampled nor told, None where all are known.
+    the loss mask. told_moved: reply tokens with a gradient; None if unknown, since no token of the completion has one.
+    unknown: index of the first token that is neither sampled nor a reply, None if there is none.
     """
 
     turns: int = 0
@@ -33,7 +32,8 @@ class TurnedRow:
 class TurnsSeen:
     """All completions of the first step on one process.
 
-    calls: of tools for each completion, as TRL logs them; None where it does not. written: how some of them begin.
+    calls: tool calls per completion, as TRL logs them; None if it does not. written: the beginnings of some
+    completions.
     """
 
     rows: tuple[TurnedRow, ...]
@@ -42,22 +42,22 @@ class TurnsSeen:
 
 
 class SampledTurns:
-    """What the generator gave in each turn, by what it was given."""
+    """What the generator returned in each turn, by its input."""
 
     def __init__(self) -> None:
         self._turns: dict[Ids, list[Ids]] = {}
 
     def add(self, contexts: Iterable[Sequence[int]], sampled: Iterable[Sequence[int]]) -> None:
-        """One round of turns. contexts: all tokens before each."""
+        """Adds one round of turns. contexts: all tokens before each."""
         for context, ids in zip(contexts, sampled, strict=True):
             turns = self._turns.setdefault(tuple(map(int, context)), [])
             if (turn := tuple(map(int, ids))) not in turns:
                 turns.append(turn)
 
     def divided(self, prompt: Ids, completion: Ids) -> list[tuple[int, int]] | None:
-        """The turns of a completion, each from a place to another; None where they are not those that were sampled.
+        """Returns a completion's turns as (start, end); None if they are not those that were sampled.
 
-        What lies between two turns is a reply. The last turn may be cut where the completion ends.
+        Tokens between two turns are a reply. The last turn may be cut at the end of the completion.
         """
         whole = prompt + completion
         starts = sorted(
@@ -68,7 +68,7 @@ class SampledTurns:
         return self._from(0, whole, len(prompt), starts) if starts and starts[0] == 0 else None
 
     def known(self, prompt: Ids, completion: Ids) -> int:
-        """How many tokens from the beginning on are as one of the first turns has them."""
+        """Returns how many tokens from the start match one of the first turns."""
         return max((_alike(turn, completion) for turn in self._turns.get(prompt, [])), default=0)
 
     def _from(self, start: int, whole: Ids, prompt: int, starts: list[int]) -> list[tuple[int, int]] | None:
@@ -93,7 +93,7 @@ def turned_row(
     mask: Sequence[int],
     has_gradient: Callable[[int], bool] | None,
 ) -> TurnedRow:
-    """What is seen of one completion. mask: ones for the tokens of it that the loss counts; has_gradient: of each."""
+    """Returns what is known of one completion. mask: 1 for tokens in the loss; has_gradient: of each token."""
     turns = sampled.divided(prompt, completion)
     if turns is None:
         return TurnedRow(unknown=sampled.known(prompt, completion))
@@ -119,8 +119,8 @@ def _alike(one: Ids, other: Ids) -> int:
 class Forward:
     """One forward pass for the loss: B completions of C columns after prompts of P, a vocabulary of V.
 
-    longest: tokens of the longest completion, which is all that is scored with less padding.
-    logits, log_probs: shapes of what the model returned, None when it returned none.
+    longest: tokens of the longest completion, all that is scored with less padding. logits, log_probs: shapes of what
+    the model returned, or None.
     """
 
     batch: int
@@ -136,7 +136,7 @@ class Forward:
 class Gradient:
     """One trainable tensor after the backward passes of a step.
 
-    due: its module took part in the loss. present: a gradient arrived, maybe of zeros. nonzero: not all zeros.
+    due: its module took part in the loss. present: it got a gradient, maybe of zeros. nonzero: not all zeros.
     """
 
     name: str
@@ -147,11 +147,11 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Dtypes by their bare names. weights: without adapters and packed weights.
+    """Dtypes by name, such as "float32". weights: without adapters and packed weights.
 
-    adapter: LoRA tensors less DoRA's magnitudes. compute: autocast's, else that of the first linear layer's
-    output, None if none ran.
-    packed: compute dtypes of the 4-bit layers. scores: as compute, while completions were scored before the loss.
+    adapter: LoRA tensors without DoRA's magnitudes. compute: autocast's, else that of the first linear layer's output,
+    None if none ran. packed: compute dtypes of the 4-bit layers. scores: like compute, while completions were scored
+    before the loss.
     """
 
     weights: tuple[str, ...]
@@ -173,8 +173,8 @@ class Reference:
 class Completion:
     """One completion and its mask.
 
-    tokens: those the mask trains. is_prefix: the mask is ones, then zeros. end: tokens up to and with the first
-    that ends it, None without one. padding: trained PAD tokens at its very end that do not end a completion.
+    tokens: those in the mask. is_prefix: the mask is ones, then zeros. end: tokens up to and including the first end,
+    None without one. padding: trained PAD tokens at its very end that do not end a completion.
     """
 
     tokens: int
@@ -187,8 +187,8 @@ class Completion:
 class Completions:
     """All completions of the first step on one process.
 
-    limit: the longest that the generator may write. tools: other texts stand between the model's own.
-    masked: truncated ones are not trained. clipped_ratio: what TRL logs for them, None if it covers others too.
+    limit: maximum tokens that the generator writes. tools: tool replies come between the model's turns. masked:
+    truncated ones are not trained. clipped_ratio: as TRL logs it, None if it covers others too.
     """
 
     rows: tuple[Completion, ...]
@@ -200,12 +200,12 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What vLLM, or the loss, says of the tokens that were sampled against the policy, on some completions.
+    """How vLLM, or the loss, differs from the policy on sampled tokens of some completions.
 
     tokens: how many were compared. apart: sum of the |differences| of log-probabilities in nats; most: the largest.
-    moved: the same sum for how far the policy went from where it was at the first generation, over moved_tokens
-    tokens of that one. cut: tokens that the policy gives no probability with this sampling, which vLLM drew.
-    dtype: of vLLM where it can be seen. reason: why nothing could be compared, else "".
+    moved: the same sum between the policy now and at the first generation, over moved_tokens of its tokens. cut: tokens
+    that vLLM drew although the policy's sampling gives them no probability. dtype: of vLLM, if known. reason: why
+    nothing could be compared, else "".
     """
 
     tokens: int = 0
@@ -220,10 +220,11 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class ImagesSeen:
-    """What the model was given of images. generated, trained: digests of their parts, such as an image or a tile of
-    one, in the first generation and in the losses. without: losses that got none. misplaced: rows of losses with
-    images that no generated row with these tokens had. rows: those that could be compared so. tokens: how many tokens
-    of images are trained.
+    """The images that the model was given.
+
+    generated, trained: digests of their parts, such as an image or a tile, in the first generation and in the losses.
+    without: losses without any. misplaced: rows of losses with images that no generated row with the same tokens had.
+    rows: those that could be compared. tokens: trained image tokens.
     """
 
     generated: frozenset[str]
@@ -238,11 +239,11 @@ class ImagesSeen:
 class FirstStep:
     """The first step of one process.
 
-    processes: as accelerate says; reached: how many answered in a sum over all. memory_gib: resident peak;
-    gpu_gib: peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage where the
-    shim leaves none, in groups without variance. sampled: None without vLLM. turns: None
-    without tools. scored: the loss against the policy, in first turns and in later ones; () without tools.
-    unpadded: scores of the shim less_padding against TRL's own; None where TRL scores. images: None for rows of text.
+    processes: by accelerate; reached: how many answered in a sum over all. memory_gib: peak resident memory; gpu_gib:
+    peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage in groups without
+    variance, if the shim should leave none. sampled: None without vLLM. turns: None without tools. scored: the loss
+    compared with the policy, in first and later turns; () without tools. unpadded: scores of the shim less_padding
+    compared with TRL's; None if TRL scores. images: None for text rows.
     """
 
     rank: int
@@ -275,9 +276,9 @@ def completion(
     stop_end: Callable[[Sequence[int]], int | None],
     start: int = 0,
 ) -> Completion:
-    """What is seen of one row. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one.
+    """Returns what is known of one row. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one.
 
-    start: where its last turn begins, in which its end is looked for.
+    start: where the last turn begins, in which the end is searched.
     """
     tokens = sum(mask)
     is_prefix = all(mask[:tokens])

@@ -48,7 +48,7 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
 
 
 def postponed(steps: int) -> Proof:
-    """The proof that cannot be checked yet."""
+    """Returns the proof that cannot be checked yet."""
     reason = "no nonzero gradient so far (groups without variance, or a learning rate of 0)"
     return PROOF.unseen(f"movement not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
 

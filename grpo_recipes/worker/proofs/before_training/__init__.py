@@ -1,1 +1,1 @@
-"""Proofs that are made when the trainer is built and before its first step: each is a file with its id."""
+"""Proofs after the trainer is built and before its first step."""

@@ -20,7 +20,7 @@ PROOFS: list[tuple[str, str, Compare]] = []
 
 
 def compared(plan: Plan, everyone: Sequence[Loaded]) -> list[Comparison]:
-    """All values of the first process, and of the others what differs. everyone: the processes, at least one."""
+    """Returns all values of the first process, and those of other processes that differ. everyone: at least one."""
     return [Comparison(id_, name, tuple(_on_all(compare, plan, everyone))) for id_, name, compare in PROOFS]
 
 

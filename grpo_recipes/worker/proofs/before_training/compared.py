@@ -69,7 +69,7 @@ def line(comparisons: Sequence[Comparison]) -> str:
     return "proofs before the first step  " + " · ".join(words)
 
 
-# What one process has when its trainer is built, as plain values that travel to the other processes.
+# The state of one process's trainer before training, as plain values to send to other processes.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Proofs of the first step of a training in which tools are called."""
+"""Proofs of the first step of a training with tools."""
