@@ -1,1 +1,1 @@
-"""Resuming a run from a checkpoint: what the checkpoint adds, and whether it is of the same run."""
+"""Resumes a run from a checkpoint: restores state, and checks that the checkpoint belongs to the run."""

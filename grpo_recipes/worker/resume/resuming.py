@@ -22,11 +22,11 @@ _EPISODES = ("data.made.episodes", "data.rows")
 
 
 def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path | None, list[str]]:
-    """The checkpoint that --resume continues from, None to start over; with lines to print about it.
+    """Returns the checkpoint that --resume continues from, None to start over, and lines to print about it.
 
-    contents: compare its files with their digests, which one process does for all; the others follow agreed(). Raises
+    contents: compare its files with their digests, which one process does for all; the others call agreed(). Raises
     Refused if there are checkpoints but none is complete, if the run has become a different experiment, and if reading
-    a checkpoint would run somebody else's code.
+    a checkpoint would run someone else's code.
     """
     skipped: list[tuple[str, str]] = []
     for judged in judged_checkpoints(folder / "checkpoints", contents=contents):
@@ -46,10 +46,10 @@ def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> 
 
 
 def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path, list[str]]:
-    """The checkpoint of the run that this one extends, with lines to print about it. Nothing there is changed.
+    """Returns the checkpoint of the run that this one extends, and lines to print about it. Changes nothing.
 
-    contents: as for checkpoint_to_resume. Raises Refused if it is incomplete, not the one of the plan, or if more than
-    the length of the run differs.
+    contents: as for checkpoint_to_resume. Raises Refused if it is incomplete, not the plan's, or if more than the
+    length of the run differs.
     """
     assert plan.extends is not None
     checkpoint = Path(plan.extends.path)
@@ -71,7 +71,7 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
 
 
 def agreed(found: Found) -> Found:
-    """What the first rank found, such as a checkpoint; all ranks call it, once they are connected."""
+    """Returns what the first rank found, such as a checkpoint. All ranks must call it, once they are connected."""
     from accelerate.utils import broadcast_object_list
 
     of_first: list[Found] = broadcast_object_list([found], from_process=0)
@@ -79,7 +79,7 @@ def agreed(found: Found) -> Found:
 
 
 def why_unsigned() -> str | None:
-    """Why this run's checkpoints cannot be signed by this user, None if they can."""
+    """Returns why this user cannot sign the run's checkpoints, None if possible."""
     try:
         user_key(make=True)
     except NoKey as problem:
@@ -90,7 +90,7 @@ def why_unsigned() -> str | None:
 def _of_this_run(
     checkpoint: Path, manifest: Manifest, folder: Path, plan: Plan, *, contents: bool, besides: tuple[str, ...] = ()
 ) -> list[str]:
-    """Lines to print about a checkpoint that the run continues from. Raises Refused if it must not.
+    """Returns lines to print about a checkpoint to continue from. Raises Refused if it must not be used.
 
     besides: values of the plan that may differ.
     """
@@ -120,7 +120,7 @@ def _of_this_run(
 
 
 def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
-    """Raises Refused for files that may run code when read and that this user neither wrote nor allowed."""
+    """Raises Refused for files that may run code when read, unless this user wrote or allowed them."""
     pickles = strange_pickles(checkpoint, manifest)
     if pickles is None or pickles[1] in allowed_digests():
         return
@@ -133,7 +133,7 @@ def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
 
 
 def _signed(manifest: Manifest) -> str:
-    """Why a checkpoint does not count as written by this user."""
+    """Returns why a checkpoint does not count as written by this user."""
     try:
         key = user_key(make=False)
     except NoKey as problem:
@@ -149,7 +149,7 @@ def _processes(count: int) -> str:
 def _other_experiment(
     name: str, manifest: Manifest, folder: Path, *, is_accepted: bool, besides: tuple[str, ...]
 ) -> list[str]:
-    """The line about an accepted difference of the experiment. Raises Refused for one that was not accepted."""
+    """Returns the line about an accepted difference of the experiment. Raises Refused if it was not accepted."""
     was, now = (
         {key: value for key, value in values.items() if key not in besides}
         for values in (manifest.experiment, experiment(folder))
@@ -168,19 +168,19 @@ def _other_experiment(
     )
 
 
-# The values of plan.json that decide the weights: a resumed run must have the same ones.
+# The values of plan.json that affect the weights: a resumed run must have the same ones.
 
 
-# Of world, model, data and rewards: values that tell where something is, not what it is.
+# In world, model, data and rewards: values for where something is, not what it is.
 _PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port", "files")
-# Of GRPOConfig: what is written and printed during training. The planner sets these; no setting has their kind.
+# In GRPOConfig: what is logged during training. The planner sets these; no setting is of this kind.
 _PRINTED = ("save_strategy", "eval_strategy", "report_to", "run_name", "disable_tqdm")
 _MADE_WITH = ("tools", "environment_class", "environment_classes", "rollout")
 _WHOLE = ("tokenizer", "shims", "deepspeed", "data", "sources", "rewards", "world", "model", "vllm", *_MADE_WITH)
 
 
 def experiment(folder: Path) -> dict[str, Any]:
-    """The values of a run folder's plan.json that decide its weights, by their names in it."""
+    """Returns the values of a run folder's plan.json that affect its weights, by their names in it."""
     content = cast("dict[str, Any]", read_json(folder, "plan.json"))
     settings = content.get("settings", [])
     bookkeeping = {row["key"] for row in settings if row.get("kind") == "bookkeeping"}
@@ -199,7 +199,7 @@ def experiment(folder: Path) -> dict[str, Any]:
 
 
 def _flat(name: str, value: Any) -> dict[str, Any]:
-    """One entry for each value below a name; a file elsewhere that has a digest counts by the digest, not the path."""
+    """Returns one entry per value below a name; a file outside the folder counts by its digest, not its path."""
     if isinstance(value, list):
         value = {str(index): item for index, item in enumerate(value)}
     if not isinstance(value, dict):
@@ -213,7 +213,7 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
 
 
 def changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """The differences: `GRPOConfig.beta 0.0 -> 0.04`."""
+    """Yields the differences: `GRPOConfig.beta 0.0 -> 0.04`."""
     for name in dict.fromkeys([*was, *now]):
         if was.get(name) != now.get(name):
             yield f"{name} {_shown(was.get(name))} -> {_shown(now.get(name))}"

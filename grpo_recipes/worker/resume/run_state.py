@@ -1,8 +1,8 @@
-"""State of a run that transformers does not save: written into each checkpoint, and restored from it.
+"""Saves state that transformers does not save into each checkpoint, and restores it.
 
-Between two lines of figures: the summed loss, the step of the last line, and what TRL has collected for the next one.
-Of the guards: those that alarmed, and what no_movement compares with. With sync_ref_model: the reference's weights,
-which follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
+Between two logged lines: the summed loss, the step of the last line, and what TRL has collected for the next one. Of
+the guards: those that alarmed, and what no_movement compares with. With sync_ref_model: the reference's weights, which
+follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
 """
 
 import json
@@ -24,10 +24,10 @@ from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
 
 def keep_dtypes(trainer: Any) -> None:
-    """Lets a checkpoint change the values of what is trained, and not its dtype.
+    """Makes loading a checkpoint keep the dtype of what is trained.
 
-    PEFT loads an adapter that is there in float32, whatever it was: the adapter of a quantized model, which TRL trains
-    in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
+    PEFT loads an existing adapter in float32 whatever its dtype, including the adapter of a quantized model, which TRL
+    trains in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
     """
     load = trainer._load_from_checkpoint
 
@@ -57,13 +57,13 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         log_and_save = trainer._maybe_log_save_evaluate
 
         def noted(loss: Any, *given: Any, **named: Any) -> Any:
-            self._loss = loss  # zeroed in its place where a line is logged
+            self._loss = loss  # zeroed in place when a line is logged
             return log_and_save(loss, *given, **named)
 
         trainer._maybe_log_save_evaluate = noted
 
     def save(self, folder: Path) -> None:
-        """Adds the state to a checkpoint, before the checkpoint counts."""
+        """Adds the state to a checkpoint, before the checkpoint becomes valid."""
         trainer = self._trainer
         content = {
             "loss": float(self._loss),
@@ -101,7 +101,7 @@ class RunState(TrainerCallback):  # type: ignore[misc]
 
 
 def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, Any]:
-    """The guards and evaluations in run.json when a checkpoint was written, for a run in `folder`.
+    """Returns run.json's guards and evaluations at the time of a checkpoint, for a run in `folder`.
 
     The best evaluation is dropped if it belongs to the run that this one extends. It is also dropped, with a line in
     the log, if its checkpoint should have been kept but was removed or damaged.
@@ -131,9 +131,9 @@ def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str
 
 
 def _not_ours(file: Path, because: str) -> Refused:
-    """The refusal of a file without a digest whose content grpo-run did not write."""
+    """Returns the refusal of a file without a digest that grpo-run did not write."""
     return Refused.of(
-        f"{file.parent.name}: {file.name} is not as grpo-run writes it",
+        f"{file.parent.name}: {file.name} was not written by grpo-run",
         because=because,
         fix=f"remove {file.parent} to resume from the checkpoint before it",
     )
@@ -144,7 +144,7 @@ def _file(folder: Path, trainer: Any) -> Path:
 
 
 def _figures(trainer: Any) -> Any:
-    """The figures that TRL collects for the next line; older releases have one mapping for training and evaluation."""
+    """Returns the figures that TRL collects for the next line; older releases share them with evaluation."""
     metrics = trainer._metrics
     return metrics.get("train", metrics)
 
@@ -165,7 +165,7 @@ def _add_to_next_loss(trainer: Any, loss: float) -> None:
 
 
 def _save_reference(trainer: Any, folder: Path) -> None:
-    """Writes the reference's weights: all of them on the first rank, or each rank's part if FSDP shards them."""
+    """Writes the reference's weights: whole on the first rank, or each rank's part if FSDP shards them."""
     parameters = dict(trainer.ref_model.named_parameters())
     with _gathered(trainer, parameters, writes=False):
         tensors = {name: local(parameter.detach()).cpu() for name, parameter in parameters.items()}
@@ -178,7 +178,7 @@ def _load_reference(trainer: Any, folder: Path) -> None:
     file = _reference_file(trainer, folder, parameters)
     try:
         tensors = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as problem:  # its type depends on what is wrong with the file
+    except Exception as problem:  # its type depends on the damage
         raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
     with _gathered(trainer, parameters, writes=True), torch.no_grad():
         wrong = [name for name, parameter in parameters.items() if not _fits(parameter, tensors, name)]
@@ -203,7 +203,7 @@ def _is_sharded(parameters: dict[str, Any]) -> bool:
 
 
 def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
-    """A context in which the weights are whole, also under ZeRO-3."""
+    """Returns a context manager with whole weights, also under ZeRO-3."""
     if zero_stage(trainer) != 3:
         return nullcontext()
     import deepspeed
@@ -211,21 +211,21 @@ def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
     return deepspeed.zero.GatheredParameters(list(parameters.values()), modifier_rank=0 if writes else None)
 
 
-# An extended run has the learning rate of its new length from its first step on.
+# An extended run uses the learning rate of its new length from its first step.
 #
 # A checkpoint has the learning rate of the step after it, under the schedule of the old length: a linear one ends at 0,
-# and the first step of the longer run would train nothing. Only later steps use the new schedule.
-# Seen: transformers 5.23.0, torch 2.13.0, whose schedulers compute nothing when their state is loaded.
+# so the first step of the longer run would train nothing. Only later steps use the new schedule. Seen: transformers
+# 5.23.0, torch 2.13.0, whose schedulers compute nothing when their state is loaded.
 
 
 class ScheduleOfTheNewLength(TrainerCallback):  # type: ignore[misc]
-    """Sets the learning rate to that of the new schedule, after optimizer and schedule were loaded."""
+    """Sets the learning rate to the new schedule's, after optimizer and schedule were loaded."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The state is already that of the checkpoint."""
+        """Sets the learning rate; the state is already the checkpoint's."""
         scheduler = getattr(self._trainer.lr_scheduler, "scheduler", self._trainer.lr_scheduler)
         factors = getattr(scheduler, "lr_lambdas", None)
         if factors is None:
@@ -236,15 +236,15 @@ class ScheduleOfTheNewLength(TrainerCallback):  # type: ignore[misc]
         scheduler._last_lr = rates
 
 
-# A resumed run continues with the next row, also beyond its first epoch.
+# A resumed run continues with the next row, also after its first epoch.
 #
-# TRL's sampler draws the order of each epoch from its own generator, which no checkpoint holds: a run that is
-# resumed in its second epoch reads the rows in the order of the first one, some twice and some never.
-# Seen: trl 0.15.2 to 1.16.0 with transformers 4.48.3 to 5.23.0.
+# TRL's sampler draws the order of each epoch from its own generator, which no checkpoint holds: a run resumed in its
+# second epoch reads the rows in the first one's order, some twice and some never. Seen: trl 0.15.2 to 1.16.0 with
+# transformers 4.48.3 to 5.23.0.
 
 
 class ResumedEpochs(TrainerCallback):  # type: ignore[misc]
-    """Draws the orders of the epochs before the checkpoint, before the resumed run reads its first row."""
+    """Draws the orders of the earlier epochs before the resumed run reads its first row."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -253,7 +253,7 @@ class ResumedEpochs(TrainerCallback):  # type: ignore[misc]
         trainer._get_train_sampler = self._remembered
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The state is already that of the checkpoint, and the sampler exists."""
+        """Draws them; the state is already the checkpoint's, and the sampler exists."""
         for _ in range(int(state.epoch or 0)):
             next(iter(self._sampler))
 

@@ -1,7 +1,7 @@
 """Gives the adapter of a quantized model the planned dtype.
 
 Defect: the newest TRL trains the adapter of a quantized model in bfloat16, as the QLoRA paper does. Before 0.26 it
-stays in float32, so that one recipe rounds its updates otherwise.
+stays in float32, so the same recipe rounds its updates differently.
 Seen: trl 0.14.0 to 0.25.1 against 1.16.0 (grpo_trainer.py, `_is_quantized_model`).
 Remove when: these releases are no longer supported.
 """
@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Casts what is trained, except DoRA's magnitudes. Before there is an optimizer."""
+    """Casts what is trained, except DoRA's magnitudes. Call it before the optimizer is created."""
     dtype = getattr(torch, str(plan.expect.adapter_dtype))
     names = [
         name

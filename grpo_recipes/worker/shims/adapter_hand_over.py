@@ -1,10 +1,10 @@
-"""Hands an adapter to vLLM merged into copies, so that the weights beneath it stay as they were loaded.
+"""Gives vLLM copies with the adapter merged, so that the base weights stay as loaded.
 
-Defect: before each generation TRL adds the adapter to the weights in place, hands them to vLLM and subtracts it again.
-In bfloat16 neither sum is exact: each hand-over moves the weights that are not trained. In 500 of them they move by a
-tenth of what the adapter changes; what is saved is the adapter alone, for the weights that were loaded, and is not the
-policy that was measured. A resumed run goes on from other weights than those of the one that stopped.
-Seen: every release that hands an adapter to vLLM, trl 0.15.2 to 1.16.0 (huggingface/trl, issue 6688).
+Defect: before each generation TRL adds the adapter to the weights in place, sends them to vLLM and subtracts it again.
+In bfloat16 neither sum is exact, so each sync changes the frozen weights. After 500 syncs this drift is a tenth of the
+adapter's own effect. The saved adapter belongs to the weights as loaded, and so is not the policy that was measured. A
+resumed run continues from different weights than those of the run that stopped.
+Seen: every release that sends an adapter to vLLM, trl 0.15.2 to 1.16.0 (huggingface/trl, issue 6688).
 Remove when: TRL merges into copies itself.
 """
 
@@ -19,7 +19,7 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Replaces what TRL calls around a hand-over. Nothing for a model without an adapter."""
+    """Replaces what TRL calls around a weight sync. Does nothing for a model without an adapter."""
     model = trainer.model
     if not isinstance(model, PeftModel):
         return ""
@@ -29,22 +29,22 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 class _HandOver:
-    """A model whose parameters are read as if its adapter were merged, between begin and end."""
+    """A model whose parameters read as if its adapter were merged, between begin and end."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def begin(self) -> None:
-        """In place of merge_adapter."""
+        """Replaces merge_adapter."""
         self._model.base_model._check_merge_allowed()
         self._model.named_parameters, self._model.state_dict = self._named_parameters, self._state_dict
 
     def end(self) -> None:
-        """In place of unmerge_adapter."""
+        """Replaces unmerge_adapter."""
         del self._model.named_parameters, self._model.state_dict
 
     def layers(self) -> dict[int, list[Any]]:
-        """The adapter's layers on each parameter, by its id. A strategy that shards a model makes other parameters."""
+        """Returns the adapter's layers on each parameter, by its id. Sharding a model creates new parameters."""
         found: dict[int, list[Any]] = {}
         for layer in self._model.modules():
             if isinstance(layer, BaseTunerLayer):
@@ -53,7 +53,7 @@ class _HandOver:
         return found
 
     def _named_parameters(self, *given: Any, **named: Any) -> Iterator[tuple[str, Any]]:
-        """What the model's own method gives, merged. Copies of one module alone are there at a time."""
+        """Yields the model's named parameters, merged; only one module's copies exist at a time."""
         layers = self.layers()
         merged: dict[int, Any] = {}
         for name, parameter in type(self._model).named_parameters(self._model, *given, **named):
@@ -62,15 +62,15 @@ class _HandOver:
             yield name, merged.get(id(parameter), parameter)
 
     def _state_dict(self, *given: Any, **named: Any) -> dict[str, Any]:
-        """What the model's own method gives, merged: copies of all adapted modules, for releases that ask for it."""
+        """Returns the model's state_dict, merged, with copies of all adapted modules, for releases that call it."""
         state: dict[str, Any] = type(self._model).state_dict(self._model, *given, **named)
         return state | {name: value.data for name, value in self._named_parameters() if name in state}
 
 
 def _merged(layers: list[Any]) -> dict[int, Any]:
-    """Copies of the parameters under these layers with their adapters merged, by the id of each original.
+    """Returns copies of these layers' parameters with their adapters merged, by the id of each original.
 
-    PEFT merges into them as it would have into the originals, which are not in their modules meanwhile.
+    PEFT merges into the copies, which take the originals' place in their modules meanwhile.
     """
     modules = [module for layer in layers for module in layer.get_base_layer().modules()]
     originals = [(module, dict(module._parameters)) for module in dict.fromkeys(modules)]

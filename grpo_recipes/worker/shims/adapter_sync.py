@@ -1,9 +1,9 @@
-"""Gives vLLM the adapter alone, under a new name at each hand-over, and leaves the base as vLLM loaded it.
+"""Sends vLLM only the adapter, under a new name at each sync, and leaves the base as vLLM loaded it.
 
-Defect: TRL merges the adapter and passes vLLM all weights before every generation: 15 GB for an adapter of 160 MB on
-a model of 7B. From a quantized model it passes the packed weights without their scales.
+Defect: TRL merges the adapter and sends vLLM all weights before every generation: 15 GB for an adapter of 160 MB on a
+model of 7B. From a quantized model it sends the packed weights without their scales.
 Seen: every release up to trl 1.16.0 (huggingface/trl, issue 4973).
-Remove when: TRL can pass vLLM an adapter.
+Remove when: TRL can send vLLM an adapter.
 """
 
 import importlib
@@ -22,7 +22,7 @@ TIMEOUT_S = 600
 
 
 def before_trainer(value: object, plan: Plan) -> None:
-    """Lets an engine in this process generate under its adapter; a server needs no group of processes for weights."""
+    """Makes an engine in this process generate with its adapter; a server needs no process group for weights."""
     module = module_with_engine()
     if module is not None:
         module.LLM = _under_an_adapter(module.LLM)  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ def before_trainer(value: object, plan: Plan) -> None:
 
 
 def _under_an_adapter(engine: Any) -> Any:
-    """vLLM's LLM, which generates under `adapter`: None until the first hand-over."""
+    """Returns vLLM's LLM as a class that generates with `adapter`: None until the first sync."""
 
     class LLMUnderAnAdapter(engine):  # type: ignore[misc]
         adapter: Any = None
@@ -43,15 +43,15 @@ def _under_an_adapter(engine: Any) -> Any:
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Replaces TRL's hand-over."""
+    """Replaces TRL's weight sync."""
     trainer.vllm_generation.sync_weights = _AdaptersOfVllm(trainer).hand_over
     return "vLLM gets the adapter alone"
 
 
 class _AdaptersOfVllm:
-    """The adapters that vLLM gets, each in a folder of its own, which is gone when the next one is there.
+    """The adapters that vLLM gets, each in its own folder, which is removed once the next one exists.
 
-    No name comes twice, also on a server that outlives the run: vLLM finds cached prompts by the adapter's name.
+    No name is used twice, even on a server that outlives the run, because vLLM caches prompts by the adapter's name.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -62,11 +62,11 @@ class _AdaptersOfVllm:
         self._before: tuple[str, int] | None = None
 
     def hand_over(self) -> None:
-        """In place of sync_weights. Raises Refused if a server does not take the adapter."""
+        """Replaces sync_weights. Raises Refused if a server rejects the adapter."""
         version = next(self._versions)
         name = f"policy-{self._run}-{version}"
         if self._engine is None and self._client is None:
-            return  # the first process alone talks to a server
+            return  # only the first process talks to a server
         path = self._folder / name
         self._model.save_pretrained(str(path), save_embedding_layers=False)
         if self._engine is not None:

@@ -1,13 +1,13 @@
-"""Turns cuDNN's attention off on a GPU where it computes gradients that are not finite.
+"""Disables cuDNN's attention on GPUs where its gradients are not finite.
 
 Defect: from torch 2.11 on, cuDNN computes masked attention on Hopper and Blackwell. If the number of keys is 64 more
-than a multiple of 128, it gives NaN for the gradient of every query that no key answers, as on the left of a padded
-prompt, or whose scores are all below about -88. TRL pads prompts on the left, so about one micro-batch in 128 ends a
-training.
+than a multiple of 128, it returns NaN for the gradient of every query without an unmasked key, as on the left of a
+padded prompt, or whose scores are all below about -88. TRL pads prompts on the left, so about one micro-batch in 128
+ends a training.
 Seen: torch 2.11.0 for CUDA 13.0 on an NVIDIA H200; pytorch issue 196678.
 Remove when: no supported torch has such a cuDNN.
 
-The device is asked: what a release of torch does depends on the cuDNN that the machine loads.
+The shim tests the device, since the behaviour depends on the cuDNN that the machine loads, not on torch's release.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ PADDING = 3
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Leaves attention to torch's other kernels if cuDNN's gradient is not finite on this device."""
+    """Switches to torch's other attention kernels if cuDNN's gradient is not finite on this device."""
     if is_finite(trainer.accelerator.device):
         return "nothing: the gradient of attention is finite on this device"
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -33,7 +33,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def is_finite(device: torch.device) -> bool:
-    """Whether attention with a left-padded prompt has a finite gradient on a device, in bfloat16."""
+    """Whether attention over a left-padded prompt has a finite gradient on a device, in bfloat16."""
     drawn = torch.Generator().manual_seed(0)
     for size in HEAD_SIZES:
         for length in LENGTHS:

@@ -14,12 +14,12 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Tells every Linear4bit of the policy not to pack. Before the first forward."""
+    """Keeps every Linear4bit of the policy from packing. Call it before the first forward."""
     return f"{keep_unpacked(trainer.model)} layers are not packed"
 
 
 def keep_unpacked(model: Any) -> int:
-    """Tells every Linear4bit of the model not to pack; returns their number."""
+    """Keeps every Linear4bit of the model from packing, and returns their number."""
     from bitsandbytes.nn import Linear4bit
 
     layers = [module for module in model.modules() if isinstance(module, Linear4bit)]

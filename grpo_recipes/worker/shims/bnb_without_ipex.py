@@ -1,9 +1,9 @@
-"""Lets 4-bit and 8-bit models load on a processor without Intel's extension for PyTorch.
+"""Lets 4-bit and 8-bit models load on a CPU without Intel's extension for PyTorch.
 
-Defect: transformers takes a processor for a device of bitsandbytes only where intel_extension_for_pytorch is installed,
-which bitsandbytes needed once. It raises RuntimeError ("None of the available devices ... are supported by the
-bitsandbytes version you have installed") or, up to 4.50, AttributeError for a frozenset.
-Seen: transformers 4.48.3 to 4.52.4 with bitsandbytes 0.50.2, which needs no extension: it trains there.
+Defect: transformers supports bitsandbytes on a CPU only if intel_extension_for_pytorch is installed, which bitsandbytes
+once needed. Otherwise it raises RuntimeError ("None of the available devices ... are supported by the bitsandbytes
+version you have installed") or, up to 4.50, AttributeError for a frozenset.
+Seen: transformers 4.48.3 to 4.52.4 with bitsandbytes 0.50.2, which needs no extension and trains there.
 Remove when: these releases are no longer supported.
 """
 
@@ -11,7 +11,7 @@ from grpo_recipes.contract.plan import Plan
 
 
 def before_trainer(value: object, plan: Plan) -> None:
-    """Answers the question for the extension with yes where bitsandbytes' devices are checked, and nowhere else."""
+    """Reports the extension as installed, only where bitsandbytes' devices are checked."""
     from transformers.integrations import bitsandbytes
 
     bitsandbytes.is_ipex_available = lambda: True

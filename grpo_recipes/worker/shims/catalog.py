@@ -11,13 +11,13 @@ from grpo_recipes.worker._shared.inputs import Refused
 
 
 def known_shims() -> list[str]:
-    """The names of all shims."""
+    """Returns the names of all shims."""
     names = (name.removesuffix(".py") for name in os.listdir(package.__path__[0]) if name.endswith(".py"))
     return sorted(name for name in names if name[0] != "_" and name != "catalog")
 
 
 def apply_before_trainer(plan: Plan) -> None:
-    """Applies what has to be there before the training arguments. Raises Refused for a shim that is not known."""
+    """Applies what must precede the training arguments. Raises Refused for an unknown shim."""
     unknown = [name for name in plan.shims if name not in known_shims()]
     if unknown:
         raise Refused.of(f"this worker has no shim {', '.join(unknown)}", because="plan.json names it")

@@ -1,10 +1,10 @@
-"""Ends completions at the recipe's stops, and with them everything that TRL computes from where they end.
+"""Ends completions at the recipe's stops, and corrects everything that TRL derives from their ends.
 
-Defect: with transformers TRL has no way to a stop. It passes no tokenizer to generate, so that stop_strings raises,
-and it takes for the end of a completion what the tokenizer calls so (from 1.14.2 also what the model declares) and
-nothing else: padding after another end is trained as if the policy had written it, lengths are too large, and the
-completion counts as truncated. vLLM ends it at the stop; TRL counts it as truncated all the same, and drops it with
-mask_truncated_completions. A vLLM whose tokenizer lacks the token never sees its text.
+Defect: with transformers, TRL does not support stops. It passes no tokenizer to generate, so stop_strings raises, and
+it recognizes only the tokenizer's end token (from 1.14.2 on also those that the model declares). Padding after any
+other end is trained as if the policy had written it, lengths are too large, and the completion counts as truncated.
+vLLM ends it at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. A vLLM whose
+tokenizer lacks the token never sees its text.
 Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in the source of the others.
 Remove when: TRL takes stop texts and stop ids, and masks after them.
 """
@@ -21,14 +21,14 @@ from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Lets transformers generate up to the plan's stops, and TRL see where a completion ended."""
+    """Makes transformers generate up to the plan's stops, and TRL recognize them as ends."""
     return end_completions(trainer, ends_of(trainer, plan))
 
 
 def end_completions(trainer: Any, ends: Ends) -> str:
-    """Makes the trainer generate up to what ends a completion and take nothing after it for the policy's.
+    """Makes the trainer generate up to a completion's end, and ignore everything after it.
 
-    Says what ends one.
+    Returns what ends one, in words.
     """
     if trainer.args.use_vllm:
         _stop_vllm_by_id(trainer, ends)
@@ -55,8 +55,8 @@ def _generate_until(trainer: Any, ends: Ends) -> None:
 
 
 def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
-    """Names to vLLM the tokens that complete a stop text, since it looks for texts in what its own tokenizer knows."""
-    # vLLM refuses an id that its model has no row for, which nothing can generate either.
+    """Passes vLLM the tokens that complete a stop text, since it searches only texts of its own tokenizer."""
+    # vLLM refuses ids beyond its model's rows, which cannot be generated either.
     rows = trainer.model.config.get_text_config().vocab_size
     ids = [token for token in ends.added_tokens_with_text() if token < rows and token not in ends.tokens]
     if ids:
@@ -64,9 +64,9 @@ def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
 
 
 def _cut_lists(trainer: Any, ends: Ends) -> None:
-    """For releases that keep completions as lists of tokens and take their lengths for the masks."""
+    """Patches releases that keep completions as token lists and derive masks from their lengths."""
     generate = trainer._generate_single_turn
-    # With text prompts it answers (prompts, completions, ...), with tokens (completions, ...).
+    # Called with text prompts it returns (prompts, completions, ...), with tokens (completions, ...).
     place = 1 if "prompts" in inspect.signature(generate).parameters else 0
     end = tokenizer_of(trainer).eos_token_id
 
@@ -75,7 +75,7 @@ def _cut_lists(trainer: Any, ends: Ends) -> None:
         answer = list(generate(*given, **named))
         counts = [ends.first(ids) for ids in answer[place]]
         answer[place] = [_cut(ids, count, end) for ids, count in zip(answer[place], counts, strict=True)]
-        if answer[place + 1] is not None:  # vLLM's log-probabilities, one for each token
+        if answer[place + 1] is not None:  # vLLM's log-probabilities, one per token
             answer[place + 1] = [row[:count] for row, count in zip(answer[place + 1], counts, strict=True)]
         return tuple(answer)
 
@@ -87,7 +87,7 @@ def _cut(ids: list[int], count: int | None, end: int) -> list[int]:
 
 
 class _Token(int):
-    """A token with more to it; copied or sent to another process it is a plain number."""
+    """An int with an attached value; copied or sent to another process it is a plain int."""
 
     more: Any
 
@@ -103,7 +103,7 @@ class _Token(int):
 class LastToken(_Token):
     """The token that ended a completion. It also equals the tokenizer's end token, `more`.
 
-    TRL calls a completion truncated when its last token equals no end token.
+    TRL counts a completion as truncated if its last token equals no end token.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +114,7 @@ class LastToken(_Token):
 
 
 def _compare_with(trainer: Any, end: "EndToken") -> None:
-    """For releases that compare a matrix of completions with the end token, the trainer's or the tokenizer's."""
+    """Patches releases that compare a matrix of completions with the trainer's or the tokenizer's end token."""
     if hasattr(trainer, "eos_token_id"):
         trainer.eos_token_id = end
         return
@@ -124,21 +124,21 @@ def _compare_with(trainer: Any, end: "EndToken") -> None:
 
 
 class EndToken(_Token):
-    """The tokenizer's end token; a matrix of completions that is compared with it shows where each row ends.
+    """The tokenizer's end token; comparing a matrix of completions with it gives where each row ends.
 
     more: what ends a row.
     """
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """torch asks this for every operation between a tensor and an end token."""
+        """Handles operations between a tensor and an end token."""
         if function is torch.Tensor.eq and isinstance(args[1], cls) and args[0].ndim == 2:
             return args[1]._places(args[0])
         plain = {name: int(value) if isinstance(value, cls) else value for name, value in (kwargs or {}).items()}
         return function(*(int(value) if isinstance(value, cls) else value for value in args), **plain)
 
     def _places(self, completions: Any) -> Any:
-        """(B, C) bool: true at the first token that ends each row."""
+        """Returns (B, C) bool: true at the first token that ends each row."""
         counts = [self.more.first(row) for row in completions.tolist()]
         places = torch.zeros_like(completions, dtype=torch.bool)
         for row, count in zip(places, counts, strict=True):

@@ -1,8 +1,8 @@
-"""Ends completions at every end token that the model declares, and with them what TRL computes from where they end.
+"""Ends completions at every end token that the model declares, and corrects what TRL derives from their ends.
 
-Defect: TRL takes the tokenizer's end token alone for the end of a completion. A model may declare more, such as an
-end-of-turn and an end-of-text token: generation goes on after one of them, or, where it stops there, the padding that
-follows is trained as if the policy had written it.
+Defect: TRL recognizes only the tokenizer's end token. A model may declare more, such as an end-of-turn and an
+end-of-text token: generation continues after one of them, or, if it stops there, the padding that follows is trained as
+if the policy had written it.
 Seen: trl 0.14.0 to 1.14.1. In 1.14.2 every declared token ends a completion.
 Remove when: trl below 1.14.2 is gone.
 """
@@ -15,6 +15,6 @@ from grpo_recipes.worker.shims.completion_ends import end_completions
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Lets generation end at each declared token, and TRL see where it did; nothing for a model with one."""
+    """Makes generation end at each declared token, and TRL recognize it; nothing for a model with one."""
     ends = ends_of(trainer, plan)
     return end_completions(trainer, ends) if len(ends.tokens) > 1 else ""

@@ -1,10 +1,10 @@
-"""Makes an optimizer without empty groups of parameters, so that DeepSpeed and the schedule count the same groups.
+"""Drops an optimizer's empty parameter groups, so that DeepSpeed and the schedule count the same groups.
 
-Defect: transformers sorts parameters into those with and those without weight decay; an adapter has none of the second
-kind. DeepSpeed drops the empty group, while the schedule of learning rates, made before, has a rate for it. torch then
-raises ValueError at the first step: "zip() argument 2 is longer than argument 1".
+Defect: transformers splits parameters into those with and without weight decay; an adapter has none of the second kind.
+DeepSpeed drops the empty group, but the learning rate schedule, created before, has a rate for it. torch then raises
+ValueError at the first step: "zip() argument 2 is longer than argument 1".
 Seen: transformers 4.48.3 to 4.57.6 with deepspeed 0.16.3, 0.16.9 and 0.19.8, torch 2.13.0.
-Remove when: these releases are no longer supported; newer ones make the schedule after DeepSpeed's optimizer.
+Remove when: these releases are no longer supported; newer ones create the schedule after DeepSpeed's optimizer.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Drops empty groups as soon as the optimizer is there, before its schedule is."""
+    """Drops empty groups once the optimizer exists, before its schedule is created."""
     create = trainer.create_optimizer
 
     def without_empty_groups(*given: Any, **named: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Trains a group whose completions are all worth the same by nothing, instead of by what float32 rounds.
+"""Gives groups of equal rewards zero advantages, instead of float32 rounding noise.
 
-Defect: TRL divides the differences to the mean of a group by their deviation and 1e-4. Where the mean of equal rewards
-is rounded, as that of eight times 1.2 is, neither is zero: advantages of 0.001, which Adam turns into updates of full
-size, and with normalize_then_sum advantages of 1. Other releases, group sizes and devices round otherwise.
-TRL 0.14 computes them inside of its loss, where the factor that each is multiplied with, 1 in every place, becomes 0.
+Defect: TRL divides each reward's difference from the group mean by the standard deviation plus 1e-4. If the mean of
+equal rewards is rounded, like that of eight times 1.2, neither is zero: advantages are 0.001, which Adam turns into
+full-size updates, and 1 with normalize_then_sum. Other releases, group sizes and devices round differently. TRL 0.14
+computes advantages inside its loss, where the factor that each is multiplied by, 1 everywhere, becomes 0.
 Seen: trl 0.14.0, 0.15.2, 0.23.1 and 1.16.0; the same arithmetic in all of them from 0.14.0 on.
 Remove when: TRL compares the rewards of a group with a tolerance relative to their size.
 """
@@ -18,7 +18,7 @@ from grpo_recipes.worker._shared.equal_rewards import equal_groups_of, hands_adv
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Sets the advantages of groups without variance to zero; those of other groups stay bit for bit."""
+    """Sets the advantages of groups without variance to zero; other groups stay bit for bit."""
 
     def zero(equal: Any, own: Any, found: dict[str, Any]) -> None:
         if own.any():
@@ -32,10 +32,10 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 class _TorchOfTheLoss:
-    """torch for the module of trl 0.14.
+    """Replaces torch in the module of trl 0.14.
 
-    Its loss asks for room for the rewards, fills it, and multiplies exp(x - x.detach()) of each token by its advantage.
-    The exp before the rewards is that of the KL.
+    Its loss allocates room for the rewards, fills it, and multiplies exp(x - x.detach()) of each token by its
+    advantage. The exp before the rewards belongs to the KL.
     """
 
     def __init__(self, trainer: Any) -> None:

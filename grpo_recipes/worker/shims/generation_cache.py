@@ -1,10 +1,10 @@
-"""Switches gradient checkpointing off while the policy generates, so that generation has its cache.
+"""Disables gradient checkpointing while the policy generates, so that generation has its cache.
 
-Defect: a layer that checkpoints keeps no cache of the tokens before, and some releases of transformers feed it the
-newest token alone all the same: each token is then drawn as if the prompt and the completion before it were not
-there. TRL switches checkpointing off for generation since 0.22.
-Seen: trl 0.15.2 with transformers 4.48.3 (10 of 16 completions are others) and trl 0.21.0 with 4.55.4 (all of them);
-the same numbers with 4.49.0, 4.51.3 and 4.52.4.
+Defect: a checkpointed layer keeps no cache of earlier tokens, but some releases of transformers still pass it only the
+newest token: each token is then drawn as if the prompt and the completion before it did not exist. TRL disables
+checkpointing for generation since 0.22.
+Seen: trl 0.15.2 with transformers 4.48.3 (10 of 16 completions differ) and trl 0.21.0 with 4.55.4 (all of them); the
+same numbers with 4.49.0, 4.51.3 and 4.52.4.
 Remove when: TRL before 0.22 is no longer supported.
 """
 

@@ -1,14 +1,14 @@
-"""Pads rows to the longest of their micro-batch, not to that of the whole generation.
+"""Pads rows to the longest of their micro-batch, not of the whole generation.
 
 Defect: TRL pads a whole generation batch to its longest prompt and its longest completion, shuffles it and cuts it into
-micro-batches. With completions of GSM8K's lengths half of the tokens that the model then computes for scores and
+micro-batches. With completions as long as GSM8K's, half of the tokens that the model then computes for scores and
 updates are padding, with MATH's two thirds.
 Seen: trl 0.20.0 to 1.16.0 (grpo_trainer.py, `_prepare_inputs` and `_get_per_token_logps_and_entropies`).
 Remove when: TRL does so itself.
 
 Masks, advantages and log-probabilities keep TRL's layout, (B, C). Rows are narrowed inside the function that scores
-them, and "sorted" also changes which micro-batch of an optimizer step trains a row, so that rows of similar length
-share one. "packed" leaves that as it is, for losses that depend on it.
+them. "sorted" also changes which micro-batch of an optimizer step trains a row, so that rows of similar length share
+one; "packed" leaves that unchanged, for losses that depend on it.
 """
 
 import math
@@ -21,7 +21,7 @@ from trl.trainer import grpo_trainer
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
 
-# Models that score a row the same without its padding, if their rotary positions and layers are of these kinds.
+# Models whose scores do not depend on padding, if their rotary positions and layers are of these kinds.
 FAMILIES = {
     "apertus", "arcee", "cohere", "cohere2", "cwm", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm",
     "glm4", "gpt_neox", "gpt_oss", "granite", "granitemoe", "helium", "llama", "mistral", "mixtral",
@@ -30,20 +30,20 @@ FAMILIES = {
 }  # fmt: skip
 ROTARY = {"default", "linear", "llama3", "yarn"}
 LAYERS = {"full_attention", "sliding_attention"}
-# TRL averages these over the tokens of a micro-batch, then over micro-batches, however many tokens each has.
+# TRL averages these over a micro-batch's tokens, then over micro-batches, however many tokens each has.
 OF_ALL_TOKENS = ("entropy", "kl")
 OF_RATIOS = ("cispo_clip_ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
 _SHARE, _PADDED = "share_of_tokens", "_padded_scores"
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Narrows what is scored, and with "sorted" orders the rows that one optimizer step trains by their length."""
+    """Narrows what is scored, and with "sorted" order the rows of an optimizer step by length."""
     reason = _why_not(trainer)
     if reason:
         return f"nothing: {reason}"
     setattr(trainer, _PADDED, trainer._get_per_token_logps_and_entropies)
     trainer._get_per_token_logps_and_entropies = _narrowed(trainer)
-    # All of a window are trained by one step, whichever of the two numbers is the larger one.
+    # A window is trained by a single step, whichever of the two numbers is larger.
     window = math.gcd(trainer.args.steps_per_generation, trainer.args.gradient_accumulation_steps)
     if value == "sorted" and window > 1:
         _sort(trainer, window)
@@ -52,12 +52,12 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def padded_scores(trainer: Any) -> Callable[..., tuple[Any, ...]] | None:
-    """TRL's own method that scores, None if the trainer still uses it."""
+    """Returns TRL's own method that scores, None if the trainer still uses it."""
     return getattr(trainer, _PADDED, None)
 
 
 def _why_not(trainer: Any) -> str:
-    """Why this trainer's padding has to stay, "" if it is nothing but padding."""
+    """Returns why this trainer's padding has to stay, "" if it can be cut."""
     if hasattr(trainer, "compute_liger_loss") and any(
         getattr(trainer, name, False) for name in ("use_liger_loss", "use_liger_kernel")
     ):
@@ -83,7 +83,7 @@ def _rotary_kinds(module: Any) -> list[str]:
 
 
 def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
-    """In place of `_get_per_token_logps_and_entropies`: the same tensors (B, C), with 0 where there is padding."""
+    """Returns a replacement for `_get_per_token_logps_and_entropies` with the same tensors (B, C), 0 at padding."""
     score, multiple = trainer._get_per_token_logps_and_entropies, getattr(trainer, "pad_to_multiple_of", None) or 1
 
     def narrowed(
@@ -102,7 +102,7 @@ def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
         for some in (order[start : start + size] for start in range(0, rows, size)):
             width = min(full, math.ceil(max(lengths[row] for row in some) / multiple) * multiple)
             keep = max(1, *(completions[row] for row in some))
-            # The padding of each row comes first, and what is wider than the longest row goes.
+            # Padding moves to the left of each row, and columns beyond the longest row are cut.
             place = attention_mask[some].argsort(dim=1, stable=True)[:, full - width :]
             ids, mask = (values[some].gather(1, place) for values in (input_ids, attention_mask))
             scored = score(_as_in_place(model, place, own[some]), ids, mask, keep, **named)
@@ -114,9 +114,9 @@ def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
 
 
 def _as_in_place(model: Any, place: Any, own: Any) -> Callable[..., Any]:
-    """The model with the positions that tokens have in TRL's layout, place (B, W), and so with TRL's rounding.
+    """Returns the model with tokens at their positions in TRL's layout, place (B, W), and so with TRL's rounding.
 
-    Without labels before the last own (B,) columns of each row: its head computes each that has one.
+    Labels before the last own (B,) columns of each row are removed, because the head computes every token with a label.
     """
 
     def forward(**named: Any) -> Any:
@@ -130,20 +130,20 @@ def _as_in_place(model: Any, place: Any, own: Any) -> Callable[..., Any]:
 
 
 def _widened(values: Any, own: Any, columns: int) -> Any:
-    """(B, columns) of values (B, K), whose last own (B,) columns are a row's: these come first, and then 0."""
+    """Returns (B, columns) from values (B, K): the last own (B,) columns of each row first, then 0."""
     column, last = torch.arange(columns, device=values.device), values.shape[1]
     own = own[:, None]
     return values.gather(1, (last - own + column).clamp(max=last - 1)).masked_fill(column >= own, 0)
 
 
 def _sort(trainer: Any, window: int) -> None:
-    """Orders the rows of each window of micro-batches that one optimizer step trains, after TRL has shuffled them."""
+    """Orders the rows of each window of micro-batches that an optimizer step trains, after TRL has shuffled them."""
     prepare, compute = trainer._prepare_inputs, trainer._compute_loss
     means = (*OF_ALL_TOKENS, *(OF_RATIOS if trainer.importance_sampling_level == "token" else ()))
     cut = grpo_trainer.split_tensor_dict
 
     def split(batch: dict[str, Any], count: int) -> list[dict[str, Any]]:
-        # Of images, on all ranks or on none, since the others would wait in _shares.
+        # Batches with images stay unsorted. All ranks have images or none: otherwise some would wait in _shares.
         if any(isinstance(value, list) for value in batch.values()):
             return list(cut(batch, count))
         order = _order(batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1), count // window, window)
@@ -170,9 +170,9 @@ def _sort(trainer: Any, window: int) -> None:
 
 
 def _order(prompts: Any, completions: Any, windows: int, micro_batches: int) -> list[int]:
-    """The rows of each window, the longest first; those that train nothing are dealt out to its micro-batches.
+    """Returns each window's rows, longest first; rows that train nothing are spread over its micro-batches.
 
-    prompts, completions: tokens of each row, (N,). A micro-batch of such rows alone would have no figures.
+    prompts, completions: tokens of each row, (N,). A micro-batch of only such rows would have no figures.
     """
     trained, total = completions.tolist(), (prompts + completions).tolist()
     order: list[int] = []
@@ -189,7 +189,7 @@ def _order(prompts: Any, completions: Any, windows: int, micro_batches: int) -> 
 
 
 def _shares(trainer: Any, chunks: list[dict[str, Any]], window: int) -> list[float]:
-    """How many tokens of all processes each micro-batch trains, as multiples of the mean of its window."""
+    """Returns the trained tokens of each micro-batch over all processes, as multiples of its window's mean."""
     masks = (chunk["completion_mask"] * chunk.get("tool_mask", 1) for chunk in chunks)
     tokens = trainer.accelerator.reduce(torch.stack([mask.sum() for mask in masks]), reduction="sum").tolist()
     means = [sum(tokens[start : start + window]) / window for start in range(0, len(tokens), window)]

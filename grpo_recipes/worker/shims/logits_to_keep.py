@@ -1,11 +1,11 @@
-"""Lets a model build the logits of the completion alone, where TRL and the model's class speak of it in other words.
+"""Makes a model compute only the completion's logits if TRL and the model's class name the keyword differently.
 
-Defect: TRL scores the last C + 1 positions and asks for their logits by a keyword, num_logits_to_keep in trl 0.14 and
+Defect: TRL scores the last C + 1 positions and requests their logits with a keyword, num_logits_to_keep in trl 0.14 and
 logits_to_keep up to 1.14; transformers renamed it in 4.49, and some classes have neither. A forward that does not know
-the word swallows it: logits of the whole sequence are built, (P + C) / (C + 1) times the memory, and releases that do
-not cut them afterwards take log-probabilities from the wrong positions. Or it raises TypeError.
+the keyword may swallow it: logits of the whole sequence are computed, (P + C) / (C + 1) times the memory, and releases
+that do not cut them afterwards take log-probabilities from the wrong positions. Or it raises TypeError.
 Seen: trl 0.14.0 with GPT2 of transformers 4.48.3 (log-probabilities 0.35 off, no message), trl 0.19.1 with GPT2 of
-4.52.4 (RuntimeError), trl 0.15.2 with Qwen2 of 4.48.3 (right, whole sequence built).
+4.52.4 (RuntimeError), trl 0.15.2 with Qwen2 of 4.48.3 (right, but the whole sequence is computed).
 Remove when: trl below 1.15 is gone; from there on its loss asks for no logits.
 """
 
@@ -19,7 +19,7 @@ NEW, OLD = LOGITS_KEYWORDS
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Replaces the forward of the policy and of the reference model, unless they know the keyword of this TRL."""
+    """Replaces the forward of the policy and the reference model, unless they know this TRL's keyword."""
     passed = _passed_by(trainer)
     if passed is None:
         return ""
@@ -36,9 +36,9 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def _passed_by(trainer: Any) -> str | None:
-    """The keyword that this trainer passes, or would pass to a forward that declares it; None for a fused head."""
+    """Returns the keyword that this trainer passes, or would pass if the forward had it; None for a fused head."""
     if hasattr(trainer, "model_kwarg_keys"):
-        # Liger's loss hands the same keywords to the layers below the head.
+        # Liger's loss passes the same keywords to the layers below the head.
         liger = getattr(trainer, "use_liger_loss", False) or getattr(trainer, "use_liger_kernel", False)
         return None if liger else NEW
     if hasattr(trainer, "_get_per_token_logps"):
@@ -47,7 +47,7 @@ def _passed_by(trainer: Any) -> str | None:
 
 
 def take_both_words(model: Any) -> None:
-    """Gives the model a forward that takes either keyword; without one it is the model's own, also for generate()."""
+    """Makes the model's forward accept either keyword; without one it is unchanged, also for generate()."""
     forward, keyword = model.forward, logits_keyword(model)
 
     def asked(self: Any, *given: Any, **named: Any) -> Any:
@@ -84,7 +84,7 @@ def _head(model: Any) -> Any:
 
 
 def _last(states: tuple[Any, ...], shape: tuple[int, ...], count: int) -> tuple[Any, ...]:
-    """Hidden states (B, L, H) cut to (B, count, H), for ids of the shape (B, L); others are left alone."""
+    """Returns hidden states (B, L, H) cut to (B, count, H), for ids of the shape (B, L); others unchanged."""
     if not states or states[0].ndim != 3 or tuple(states[0].shape[:2]) != tuple(shape):
         return states
     return (states[0][:, -count:], *states[1:])

@@ -1,9 +1,9 @@
-"""Keeps the last tokens of a long prompt, as GRPOTrainer did by its field max_prompt_length up to trl 0.23.
+"""Keeps the last tokens of a long prompt, like GRPOTrainer's field max_prompt_length up to trl 0.23.
 
-Defect: trl 0.24 and 0.25 let the tokenizer truncate, which keeps a special token at the beginning and one token less at
-the end. trl 0.26 and 0.27 take the field and read it nowhere, 0.28 removed it: a prompt is then as long as it is.
+Defect: trl 0.24 and 0.25 let the tokenizer truncate, which keeps a special token at the start and one token less at the
+end. trl 0.26 and 0.27 accept the field and ignore it, 0.28 removed it: prompts are not cut at all.
 Seen: trl 0.26.2 with max_prompt_length 6 trains on prompts of 11 tokens.
-Remove when: never, as long as a recipe can say generation.max_prompt_length.
+Remove when: never, as long as recipes have generation.max_prompt_length.
 """
 
 import inspect
@@ -21,7 +21,7 @@ METRIC = "prompts/clipped_ratio"
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Cuts the tokens of prompts longer than value on their left, after the chat template and before generation."""
+    """Cuts prompts longer than `value` tokens on their left, after the chat template and before generation."""
     cut = _Cut(trainer, int(str(value)))
     if hasattr(trainer, "_tokenize_prompts"):
         trainer._tokenize_prompts = _tokenizing(trainer._tokenize_prompts, cut)
@@ -30,25 +30,25 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     else:
         raise Refused.of("this trl has no place known where prompts are tokenized", because="max_prompt_length is set")
     if hasattr(trainer, "max_prompt_length"):
-        trainer.max_prompt_length = None  # trl 0.24 and 0.25 would have the tokenizer truncate at their own default too
+        trainer.max_prompt_length = None  # otherwise the tokenizer of trl 0.24 and 0.25 would truncate at their default
     trainer.add_callback(cut)
     return f"prompts keep their last {cut.length} tokens"
 
 
 class _Cut(TrainerCallback):  # type: ignore[misc]
-    """Keeps the last `length` tokens of each prompt; counts the prompts, and says at the end how many were longer."""
+    """Keeps the last `length` tokens of each prompt, and prints at the end how many were longer."""
 
     def __init__(self, trainer: Any, length: int) -> None:
         self.length, self.prompts, self.longer = length, 0, 0
         self._trainer = trainer
 
     def rows(self, prompt_ids: list[list[int]]) -> list[list[int]]:
-        """Prompts cut to their last `length` tokens."""
+        """Returns prompts cut to their last `length` tokens."""
         self._note([len(ids) for ids in prompt_ids])
         return [list(ids[-self.length :]) for ids in prompt_ids]
 
     def padded(self, tokenized: Any) -> Any:
-        """What a tokenizer gives, tensors (B, P) padded on the left or lists, cut to the last `length` tokens."""
+        """Returns a tokenizer's output, left-padded tensors (B, P) or lists, cut to the last `length` tokens."""
         mask = tokenized["attention_mask"]
         self._note([int(sum(row)) for row in mask])
         for name, values in tokenized.items():
@@ -62,8 +62,8 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
         longer, prompts = trainer.accelerator.gather(counts.to(trainer.accelerator.device)).sum(0).tolist()
         trainer._metrics["train" if trainer.model.training else "eval"][METRIC].append(longer / prompts)
         if is_drawing(trainer):
-            return  # what is kept comes once more
-        self.longer += longer // trainer.num_generations  # each prompt comes once for each of its completions
+            return  # kept prompts come a second time
+        self.longer += longer // trainer.num_generations  # each prompt is repeated for its completions
         self.prompts += prompts // trainer.num_generations
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -73,14 +73,14 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
 
 
 def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], Any]:
-    """trl from 0.29 on: one method gives prompt_ids, images and what a processor adds, for every generator."""
+    """trl from 0.29 on: one method returns prompt_ids, images and a processor's fields, for every generator."""
 
     def tokenize_and_cut(prompts: Any) -> Any:
         prompt_ids, images, fields = tokenize(prompts)
         if images or fields:
             raise Refused.of(
                 "max_prompt_length is set, and the model's processor gives more than token ids",
-                because=f"{', '.join(fields) or 'images'} would not fit to a prompt that was cut",
+                because=f"{', '.join(fields) or 'images'} would not match a prompt that was cut",
             )
         return cut.rows(prompt_ids), images, fields
 
@@ -88,7 +88,7 @@ def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], An
 
 
 def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callable[..., Any]:
-    """trl 0.24 to 0.28: prompts are tokenized inside of the generation, by the trainer's processing_class."""
+    """trl 0.24 to 0.28: prompts are tokenized inside the generation, by the trainer's processing_class."""
 
     def generate_cut(*prompts: Any) -> Any:
         with replaced(trainer, "processing_class", _Tokenizing(trainer.processing_class, cut)):
@@ -98,7 +98,7 @@ def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callab
 
 
 class _Tokenizing:
-    """A tokenizer that gives cut prompts, and is the trainer's own in all else."""
+    """The trainer's tokenizer, with prompts cut."""
 
     def __init__(self, own: Any, cut: _Cut) -> None:
         self._own, self._cut = own, cut
@@ -110,6 +110,6 @@ class _Tokenizing:
         return self._cut.padded(self._own(*given, **named))
 
     def apply_chat_template(self, *given: Any, **named: Any) -> Any:
-        """Token ids with their mask, cut; a text as it is."""
+        """Returns token ids with their mask, cut; a text unchanged."""
         found = self._own.apply_chat_template(*given, **named)
         return found if isinstance(found, str) else self._cut.padded(found)

@@ -1,8 +1,8 @@
-"""Puts an adapter on a quantized model and leaves the rest of the model as it was loaded.
+"""Adds an adapter to a quantized model without changing the rest of the model.
 
-Defect: TRL 0.22 to 0.25 prepare a quantized model before they put the adapter on it: what is not quantized is cast to
-float32 (norms in 0.25), under bf16 embeddings and head to bfloat16, and `gradient_checkpointing` of the arguments is
-switched off. No release before or after does so.
+Defect: TRL 0.22 to 0.25 prepare a quantized model before adding the adapter: unquantized weights are cast to float32
+(norms in 0.25), with bf16 embeddings and head to bfloat16, and `gradient_checkpointing` of the arguments is switched
+off. No release before or after does so.
 Seen: trl 0.22.0 to 0.25.1 (models/utils.py, prepare_peft_model) against 1.16.0.
 Remove when: these releases are no longer supported.
 """
@@ -13,14 +13,14 @@ from grpo_recipes.contract.plan import Plan
 
 
 def before_trainer(value: object, plan: Plan) -> None:
-    """Replaces TRL's preparation by what the newest release does instead."""
+    """Replaces TRL's preparation by that of the newest release."""
     from trl.trainer import grpo_trainer
 
     grpo_trainer.prepare_peft_model = with_adapter
 
 
 def with_adapter(model: Any, peft_config: Any, args: Any) -> Any:
-    """The model with its adapter; its inputs require gradients where checkpointing needs them to."""
+    """Returns the model with its adapter; inputs require gradients if checkpointing needs them."""
     from peft import get_peft_model
 
     adapted = get_peft_model(model, peft_config)

@@ -1,9 +1,9 @@
-"""Reads the prompts in the order of the newest TRL, in whole optimizer steps, and counts no others.
+"""Reads prompts in the order of the newest TRL, in whole optimizer steps, and counts no others.
 
-Defect: TRL before 0.16 has no sampler that knows of optimizer steps. From the second epoch on, trl 0.14 reads in
-another order than every later release, and both 0.14 and 0.15 train what is left at the end of an epoch as a smaller
-step. TRL 0.16 to 0.19 leave it out and count it: the schedule of the learning rate ends at a step that is never
-reached, and a resumed run is taken for being in another epoch than it is.
+Defect: TRL before 0.16 has no sampler that knows optimizer steps. From the second epoch on, trl 0.14 uses a different
+order than every later release, and both 0.14 and 0.15 train the rest of an epoch as a smaller step. TRL 0.16 to 0.19
+drop the rest but count it: the learning rate schedule ends at a step that is never reached, and a resumed run computes
+the wrong epoch.
 Seen: trl 0.14.0, 0.15.2, 0.16.1, 0.17.0 and 0.19.1 against 1.16.0 (trainer/utils.py, RepeatSampler).
 Remove when: these releases are no longer supported.
 """
@@ -18,21 +18,21 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Puts the order in the place of the release's own."""
+    """Replaces the release's order."""
     make = trainer._get_train_sampler
     trainer._get_train_sampler = lambda *given: order_like(make(*given), trainer)
     return "prompts in the order of the newest release"
 
 
 def order_like(sampler: Any, trainer: Any) -> "PromptOrder":
-    """The order for a release, told by its own sampler: what is counted as a row differs, and what is repeated."""
+    """Returns the order in the units of the release's own sampler: what counts as a row, and what is repeated."""
     rows, arguments = len(trainer.train_dataset), trainer.args
     if hasattr(sampler, "mini_repeat_count"):
         repeats = (sampler.mini_repeat_count, sampler.repeat_count)
         return PromptOrder(
             rows, sampler.batch_size, *repeats, arguments.seed, shuffle=getattr(sampler, "shuffle", True)
         )
-    of_each = getattr(sampler, "repeat_count", 1)  # trl 0.14 counts prompts, and repeats none
+    of_each = getattr(sampler, "repeat_count", 1)  # trl 0.14 counts prompts, without repeats
     rows_per_step = (
         arguments.per_device_train_batch_size
         * trainer.accelerator.num_processes
@@ -42,10 +42,10 @@ def order_like(sampler: Any, trainer: Any) -> "PromptOrder":
 
 
 class PromptOrder(Sampler[int]):  # type: ignore[misc]
-    """The places of rows in the order in which they are trained; each iteration is one epoch.
+    """Row indices in training order; each iteration is one epoch.
 
-    rows: how many there are. chunk: prompts whose completions are made together. of_each: how often a prompt comes at a
-    time. of_chunk: how often a chunk comes. What does not fill a chunk is left out of the epoch.
+    rows: how many there are. chunk: prompts whose completions are generated together. of_each: repeats of a prompt in a
+    row. of_chunk: repeats of a chunk. An incomplete chunk is left out of the epoch.
     """
 
     def __init__(self, rows: int, chunk: int, of_each: int, of_chunk: int, seed: int, *, shuffle: bool) -> None:

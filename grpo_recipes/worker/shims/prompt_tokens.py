@@ -1,8 +1,8 @@
-"""Makes of a prompt the tokens that the newest TRL makes of it.
+"""Tokenizes prompts like the newest TRL.
 
 Defect: TRL before 0.26 tokenizes a plain prompt without the tokenizer's special tokens, later releases with them: a
-Llama model then sees its beginning-of-sequence token or not. A conversation is rendered alike by all releases, unless
-its last message is the assistant's: the same older releases let the model continue it, newer ones begin another.
+Llama model then sees its beginning-of-sequence token or not. All releases render conversations alike, unless the last
+message is the assistant's: the same older releases let the model continue it, newer ones start a new one.
 Seen: trl 0.14.0 to 0.25.1 against 0.26.0 and 1.16.0 (grpo_trainer.py, add_special_tokens).
 Remove when: these releases are no longer supported.
 """
@@ -28,7 +28,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def keep_special_tokens(tokenizer: Any) -> None:
-    """Lets the tokenizer add its special tokens when it is called without them, and only then differ from before."""
+    """Makes the tokenizer add its special tokens even if called without them; nothing else changes."""
     kind = type(tokenizer)
 
     def call(self: Any, *given: Any, **named: Any) -> Any:
@@ -42,6 +42,6 @@ def _refuse_begun_answers(prompts: Any) -> None:
         if prompt[-1]["role"] == "assistant":
             raise Refused.of(
                 f"dataset: the prompt of row {row + 1} ends with a message of the assistant",
-                because="this TRL lets the model continue it, the newest one begins another message after it",
+                because="this TRL lets the model continue it, the newest one starts a new message after it",
                 fix="end prompts with a message of the user",
             )

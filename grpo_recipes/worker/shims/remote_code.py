@@ -1,8 +1,8 @@
-"""Lets TRL load a model whose class lies beside its weights.
+"""Lets TRL load a model whose class is in its own folder.
 
-Defect: given a path, TRL reads the configuration without trust_remote_code and looks the class up in transformers. For
-a model with code of its own it ends in ValueError, "pass the argument trust_remote_code=True", although it was passed;
-a terminal is asked first.
+Defect: given a path, TRL reads the configuration without trust_remote_code and looks up the class in transformers. A
+model with its own code fails with ValueError, "pass the argument trust_remote_code=True", although it was passed; on a
+terminal the user is asked first.
 Seen: trl 0.21.0 with transformers 4.55.4. trl 0.19 and 1.7 load such a model.
 Remove when: trl 0.20 to 1.6 are no longer supported.
 """
@@ -19,9 +19,9 @@ AUTO_CLASS = "AutoModelForCausalLM"
 
 
 def before_trainer(value: object, plan: Plan) -> None:
-    """Makes configuration and class known where TRL looks for them.
+    """Registers configuration and class where TRL looks for them.
 
-    Nothing for a class of transformers itself, and where the plan does not allow the model's code. Raises Refused if
+    Does nothing for a class of transformers itself, or if the plan does not allow the model's code. Raises Refused if
     the model names no class for text generation.
     """
     if not trust_remote_code(plan):

@@ -1,6 +1,6 @@
-"""Scores completions at the temperature that they are sampled at.
+"""Scores completions at the temperature at which they are sampled.
 
-Defect: TRL before 0.16 samples at the temperature and leaves it out of the log-probs: its loss is that of another
+Defect: TRL before 0.16 samples at the temperature but ignores it in the log-probs: its loss is that of a different
 policy than the one that wrote the completions.
 Seen: trl 0.14.0 compute_loss and 0.15.2 `_get_per_token_logps`; 0.16.0 divides the logits there.
 Remove when: TRL below 0.16 is no longer supported.
@@ -14,7 +14,7 @@ from grpo_recipes.worker._shared.library import base_model, set_forward
 
 
 class _Scoring:
-    """Whether a forward scores completions, rather than generates them."""
+    """Whether a forward scores completions, not generates them."""
 
     is_on = True
 
@@ -30,7 +30,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
-    """Gives the model a forward of its own."""
+    """Gives the model its own forward."""
     forward = model.forward
 
     def scored(self: Any, *given: Any, **named: Any) -> Any:
@@ -43,7 +43,7 @@ def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
 
 
 def _pause(policy: Any, scoring: _Scoring) -> None:
-    """Leaves the logits as they are while the policy generates, which divides them itself."""
+    """Leaves the logits unchanged while the policy generates, which divides them itself."""
     generate = policy.generate
 
     @functools.wraps(generate)

@@ -1,7 +1,7 @@
-"""Gives vLLM the tokens of a prompt that its completions are scored after.
+"""Gives vLLM the same prompt tokens that its completions are scored with.
 
-Defect: TRL before 0.19 cuts the token ids of a long prompt to max_prompt_length and hands vLLM its whole text: a
-completion answers one prompt and is scored after another, without a word.
+Defect: TRL before 0.19 cuts the token ids of a long prompt to max_prompt_length but silently sends vLLM its whole text:
+a completion answers one prompt and is scored after a different one.
 Seen: trl 0.14.0 to 0.18.2, prompts_text in compute_loss, _prepare_inputs and _generate_and_score_completions.
 Remove when: TRL below 0.19 is no longer supported.
 """
@@ -27,7 +27,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def _with_tokens(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
-    """vLLM in this process takes token ids for a text: it is given those of the trainer."""
+    """Wraps vLLM in this process, which accepts token ids instead of a text."""
 
     def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
         tokens = [{"prompt_token_ids": ids[-length:]} for ids in _ids(trainer, prompts)]
@@ -37,7 +37,7 @@ def _with_tokens(generate: Callable[..., Any], trainer: Any, length: int) -> Cal
 
 
 def _with_texts(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
-    """TRL's server takes texts alone, and makes tokens of them with the tokenizer's special tokens."""
+    """Wraps TRL's server, which only accepts texts and tokenizes them with special tokens."""
 
     def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
         rows = zip(prompts, _ids(trainer, prompts), strict=True)
@@ -48,19 +48,19 @@ def _with_texts(generate: Callable[..., Any], trainer: Any, length: int) -> Call
 
 
 def _ids(trainer: Any, prompts: Sequence[str]) -> list[list[int]]:
-    """The token ids of each prompt, made as the trainer makes them."""
+    """Returns each prompt's token ids, made as the trainer makes them."""
     return list(trainer.processing_class(text=list(prompts), add_special_tokens=False)["input_ids"])
 
 
 def _text(trainer: Any, prompt: str, ids: list[int]) -> str:
-    """The text of which the server makes these tokens. Raises Refused where it would make others."""
+    """Returns the text that the server tokenizes to these ids. Raises Refused if it would get others."""
     tokenizer = trainer.processing_class
     text = str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
     read = list(tokenizer(text=text)["input_ids"])
     if read != ids:
         raise Refused.of(
             f"a prompt cannot be cut to its last {len(ids)} tokens for the vLLM server: {prompt[:SHOWN]!r}...",
-            because=f"this TRL sends the server texts, and of the cut one it makes {len(read)} tokens that begin with "
+            because=f"this TRL sends the server texts, and the cut one becomes {len(read)} tokens that begin with "
             f"{tokenizer.convert_ids_to_tokens(read[:3])}, not {tokenizer.convert_ids_to_tokens(ids[:3])}",
             fix="a larger generation.max_prompt_length, or trl 0.29.1",
         )

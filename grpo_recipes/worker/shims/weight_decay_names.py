@@ -1,8 +1,8 @@
-"""Decays the weights that the newest release decays: all but biases and norms.
+"""Applies weight decay like the newest release: to all weights but biases and norms.
 
-Defect: transformers told the two apart by lists of layer classes, which lack most RMS norms, Qwen2's among them, and
-from 4.49 on also by names, which lack a norm that is called `norm`. With weight_decay above 0 those norms shrink, so
-that one recipe trains otherwise.
+Defect: transformers used lists of layer classes, which lack most RMS norms, including Qwen2's, and from 4.49 on also
+names, which miss a norm called `norm`. With weight_decay above 0 those norms shrink, so the same recipe trains
+differently.
 Seen: transformers 4.46.1 to 4.52.4 (Trainer.get_decay_parameter_names) against 4.53.0 to 5.23.0.
 Remove when: these releases are no longer supported.
 """
@@ -18,7 +18,7 @@ NOT_DECAYED = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Gives the trainer the newest release's selection. Before there is an optimizer."""
+    """Gives the trainer the newest release's selection. Call it before the optimizer is created."""
     before = set(trainer.get_decay_parameter_names(trainer.model))
     trainer.get_decay_parameter_names = decayed
     kept = sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in before)
@@ -28,7 +28,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def decayed(model: Any) -> list[str]:
-    """The names of the parameters that weight decay is for."""
+    """Returns the names of parameters with weight decay."""
     norms = tuple(f"{name}." for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
     return [
         name
