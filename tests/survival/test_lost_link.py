@@ -140,7 +140,7 @@ def test_a_process_that_the_kernel_kills_is_a_failure_on_all_machines(machines: 
     assert all(0 < code < 128 and seconds < DDP_TIMEOUT_S + MORE_S for code, seconds in ends), said(machines, folder)
     left = record(folder)
     assert (left["status"], left["exit_code"]) == ("failed", 1), said(machines, folder)
-    assert "process 1 ended without a word: it was killed (out of memory?)" in left["message"]
+    assert "process 1 ended without an error message: it was killed (out of memory?)" in left["message"]
 
 
 def _is_rank(pid: int) -> bool:

@@ -93,7 +93,7 @@ def test_run_json_says_how_a_start_ended_that_could_not_say_so_itself(tmp_path: 
     start_of(tmp_path, "running", code=137)
     record = Record(tmp_path, 0).read()
     assert (record["status"], record["exit_code"]) == ("interrupted", 75)
-    assert record["message"] == "the trainers ended without a word, srun with exit code 137; requeue 1 of 3"
+    assert record["message"] == "the trainers ended without a reason, srun with exit code 137; requeue 1 of 3"
     start_of(tmp_path, "running", code=137)
     record = Record(tmp_path, 0).read()
     assert (record["status"], record["exit_code"]) == ("failed", 1)

@@ -172,9 +172,13 @@ def test_what_a_watchdog_printed_before_it_ended_a_process_is_understood(log: st
 
 FAILING = [
     pytest.param("raise LookupError('no such unit')", 1, "reward mine raised LookupError: no such unit", id="raises"),
-    pytest.param("os.kill(os.getpid(), 9)", -9, "process 1 ended without a word: it was killed", id="is killed"),
+    pytest.param(
+        "os.kill(os.getpid(), 9)", -9, "process 1 ended without an error message: it was killed", id="is killed"
+    ),
     pytest.param(f"raise RuntimeError({SYSTEM + SMALL!r})", 1, "NCCL got no shared memory", id="lacks shared memory"),
-    pytest.param("os.abort()", -6, "process 1 ended without a word: it was killed", id="crashes in a library"),
+    pytest.param(
+        "os.abort()", -6, "process 1 ended without an error message: it was killed", id="crashes in a library"
+    ),
 ]
 
 

@@ -149,4 +149,4 @@ def test_the_death_of_one_of_several_is_recorded(
     assert is_gone(program)
     left = record(tmp_path)
     assert (left["status"], left["exit_code"]) == (("failed", 1) if is_said else ("running", None)), output
-    assert ("process 1 ended without a word: it was killed" in (left["message"] or "")) == is_said
+    assert ("process 1 ended without an error message: it was killed" in (left["message"] or "")) == is_said

@@ -1,1 +1,1 @@
-"""What keeps a run from hanging, and what it says and leaves when it has to end."""
+"""Keeps a run from hanging, and records why it ended."""

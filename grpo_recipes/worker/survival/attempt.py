@@ -1,10 +1,10 @@
-"""Runs launch.sh once on a machine of a cluster, and ends with the exit code of the run.
+"""Runs launch.sh once on a machine of a cluster, and exits with the run's exit code.
 
     python -P worker/part.py survival.attempt FOLDER [ARGUMENT ...]
 
-The cluster starts the machine again for 75 and for nothing else. The code of launch.sh does not say enough: torch's
-launcher turns every failure into 1, and a vLLM server ends with 0 when its trainers were interrupted. So run.json
-decides. A start that finds a run.json resumes; a completed run is left as it is.
+The cluster restarts the machine only for exit code 75. launch.sh's own code is not precise enough: torch's launcher
+turns every failure into 1, and a vLLM server exits with 0 when its trainers were interrupted. So run.json decides. A
+start that finds a run.json resumes; a completed run is left unchanged.
 """
 
 import contextlib
@@ -22,17 +22,17 @@ from grpo_recipes.contract.files.folder_lock import TRAINING, holder
 from grpo_recipes.contract.host.supervisor import supervise
 from grpo_recipes.worker._shared.record import Record
 
-# The other machines notice a lost one only when a collective gives up, after trl.ddp_timeout.
+# The other machines notice a lost one only when a collective times out, after trl.ddp_timeout.
 _OTHERS_END_S = 3600.0
-_LOST_END_S = 60.0  # of a start whose machine was lost, and whose lock nobody lets go
-# Machine 0 writes how the run ended when the others have ended; a network file system shows it later.
+_LOST_END_S = 60.0  # for a start whose machine was lost, and whose lock is never released
+# Machine 0 records how the run ended after the others have ended; a network file system shows it later.
 _RECORD_S = 60.0
 _POLL_S = 1.0
 _ASKED_TO_END = 128 + signal.SIGTERM
 
 
 def attempt(folder: Path, arguments: Sequence[str], parent: int) -> int:
-    """Runs launch.sh to its end and returns the exit code of the run. parent: the process that started this one."""
+    """Runs launch.sh to its end and returns the run's exit code. parent: the process that started this one."""
     is_server = "--server" in arguments
     if "--address" in arguments:
         _wait_for_name(folder, arguments[arguments.index("--address") + 1])
@@ -55,7 +55,7 @@ def attempt(folder: Path, arguments: Sequence[str], parent: int) -> int:
 
 
 def _wait_for_name(folder: Path, address: str) -> None:
-    """Waits until the first machine has its name, which a name service forgets when that machine has completed.
+    """Waits until the first machine's name resolves; it stops resolving once that machine has completed.
 
     A launcher that looks a name up too early does not find it for a while.
     """
@@ -83,14 +83,14 @@ def _wait_for_others(folder: Path) -> None:
 
 
 def _ended(folder: Path, before: tuple[int, int] | None) -> int | None:
-    """The exit code that run.json has of this start, None while it has none."""
+    """Returns this start's exit code in run.json, None while there is none."""
     record = Record(folder, 0).read() if _version(folder) != before else {}
     code = record.get("exit_code")
     return code if record.get("status") != "running" and isinstance(code, int) else None
 
 
 def _version(folder: Path) -> tuple[int, int] | None:
-    """Changes with each writing of run.json; None while there is none."""
+    """Returns a value that changes with each write of run.json; None while there is none."""
     found = status(folder, "run.json")
     return None if found is None else (found.st_ino, found.st_mtime_ns)
 
@@ -100,7 +100,7 @@ def _leave(number: int, _: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one attempt. The kernel ignores signals of a container's first process that have no handler."""
+    """Runs one attempt. The kernel ignores signals to a container's first process that have no handler."""
     signal.signal(signal.SIGTERM, _leave)
     folder, *more = arguments
     return attempt(Path(folder).resolve(), more, os.getppid())

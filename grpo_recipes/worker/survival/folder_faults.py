@@ -1,4 +1,4 @@
-"""Why a file cannot be written: a full disk, one that is read-only or broken, a folder that is gone."""
+"""Explains why a file cannot be written: a full, read-only or broken disk, or a folder that was removed."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint, remove
 _UNSAID = 0
 _FULL = (errno.ENOSPC, errno.EDQUOT, _UNSAID)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-# What is wrong, and what to do, by number. torch says no more than that it failed, as it does on a full disk.
+# The cause and the fix, by error number. On a full disk torch only reports that it failed.
 _FAULTS = {
     _UNSAID: ("a library failed to", "make room"),
     errno.ENOSPC: ("no space is left", "make room"),
@@ -37,7 +37,7 @@ _FAULTS = {
         "look at the server of that file system, and mount it again",
     ),
 }
-# Rust says "(os error 28)", torch names the text alone, or nothing but that it failed.
+# Rust writes "(os error 28)", torch only the text, or merely that it failed.
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|\berrno[ :=]+(\d+)", re.IGNORECASE)
 _WRITER_FAILED = re.compile(r"PytorchStreamWriter failed|file write failed|iostream error|unexpected pos \d+ vs \d+")
 _LONGEST_CAUSE = 200
@@ -45,10 +45,10 @@ _NOTHING_FREE = 1 << 20
 
 
 def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
-    """What could not be written, why, and how the run goes on; None for a problem of another kind.
+    """Returns what could not be written, why, and how to continue; None for other problems.
 
-    same: the run folder; where it is gone, that is the reason, whatever the problem. The libraries say it in many ways:
-    OSError with and without a file, safetensors with a text, torch with a RuntimeError that has no reason.
+    same: the run folder; if it is gone, that is the reason, whatever the problem. Libraries report it in different
+    ways: OSError with and without a file, safetensors with a text, torch with a RuntimeError without a reason.
     """
     folder = same.folder
     try:
@@ -56,7 +56,7 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
     except FolderGone as gone:
         return gone
     except OSError:
-        pass  # of a disk that fails, as the problem will say
+        pass  # the disk fails, as the problem will show
     for one in causes(problem):
         number, place = _number_at(one, folder), _named(one)
         is_inside = place is not None and place.is_relative_to(folder)
@@ -66,12 +66,12 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
             if place is not None and (locked := _of_a_cache(place)) is not None:
                 return locked
             continue
-        if place is None:  # libraries write beside the run folder, too
+        if place is None:  # libraries also write outside the run folder
             place = next((beside for beside in _places(folder) if _free(beside) < _NOTHING_FREE), folder)
         shown = f"{place.relative_to(folder)} of the run folder" if is_inside and place != folder else place
         last = _last_checkpoint(folder)
         goes_on = (
-            "begins anew, since nothing was saved" if last is None else f"goes on from {last.name}, which is whole"
+            "starts over, since nothing was saved" if last is None else f"continues from {last.name}, which is complete"
         )
         return Mistake.of(
             f"{shown} cannot be written: {_words(number, place)}",
@@ -82,7 +82,7 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
 
 
 def _of_a_cache(place: Path) -> Mistake | None:
-    """What to say where a place is in a cache that cannot be written, or above it."""
+    """Returns the mistake if the path is in a cache that cannot be written, or above it."""
     locked = locked_caches(os.environ, OF_THE_HUB + OF_DEEPSPEED, "error")
     folders = [] if locked is None else [Path(reason.partition(": ")[2]) for reason in locked.because]
     is_one = any(place.is_relative_to(folder) or folder.is_relative_to(place) for folder in folders)
@@ -90,13 +90,13 @@ def _of_a_cache(place: Path) -> Mistake | None:
 
 
 def why_unwritten(problem: BaseException, place: Path) -> str | None:
-    """Why nothing could be written at a place, with the room that is left there; None for a problem of another kind."""
+    """Returns why nothing could be written at a path, with the free space there; None for other problems."""
     number = next((number for one in causes(problem) if (number := _number_at(one, place)) is not None), None)
     return None if number is None else _words(number, place)
 
 
 def make_room(folder: Path, problem: BaseException) -> None:
-    """Removes what is half-written after a disk was full, so that there is room for what has to be said."""
+    """Removes half-written files after a disk was full, so that the reason can be recorded."""
     if any(_number_at(one, folder) in _FULL for one in causes(problem)):
         remove_leftovers(folder)
 
@@ -116,19 +116,22 @@ def _last_checkpoint(folder: Path) -> Path | None:
 
 
 def _places(folder: Path) -> tuple[Path, ...]:
-    """Where the libraries write during a run."""
+    """Returns the folders that libraries write to during a run."""
     return folder, Path(tempfile.gettempdir()), Path("/dev/shm")
 
 
 def _number_at(problem: BaseException, folder: Path) -> int | None:
-    """As _number. What torch says without a reason, also after another mistake, is one only where no room is left."""
+    """Like _number, but errors that torch raises without a reason count only if the disk is full.
+
+    torch raises these after other mistakes as well.
+    """
     number = _number(problem)
     is_said = number != _UNSAID or any(_free(place) < _NOTHING_FREE for place in _places(folder))
     return number if is_said else None
 
 
 def _number(problem: BaseException) -> int | None:
-    """Which fault of _FAULTS a problem is, None for any other."""
+    """Returns the fault in _FAULTS, None for other problems."""
     text = str(problem)
     number: int | None = problem.errno if isinstance(problem, OSError) else None
     if number is None and (match := _OS_ERROR.search(text)) is not None:
@@ -146,7 +149,7 @@ def _named(problem: BaseException) -> Path | None:
 
 
 def _free(place: Path) -> int:
-    """Bytes that are free where a file is, or would be; 0 where nobody says it."""
+    """Returns the free bytes where a file is, or would be; 0 if unknown."""
     with contextlib.suppress(OSError):
         found = os.statvfs(next(one for one in (place, *place.parents) if one.is_dir()))
         return found.f_bavail * found.f_frsize

@@ -1,4 +1,4 @@
-"""A first signal asks the run to stop after the current step; a second one ends it at once."""
+"""Handles signals: the first one stops the run after the current step, a second one ends it at once."""
 
 import _thread
 import atexit
@@ -23,10 +23,10 @@ _POLL_S = 0.05
 
 
 class Interruption:
-    """Whether a signal has come that asks to stop.
+    """Whether a signal has asked the run to stop.
 
-    on_first: called when it has; on_end: before the process ends at once. grace_s: a launcher and a terminal may both
-    pass the same wish on, so signals within this time after the first are the same signal.
+    on_first: called at the first signal; on_end: before the process ends at once. grace_s: a launcher and a terminal
+    may both forward the same signal, so signals within this time after the first count as one.
     """
 
     def __init__(self, on_end: Callable[[], object] = lambda: None, grace_s: float = 3.0) -> None:
@@ -39,9 +39,9 @@ class Interruption:
         self._hangups = Hangups()
 
     def listen(self) -> None:
-        """Takes the signals over. A thread sees them even while the main thread waits inside a collective.
+        """Installs the handlers. A thread gets signals even while the main thread waits in a collective.
 
-        An ignored hangup stays ignored, as nohup wants it.
+        An ignored hangup stays ignored, as nohup expects.
         """
         reader, writer = socket.socketpair()
         writer.setblocking(False)
@@ -52,7 +52,7 @@ class Interruption:
         threading.Thread(target=self._watch, args=(reader, writer), name="signals", daemon=True).start()
 
     def _watch(self, reader: socket.socket, writer: socket.socket) -> None:
-        # `writer` is only held, so that it is not closed: signals are written to its number.
+        # `writer` is only kept open: signals are written to its descriptor.
         while numbers := reader.recv(64):
             for number in numbers:
                 if number == signal.SIGHUP and not self._is_wish():
@@ -61,7 +61,7 @@ class Interruption:
                     self._receive()
 
     def _is_wish(self) -> bool:
-        """Whether somebody sent the SIGHUP, which takes a moment to know where a terminal may have gone away."""
+        """Whether somebody sent the SIGHUP, rather than a closed terminal, which takes a moment to tell."""
         self._hangups.came()
         while (found := self._hangups.is_wish()) is None:
             time.sleep(_POLL_S)
@@ -78,19 +78,19 @@ class Interruption:
             os._exit(EXIT_INTERRUPTED)
 
 
-# The end of a process whose training has ended: threads and processes that a reward left do not keep it.
+# Ends a process after training, without waiting for threads and processes that a reward left running.
 
 
-# What libraries still upload in a thread of theirs gets so long.
+# Time for uploads that libraries run in a thread.
 PATIENCE_S = 10.0
 _MULTIPROCESSING_S = 2.0
 
 
 def leave_soon(code: int, patience_s: float = PATIENCE_S) -> None:
-    """Ends this process with the exit code when what others left keeps it for longer than that.
+    """Exits with the code after `patience_s` if leftovers keep the process from ending.
 
-    It watches the main thread, which has to end now: Python waits there for threads that are no daemons, and
-    multiprocessing for children that are none. What the libraries registered for the end is still called.
+    It watches the main thread, which must be ending: Python waits for non-daemon threads, and multiprocessing for
+    non-daemon children. Exit handlers of libraries still run.
     """
     main = threading.main_thread().ident
 
@@ -108,16 +108,16 @@ def leave_soon(code: int, patience_s: float = PATIENCE_S) -> None:
                     os._exit(code)
             time.sleep(_MULTIPROCESSING_S)
 
-    # threading.Thread waits until its thread says that it runs. One that finds no memory for that never says it.
+    # threading.Thread waits until its thread reports that it runs, and forever if that thread has no memory to do so.
     with suppress(RuntimeError, MemoryError):
         _thread.start_new_thread(watch, ())
 
 
 def leave(code: int) -> NoReturn:
-    """Ends this process with the exit code, as Python does, but one of several without the destructors of C++.
+    """Exits with the code as Python does, but without C++ destructors if there are several processes.
 
-    With several processes these abort one now and then ("terminate called without an active exception"), and a run
-    whose training is complete would exit with 1.
+    With several processes these occasionally abort ("terminate called without an active exception"), and a completed
+    run would exit with 1.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         threading._shutdown()  # type: ignore[attr-defined]
@@ -128,7 +128,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _close_files() -> None:
-    """Writes what files still hold: texts first, then what compresses, then what is beneath them."""
+    """Flushes open files: texts first, then compressors, then the files beneath them."""
     files: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), io.TextIOBase | io.BufferedIOBase)]
     for each in sorted(
         files, key=lambda file: (isinstance(file, io.BufferedWriter), isinstance(file, io.BufferedIOBase))
@@ -138,7 +138,7 @@ def _close_files() -> None:
 
 
 def _waits_for(main: int | None) -> str | None:
-    """What keeps the main thread from ending, in words; None while it does something else."""
+    """Returns in words what keeps the main thread from ending; None if it does something else."""
     frame = sys._current_frames().get(main or 0)
     while frame is not None:
         place = (os.path.basename(frame.f_code.co_filename), frame.f_code.co_name)

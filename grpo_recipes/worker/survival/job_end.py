@@ -1,10 +1,10 @@
-"""What comes next when one start of a job has ended: back into the queue, or the end with an exit code.
+"""Decides what follows when one start of a job has ended: requeue it, or end it with an exit code.
 
     python -P worker/part.py survival.job_end FOLDER before
     python -P worker/part.py survival.job_end FOLDER after --job ID --before WORD --code N --max-requeues N [--told] ...
 
-"before" prints a word that tells this start's run.json from an earlier one. "after" prints "requeue" or the exit code;
-the reason is said on stderr, in run.json and in job_ends.jsonl.
+"before" prints a word that identifies the run.json before this start. "after" prints "requeue" or the exit code; the
+reason goes to stderr, run.json and job_ends.jsonl.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint
 
 ENDS_FILE = "job_ends.jsonl"
 REQUEUE = "requeue"
-# Starts in a row that may end without a new step: one can be bad luck with a machine.
+# Consecutive starts that may end without a new step: one can be bad luck with a machine.
 _FRUITLESS_STARTS = 2
-# What srun says of a machine that is gone. When one task fails it ends the others, and says 143.
+# srun's code for a lost machine. If a task fails, srun kills the others and returns 143.
 _KILLED = 137
 
 
@@ -35,11 +35,11 @@ _KILLED = 137
 class Ended:
     """One start of a job that has ended.
 
-    code: of its launchers, as a shell says it. record: run.json as this start left it, None where it wrote none.
-    step, step_before: of the newest whole checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
-    machines for another job, and puts it back. server_ended: the step of its vLLM server ended before the training.
-    requeues: how often it has put itself back. fruitless: how many starts right before this one gained no step.
-    is_another: run.json is that of another run, which trains in the folder and so kept this job out of it.
+    code: its launchers' exit code, as in a shell. record: run.json as this start left it, None if it wrote none. step,
+    step_before: of the newest complete checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
+    machines for another job, and requeues it. server_ended: its vLLM server's step ended before the training. requeues:
+    how often it has requeued itself. fruitless: how many consecutive starts before this one gained no step. is_another:
+    run.json belongs to a different run, which trains in the folder and kept this job out.
     """
 
     code: int
@@ -57,22 +57,22 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What comes next. exit_code: None goes back into the queue. because: one line."""
+    """What follows. exit_code: None to requeue. because: one line."""
 
     exit_code: int | None
     because: str
 
 
 def decide(ended: Ended) -> Next:
-    """Whether there is a point in going on, and the exit code where there is none."""
+    """Returns whether to requeue, or the exit code to end with."""
     if ended.is_another:
-        return Next(EXIT_NOT_STARTED, "another run trains in this folder, and goes on")
+        return Next(EXIT_NOT_STARTED, "another run is training in this folder, and continues")
     status = None if ended.record is None else ended.record.get("status")
     code = None if ended.record is None else ended.record.get("exit_code")
     if status == "completed":
         return Next(EXIT_DONE, "the run is completed")
     if status in ("failed", "stopped") and isinstance(code, int) and not ended.server_ended:
-        return Next(code, f"the run {status if status == 'failed' else 'was stopped'}, so nothing follows")
+        return Next(code, f"the run {status if status == 'failed' else 'was stopped'}, so it is not requeued")
     if ended.preempted:
         return Next(None, "another job needs the machines")
     if ended.told:
@@ -87,11 +87,11 @@ def _cause(ended: Ended, status: object) -> str:
         return "the vLLM server ended before the training"
     if status == "interrupted":
         return "the run was interrupted"
-    return f"the trainers ended without a word, srun with exit code {ended.code}"
+    return f"the trainers ended without a reason, srun with exit code {ended.code}"
 
 
 def _again(ended: Ended, cause: str) -> Next:
-    """Back into the queue, while that leads anywhere."""
+    """Requeues, unless that leads nowhere."""
     if ended.step <= ended.step_before and ended.fruitless + 1 >= _FRUITLESS_STARTS:
         return Next(EXIT_FAILED, f"{cause}; {ended.fruitless + 1} starts in a row gained no step beyond {ended.step}")
     if ended.requeues >= ended.max_requeues:
@@ -100,12 +100,12 @@ def _again(ended: Ended, cause: str) -> Next:
 
 
 def before(folder: Path) -> str:
-    """The word of a start that begins: of run.json as it is now, and the step of the newest checkpoint."""
+    """Returns the word of a start that begins: it identifies the current run.json and the newest checkpoint."""
     return f"{_fingerprint(folder)}/{_step(folder)}"
 
 
 def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how: bool) -> Next:
-    """What comes next, told in run.json and job_ends.jsonl. how: the flags of Ended."""
+    """Returns what follows, and records it in run.json and job_ends.jsonl. how: the flags of Ended."""
     fingerprint, _, step_before = word.partition("/")
     earlier = [line for line in _ends(folder) if line.get("job") == job]
     record = Record(folder, 0)
@@ -138,7 +138,7 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
 
 
 def _tell(record: Record, found: Next) -> None:
-    """Says in run.json how a start ended, where nobody has said it or that is not the end of the story."""
+    """Records in run.json how a start ended, if nothing else has, or if the recorded end is not final."""
     if found.exit_code is None or found.exit_code == EXIT_INTERRUPTED:
         record.end("interrupted", EXIT_INTERRUPTED, found.because)
     elif found.exit_code == EXIT_FAILED:
@@ -146,7 +146,7 @@ def _tell(record: Record, found: Next) -> None:
 
 
 def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the last starts gained no step."""
+    """Returns how many of the last starts gained no step."""
     count = 0
     for line in reversed(lines):
         if line["step"] > line["step_before"]:
@@ -156,7 +156,7 @@ def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _ends(folder: Path) -> list[dict[str, Any]]:
-    """The ends of earlier starts; what is no such line is left out."""
+    """Returns the ends of earlier starts; other lines are skipped."""
     found = []
     with contextlib.suppress(OSError):
         for line in read_bytes(folder, ENDS_FILE).splitlines():
@@ -173,7 +173,7 @@ def _step(folder: Path) -> int:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Changes with each writing of run.json, which is replaced as a whole."""
+    """Returns a value that changes with each write of run.json, which is replaced as a whole."""
     found = status(folder, "run.json")
     return "none" if found is None else f"{found.st_ino}.{found.st_mtime_ns}"
 

@@ -2,7 +2,7 @@
 
     python -P worker/part.py survival.redacted LOG
 
-Signals that ask a job to stop reach every process of it: this one ends when the last one that it listens to has.
+Signals that stop a job reach all of its processes: this one ignores them, and ends at the end of its input.
 """
 
 import signal

@@ -1,10 +1,10 @@
 """Ends a process whose training stalls, and records that one of several processes died.
 
-A thread of the process measures how long each step takes, and writes the stacks of all threads to stalled/rank-N.txt
-when one is late. Code that holds the interpreter's lock, such as a regular
-expression that backtracks without end, stops that thread too, so a second program (`part.py survival.stall_monitor`)
-ends the process when the thread falls silent. Both count only time in which they could run: a suspended job has not
-stalled. The program also outlives the process for a moment: one that the kernel kills for its memory cannot write why.
+A thread of the process measures each step, and writes the stacks of all threads to stalled/rank-N.txt when one is late.
+Code that holds the interpreter's lock, such as a regular expression that backtracks endlessly, stops that thread as
+well, so a second program (`part.py survival.stall_monitor`) ends the process when the thread falls silent. Both count
+only time in which they could run: a suspended job has not stalled. The program also outlives the process for a moment:
+a process that the kernel kills for its memory cannot record why.
 """
 
 import faulthandler
@@ -33,16 +33,16 @@ from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import Alarm, refusal
 
 LONGEST_POLL_S = 1.0
-# The program waits so much longer than the thread, which ends the process itself if it can.
+# The program waits this much longer than the thread, which ends the process itself if it can.
 SLACK_S = 10.0
 STACKS_S = 5.0
-# Of several processes that are killed together, none may report that it died alone.
+# If several processes are killed together, none may report that it died alone.
 TOGETHER_S = 1.0
 STEP = "a step"
 OWN_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", f"{os.sep}lib{os.sep}python")
 _PART = Path(__file__).parents[1] / "part.py"
-# The process and the program share memory: one line that says what is watched, a byte that says whether its death is
-# expected, then the stacks.
+# The process and the program share memory: one line about what is watched, a byte that is set if the process is
+# expected to end, then the stacks.
 _LINE_BYTES = 256
 _IS_EXPECTED = b"x"
 _PARENT_DIED = signal.SIGRTMIN
@@ -51,7 +51,7 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the main thread does since `began`, and after how many seconds that is late and ended."""
+    """What the main thread has been doing since `began`, and the seconds after which it is late and ended."""
 
     what: str
     step: int
@@ -61,10 +61,10 @@ class Watched:
 
 
 class StallMonitor:
-    """Measures each step between begin() and end(), and everything else from one still() to the next call.
+    """Times each step between begin() and end(), and everything else from one still() to the next call.
 
     on_late: called in a thread, once when something takes too long and again, with True, when the process must end.
-    ddp_timeout_s: None where one process trains alone. Training is unaffected if the program dies.
+    ddp_timeout_s: None for a single process. Training is unaffected if the program dies.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class StallMonitor:
         threading.Thread(target=self._watch, name="stalls", daemon=True).start()
 
     def begin(self) -> None:
-        """A step begins."""
+        """Starts timing a step."""
         self._step += 1
         self._watched = self._now(STEP, no_progress.longest(self._guards, self._durations))
 
     def end(self) -> None:
-        """A step has ended: what follows it, logging and saving, has no median."""
+        """Stops timing the step: logging and saving, which follow, have no median."""
         if self._watched.what == STEP:
             self._durations.append(time.monotonic() - self._watched.began)
         self.still("what follows a step")
 
     def still(self, what: str) -> None:
-        """Something that is no step begins, or goes on."""
+        """Starts timing something that is not a step, or restarts it."""
         self._watched = self._now(what, no_progress.longest(self._guards, ()))
 
     def _now(self, what: str, longest_s: float) -> Watched:
@@ -107,13 +107,13 @@ class StallMonitor:
         return now
 
     def _tell(self, watched: Watched, left_s: float) -> None:
-        """Tells the program that this process runs. Writing to memory wakes nobody up, so it costs the step nothing."""
+        """Reports to the program that this process runs. Writing shared memory wakes nothing up, so it is free."""
         if self._line is not None:
             line = f"{time.monotonic()} {left_s + SLACK_S} {watched.step} {watched.what}"
             self._line[:_LINE_BYTES] = line.encode().ljust(_LINE_BYTES)
 
     def _watch(self) -> None:
-        """Counts only time in which this thread could run: a process that was stopped has not hung."""
+        """Watches the main thread, counting only time in which this thread could run."""
         watched, waited, said = self._watched, 0.0, 0
         last = time.monotonic()
         while True:
@@ -139,11 +139,11 @@ class StallMonitor:
             file.write("\n")
         durations = list(self._durations) if watched.what == STEP else []
         alarm = no_progress.alarm(waited, watched.what, durations, _name(self._rank), self._where())
-        if self._watched is watched:  # it has not ended meanwhile
+        if self._watched is watched:  # still running
             self._on_late(alarm, is_last)
 
     def _where(self) -> str:
-        """The innermost line of the main thread, with the innermost one outside of libraries if that is another."""
+        """Returns the main thread's innermost line, and its innermost line outside of libraries if different."""
         frame = sys._current_frames().get(self._main)
         if frame is None:
             return "an unknown place"
@@ -157,7 +157,7 @@ class StallMonitor:
 
 
 def stacks_file(folder: Path, rank: int) -> int:
-    """The descriptor of stalled/rank-N.txt in a run folder, which is written on from its end. Raises OSError."""
+    """Opens stalled/rank-N.txt of a run folder for appending, and returns its descriptor. Raises OSError."""
     make_folder(folder, "stalled")
     return open_to_append(folder, _name(rank))
 
@@ -167,15 +167,15 @@ def _name(rank: int) -> str:
 
 
 _shared: mmap.mmap | None = None
-"""What this process shares with the program beside it, see start_program."""
+"""The memory that this process shares with the program, see start_program."""
 
 
 def start_program(folder: Path, rank: int, processes: int) -> None:
-    """Starts the program beside this process. processes: those of the run; the parent of a single one sees it die."""
+    """Starts the program beside this process. processes: of the run; the parent of a single process sees it die."""
     global _shared
     file = os.memfd_create("stalls")
     os.write(file, b" " * (_LINE_BYTES + len(_IS_EXPECTED)))
-    # Neither needs the interpreter's lock.
+    # Neither of these needs the interpreter's lock.
     faulthandler.register(signal.SIGUSR2, file=file, all_threads=True)
     faulthandler.enable(file=file, all_threads=True)
     words = [str(_PART), "survival.stall_monitor", str(folder), *map(str, (rank, os.getpid(), file, processes))]
@@ -190,9 +190,9 @@ def expect_end() -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Ends a process whose line stays the same for longer than it says. arguments: see start_program."""
+    """Ends a process whose line stays unchanged for longer than it states. arguments: see start_program."""
     for number in ASKING:
-        signal.signal(number, signal.SIG_IGN)  # a terminal and a cluster send them to every process
+        signal.signal(number, signal.SIG_IGN)  # a terminal or a cluster sends them to every process
     folder, rank, pid, shared, processes = Path(arguments[0]), *(int(word) for word in arguments[1:])
     signal.pthread_sigmask(signal.SIG_BLOCK, [_PARENT_DIED])
     die_with_parent(_PARENT_DIED)
@@ -213,16 +213,16 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _record_death(folder: Path, rank: int, stacks: str) -> None:
-    """Records a process that ended without recording anything itself, unless another one says why the run ended.
+    """Records a process that ended without recording a reason, unless another process recorded the run's end.
 
-    torch's watchdog of NCCL aborts a process from a thread without Python after the other processes were lost. That is
-    left to grpo-run, which reads the watchdog's words in the log.
+    After other processes were lost, torch's NCCL watchdog aborts a process from a thread without Python. That is left
+    to grpo-run, which reads the watchdog's message in the log.
     """
     time.sleep(TOGETHER_S)
     print(hide_secrets(stacks), file=sys.stderr, end="", flush=True)
     if "Fatal Python error: Aborted" in stacks and "Current thread" not in stacks:
         return
-    message = f"process {rank} ended without a word: it was killed (out of memory?) or crashed in a library"
+    message = f"process {rank} ended without an error message: it was killed (out of memory?) or crashed in a library"
     if Record(folder, rank).end("failed", EXIT_FAILED, message):
         print(f"error: {message}", file=sys.stderr, flush=True)
 
@@ -232,14 +232,14 @@ def _stacks(shared: int) -> str:
 
 
 def _end_held(folder: Path, rank: int, pid: int, shared: int, waited: float) -> None:
-    """Ends a process whose interpreter is held, with its stacks and the reason written down."""
+    """Ends a process whose interpreter is held, and records its stacks and the reason."""
     _, _, step, what = os.pread(shared, _LINE_BYTES, 0).decode().rstrip().split(maxsplit=3)
     os.kill(pid, signal.SIGUSR2)
     time.sleep(STACKS_S)
     stacks = _stacks(shared)
     with open(stacks_file(folder, rank), "a", encoding="utf-8") as file:
         file.write(f"{what} {step} of this process, which holds the interpreter's lock\n{stacks}\n")
-    # Threads are listed from the newest to the first one, which is the main thread.
+    # Threads are listed from the newest to the first, which is the main thread.
     frame = _FRAME.search(stacks.rpartition("hread 0x")[2])
     where = f"{Path(frame[1]).name}:{frame[2]} in {frame[3]}" if frame else "an unknown place"
     alarm = no_progress.held(waited, what, _name(rank), where)
