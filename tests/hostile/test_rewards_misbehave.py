@@ -114,7 +114,7 @@ os.write(1, b"trained\\n")
 def test_a_fork_does_not_train(fork: str) -> None:
     done = apart(FORKING.format(fork=FORKS[fork]))
     assert (done.returncode, done.stdout.count("trained")) == (0, 1), done.stderr
-    assert "a process that it forked came back, and was ended" in done.stderr
+    assert "a process that it forked returned, and was ended" in done.stderr
 
 
 def test_a_fork_that_is_not_contained_trains_twice() -> None:
@@ -223,7 +223,7 @@ def test_rewards_that_never_give_a_number_stop_the_run(case: str) -> None:
     for _ in range(FEWEST_CALLS - 1):
         answered.look("mine", found)
     if is_stopped:
-        with pytest.raises(Refused, match="no reward has given a number: mine"):
+        with pytest.raises(Refused, match="no reward has returned a number: mine"):
             answered.look("mine", found)
         with pytest.raises(Refused):
             answered.refuse_no_answer()
@@ -259,7 +259,7 @@ LEAVES = "import sys\ndef f(completions, **kwargs):\n    sys.exit(0)\n    return
 DIES = "import os\ndef f(completions, **kwargs):\n    os._exit(0)\n    return [0.0 for _ in completions]\n"
 ENDS = {
     "everything at once": (EVERYTHING, 0, "completed"),
-    "NaN alone": (NEVER, 3, "no reward has given a number: f"),
+    "NaN alone": (NEVER, 3, "no reward has returned a number: f"),
     "sys.exit": (LEAVES, 1, "reward f raised SystemExit: 0"),
     "os._exit": (DIES, 1, "ended without a word: it ended with exit code 0"),
 }

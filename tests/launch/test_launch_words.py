@@ -534,9 +534,9 @@ def test_the_summary_says_what_is_known_and_what_to_do(record: RunRecord, lines:
 
 OF_INPUTS = [
     "reward mine returned a list of str, not one number for each completion",
-    "no reward has given a number: mine",
+    "no reward has returned a number: mine",
     "dataset.prompt: row 3 cannot fill the template",
-    "evaluation: a.jsonl:3: the line is no JSON",
+    "evaluation: a.jsonl:3: the line is not JSON",
 ]
 
 

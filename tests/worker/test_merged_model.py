@@ -83,6 +83,6 @@ def test_an_adapter_that_lacks_tensors_is_not_merged(
 
     file = adapter_on(tiny_model, tmp_path / "adapter") / "adapter_model.safetensors"
     save_file(dict(list(load_file(file).items())[2:]), file)
-    with pytest.raises(Refused, match="is not one of this model and these modules"):
+    with pytest.raises(Refused, match="does not fit this model and these modules"):
         merged(make_plan, file.parent, tmp_path / "merged_model")
     assert not (tmp_path / "merged_model").exists()

@@ -83,7 +83,7 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list that is cut": (lambda place: (place / MANIFEST).write_text('{"a'), "was changed"),
     "a list without end": (lambda place: (place / MANIFEST).write_text("[" * 100_000), "was changed"),
     "a list of a stranger": (_resealed, "was not written by you"),
-    "a link for the whole": (_whole_linked, "it is no folder of its own"),
+    "a link for the whole": (_whole_linked, "it is not a folder"),
     "a file for the whole": (lambda place: [shutil.rmtree(place), place.write_text("x")], "it is no folder"),
 }
 
@@ -100,7 +100,7 @@ def test_an_altered_model_with_new_tokens_is_made_anew(
     alter(folder / "extended_model")
     write_own_model(read_plan(folder), folder / "extended_model")
     said = capsys.readouterr().out
-    assert "extended_model is made anew: " in said and message in said
+    assert "rewriting extended_model: " in said and message in said
     assert {**code_files(str(folder / "extended_model")), MANIFEST: ""} == {**before, MANIFEST: ""}
 
 
@@ -239,7 +239,7 @@ def test_code_that_is_swapped_after_every_look_does_not_run(file: str, own: Path
     text = OWN.format(more=f"from .beside import VALUE\n{evil}") if file == "own.py" else evil
     swap = f"(folder / 'model' / {file!r}).write_text({text!r})"
     said = load(own, "checked", swap)
-    assert f"code in {file} is not what the plan was made with" in said
+    assert f"code in {file} has changed since the plan was made" in said
     assert not canary.exists()
     load(own, "unchecked")
     assert canary.exists(), "it would have run"

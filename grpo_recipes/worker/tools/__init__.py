@@ -1,1 +1,1 @@
-"""Tools that the policy calls while it answers: loaded as they were planned, called in a process of their own."""
+"""Tools that the policy calls while it generates: loaded as planned, run in a separate process."""

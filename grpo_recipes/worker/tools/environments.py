@@ -1,4 +1,4 @@
-"""The user's environment as TRL takes it: what makes an object, whose methods are counted, limited and bounded."""
+"""Wraps the user's environment class for TRL: calls are counted, limited in time, and errors are explained."""
 
 import functools
 import inspect
@@ -20,23 +20,23 @@ from grpo_recipes.worker.user_code.outcome import OF_THE_ROW, short_text
 
 Method = Callable[..., Any]
 OWN_REWARD = "get_reward"
-# What TRL calls itself; the other methods without an underscore are tools.
+# Methods that TRL calls itself; the other public methods are tools.
 NO_TOOLS = ("reset", OWN_REWARD)
-# Where an object has the prompt of its row, for what is said of a failure.
+# The attribute with the prompt of an object's row, for error messages.
 _PROMPT = "_grpo_run_prompt"
 
 
 def environment_factory(
     planned: EnvironmentClass, own: type, tally: Tally, user: Path, named: str | None = None
 ) -> Callable[[], Any]:
-    """What makes an object of the user's class. A call that takes longer than planned is ended and fails.
+    """Returns the factory of the user's class. A call that exceeds the planned time is ended and fails.
 
-    user: the folder of the user's files. named: what rows call it, None for the only one.
+    user: the folder of the user's files. named: what rows call it, None for a single environment.
     """
     methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
     tools = {name: _called(each, name, planned, tally, user) for name, each in methods.items() if name not in NO_TOOLS}
     kept = {name: _kept(methods[name], planned) for name in NO_TOOLS if name in methods}
-    # The name is that of the reward that an environment may have of its own: of several the one of the recipe.
+    # The class name is also the name of its reward, if it has one: with several environments, the recipe's name.
     made = type(named or own.__name__, (own,), {**tools, **kept, "__doc__": own.__doc__, "__module__": own.__module__})
 
     def environment() -> Any:
@@ -47,7 +47,7 @@ def environment_factory(
 
 
 def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, user: Path) -> Method:
-    """A method that the policy calls, in this process: it has the state of its object there."""
+    """Wraps a method that the policy calls, in this process, which has its object's state."""
     tally.add(name)
 
     @contextmanager
@@ -59,7 +59,7 @@ def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, 
 
 
 def _kept(method: Method, planned: EnvironmentClass) -> Method:
-    """A method that TRL calls itself; what it raises ends the run."""
+    """Wraps a method that TRL calls itself; an exception in it ends the run."""
     return _limited(
         method, f"{planned.name}.{method.__name__}", "environment", planned.timeout, _noted, lambda one: one
     )
@@ -68,7 +68,7 @@ def _kept(method: Method, planned: EnvironmentClass) -> Method:
 def _limited(
     method: Method, name: str, kind: str, timeout: float, around: Callable[..., Any], answer: Callable[[Any], Any]
 ) -> Method:
-    """A method that is ended when it takes too long. around: entered with the object and the call's keywords."""
+    """Wraps a method with a time limit. around: entered with the object and the call's keywords."""
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
@@ -88,7 +88,7 @@ def _limited(
 
 @contextmanager
 def _noted(environment: Any, row: dict[str, Any]) -> Iterator[None]:
-    """Around a call that TRL makes: what it raises has the prompt of the row that the object was reset with."""
+    """Adds the prompt of the object's row to exceptions of a call that TRL makes."""
     if "prompt" in row:
         object.__setattr__(environment, _PROMPT, row["prompt"])
     try:
@@ -104,14 +104,14 @@ _AGAIN_AFTER_S = 1.0
 
 
 class _TookTooLong(BaseException):
-    """Passes whatever user code does about exceptions."""
+    """A BaseException, so that user code that catches Exception does not stop it."""
 
 
 @contextmanager
 def within(seconds: float, what: str) -> Iterator[None]:
-    """Around one call. Raises ToolFailed when it takes longer; library code that never returns is not ended.
+    """Limits one call. Raises ToolFailed if it takes longer; library code that never returns is not ended.
 
-    Only the main thread is interrupted; a call in another one has no limit.
+    Only the main thread is interrupted; a call in another thread has no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -123,7 +123,7 @@ def within(seconds: float, what: str) -> Iterator[None]:
             raise _TookTooLong
 
     before = signal.signal(signal.SIGALRM, late)
-    # Again and again, for code that catches everything.
+    # Repeatedly, for code that catches everything.
     signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_AFTER_S)
     try:
         try:

@@ -1,4 +1,4 @@
-"""How often the policy called each tool, how often in vain, and how long that took."""
+"""Counts how often the policy called each tool, the failures, and the time."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from grpo_recipes.contract.secrets.redact import hide_secrets
 
 @dataclass(slots=True)
 class Count:
-    """Of one tool. seconds: that its calls took, those of asynchronous ones beside each other counted each."""
+    """The calls of one tool. seconds: their total; concurrent async calls each count in full."""
 
     calls: int = 0
     failures: int = 0
@@ -19,9 +19,9 @@ class Count:
 
 
 class Tally:
-    """Counts the calls of a generation by tool, and says the first failures of each in the log.
+    """Counts a generation's calls by tool, and logs each tool's first failures.
 
-    seed: of the generation; each call draws its random numbers from it and its place among the calls.
+    seed: of the generation; each call's random numbers depend on it and the call's index.
     """
 
     def __init__(self) -> None:
@@ -32,29 +32,29 @@ class Tally:
         self._lock = threading.Lock()
 
     def add(self, tool: str) -> None:
-        """Another tool is counted."""
+        """Starts counting a tool."""
         self._counts[tool], self._failed[tool] = Count(), 0
 
     def begin(self, seed: str) -> None:
-        """A generation begins: nothing has been called."""
+        """Resets the counts for a new generation."""
         with self._lock:
             self.seed, self._calls = seed, 0
             self._counts = {name: Count() for name in self._counts}
 
     def counts(self) -> dict[str, Count]:
-        """Of the generation so far, by tool."""
+        """Returns the generation's counts so far, by tool."""
         with self._lock:
             return dict(self._counts)
 
     def next_seed(self) -> str:
-        """The seed of the call that comes now."""
+        """Returns the seed of the next call."""
         with self._lock:
             self._calls += 1
             return f"{self.seed} {self._calls}"
 
     @contextmanager
     def counted(self, tool: str) -> Iterator[None]:
-        """Around one call; whatever it raises is a failure."""
+        """Counts one call; any exception is a failure."""
         began = time.perf_counter()
         failed: BaseException | None = None
         try:

@@ -1,9 +1,9 @@
-"""What a step says of its tools beside TRL's own figures: calls, failures and seconds of each, and of all the seconds.
+"""Logs figures about tools besides TRL's own: calls, failures and seconds of each tool, and total seconds.
 
-tools/<name>/calls and /failures are of one generation over all processes; tools/<name>/seconds, tools/seconds and
-tools/generating_seconds, in which the generator wrote, are of one generation and the mean of the processes.
-tools/failed_call_frequency is of TRL's own call_frequency what failed. All are logged as TRL logs its own: the mean
-over the generations of a line.
+tools/<name>/calls and /failures are sums over all processes for one generation; tools/<name>/seconds, tools/seconds and
+tools/generating_seconds, the time of the generator, are means over the processes for one generation.
+tools/failed_call_frequency is the failed part of TRL's call_frequency. All are logged like TRL's own: the mean over the
+generations of a line.
 """
 
 import functools
@@ -27,16 +27,15 @@ Method = Callable[..., Any]
 
 
 def watch_tools(trainer: Any, tally: Tally) -> None:
-    """From now on each generation of the training is counted; nothing where no tool is called."""
+    """Counts the tool calls of each training generation from now on. Does nothing without tools."""
     if tally.counts() and hasattr(trainer, _GENERATES) and hasattr(trainer, _TURN):
         ToolFigures(trainer, tally)
 
 
 class ToolFigures:
-    """Stands before the trainer's generation: tells the tally when one begins, and the trainer what came of it.
+    """Wraps the trainer's generation: resets the tally before it, and logs the counts after it.
 
-    Random numbers of a call are those of its step and its place there, also for an evaluation, so that a run that is
-    gone on with draws the same.
+    A call's random numbers depend on its step and index, also in an evaluation, so that a resumed run draws the same.
     """
 
     def __init__(self, trainer: Any, tally: Tally) -> None:
@@ -74,7 +73,7 @@ class ToolFigures:
         self._tally.begin(f"{what}{trainer.args.seed} {rank} {step}")
 
     def _tell(self) -> None:
-        """All processes come here at once."""
+        """Logs the figures. All processes must call it."""
         accelerator, counts = self._trainer.accelerator, self._tally.counts()
         own = [value for one in counts.values() for value in (one.calls, one.failures, one.seconds)]
         sums = torch.tensor([*own, self._generating.seconds], dtype=torch.float64, device=accelerator.device)

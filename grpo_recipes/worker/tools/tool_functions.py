@@ -1,4 +1,4 @@
-"""The tools of the plan as TRL takes them: functions with the user's name, signature and docstring."""
+"""Wraps the plan's tools for TRL as functions with the user's name, signature and docstring."""
 
 import asyncio
 import functools
@@ -22,7 +22,7 @@ ToolFunction = Callable[..., Any]
 
 
 def check_tool_files(plan: Plan, user: Path) -> None:
-    """Raises Refused if a file of a tool, the environment or the rollout is not the planned one; runs none of them."""
+    """Raises Refused if a file of a tool, the environment or the rollout differs from the plan; runs none."""
     for tool in plan.tools:
         checked_sources(tool, user, "tool")
     for environment in plan.all_environments.values():
@@ -33,9 +33,10 @@ def check_tool_files(plan: Plan, user: Path) -> None:
 
 
 def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> tuple[list[ToolFunction], ToolProcess | None]:
-    """The functions that TRL calls, and the process to close afterwards, in which those that do not wait are called.
+    """Returns the functions that TRL calls, and the process, to be closed afterwards, that runs the synchronous ones.
 
-    It is started here, so that a file that cannot be loaded there ends the run before its first step. Raises Refused.
+    The process is started here, so that a file that cannot be loaded ends the run before its first step. Raises
+    Refused.
     """
     for tool in tools:
         tally.add(tool.name)
@@ -63,7 +64,7 @@ def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction
         kinds = ("is not asynchronous", "is asynchronous")
         raise Refused.of(
             f"tool {tool.name}: {name} {kinds[not tool.is_async]}",
-            because=f"the plan was made for one that {kinds[tool.is_async]}",
+            because=f"in the plan it {kinds[tool.is_async]}",
             fix="plan again; a decorator that hides `async def` has to keep it",
         )
     found: ToolFunction = function
@@ -78,7 +79,7 @@ def _start(process: ToolProcess, names: tuple[str, ...]) -> None:
         raise Refused.of(
             f"tools {', '.join(names)}: their process could not load them",
             because=[str(problem), *([problem.place] if problem.place else [])],
-            fix="a file that imports and computes little at its beginning; tools have 1 GiB of memory",
+            fix="import and compute less at the top of the file; tools have 1 GiB of memory",
         ) from problem
 
 
@@ -92,7 +93,7 @@ def _apart(tool: Tool, function: ToolFunction, process: ToolProcess, tally: Tall
 
 
 def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: Path) -> ToolFunction:
-    """An asynchronous tool, in the trainer's own process as TRL runs it; one that does not wait cannot be ended."""
+    """Wraps an async tool, which TRL runs in the trainer's process; code in it that blocks cannot be ended."""
 
     @functools.wraps(function)
     async def called(**arguments: Any) -> Result:
@@ -104,7 +105,7 @@ def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: Path) -> Too
 
 @contextmanager
 def explained(user: Path) -> Iterator[None]:
-    """Around a call: what it raises has a text for the policy, and a place for the log."""
+    """Gives exceptions of a call a text for the policy, and a place for the log."""
     try:
         yield
     except ToolFailed:
@@ -115,7 +116,7 @@ def explained(user: Path) -> Iterator[None]:
 
 
 async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout: float) -> Any:
-    """What an asynchronous call returns. Raises what it raises with its name, and ToolFailed when it takes longer."""
+    """Returns an async call's result. Raises what it raises, with its name, and ToolFailed if it takes longer."""
     stopped_at: list[TracebackType | None] = []
 
     async def answered() -> tuple[Any, BaseException | None]:
@@ -124,19 +125,19 @@ async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout:
         except asyncio.CancelledError as ended:
             stopped_at.append(ended.__traceback__)
             raise
-        except BaseException as problem:  # SystemExit would end the loop that it runs in
+        except BaseException as problem:  # SystemExit would end its event loop
             return None, problem
 
     try:
         found, problem = await asyncio.wait_for(answered(), timeout)
     except TimeoutError:
         late = ToolFailed(f"{name} took longer than {timeout:g} seconds and was ended", by="time")
-        if kind != "tool":  # a tool's failure is told to the policy, any other ends the run
+        if kind != "tool":  # the policy gets a tool's failure, any other ends the run
             late.add_note(f"{RAISED_IN}{kind} {name}")
         raise late.with_traceback(stopped_at[0] if stopped_at else None) from None
     if problem is None:
         return found
-    # A TimeoutError comes out of the loop's thread as another one, without what was noted of it.
+    # The loop's thread replaces a TimeoutError by a new one, without its notes.
     if isinstance(problem, TimeoutError) or not isinstance(problem, Exception):
         raise RewardLeft(f"{kind} {name} raised {type(problem).__name__}: {problem}") from problem
     problem.add_note(f"{RAISED_IN}{kind} {name}")
@@ -149,7 +150,7 @@ def _named(function: ToolFunction, tool: Tool) -> ToolFunction:
 
 
 def loaded_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleType:
-    """The first of the files, which is the own one of what is called so. Raises Refused for whatever it raises."""
+    """Imports the first of the files, which defines what is named. Raises Refused for any exception."""
     path = next(iter(sources))
     try:
         with contained(name, kind):

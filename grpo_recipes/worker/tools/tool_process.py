@@ -1,8 +1,8 @@
-"""The process of a rank's tools, from both sides: started once, asked call by call, replaced when it is lost.
+"""Runs a rank's tools in a separate process, started once and replaced when it is lost. Both sides are here.
 
-It runs the user's functions and nothing else, in bounded memory, and imports the standard library alone. What it is
-asked and what it answers are JSON; what a tool prints goes to the log of the run. It ends when it is asked to, when the
-training does, however that ended, and where a call goes on long after its limit and nobody is there to end it.
+The process runs only the user's functions, in limited memory, and imports only the standard library. Requests and
+answers are JSON; what a tool prints goes to the run's log. It ends when it is asked to, when the training ends for any
+reason, and when a call far exceeds its limit and nothing else ends it.
 """
 
 import json
@@ -26,18 +26,18 @@ from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.worker.user_code.outcome import place_of, text_of
 from grpo_recipes.worker.user_code.user_modules import user_module
 
-# What trainer and tool process say to each other, and what of a tool's answer the policy is told.
+# The protocol between trainer and tool process, and how much of a tool's answer the policy gets.
 
 
 MOST_BYTES = 64 << 10
-"""Of a result, as text; the policy is told that the rest was cut."""
+"""Of a result, as text; a note tells the policy that the rest was cut."""
 _LONGEST = 64 << 20
 
 Result = str | list[dict[str, Any]]
 
 
 def told(result: object) -> Result:
-    """A tool's result as TRL puts it into the conversation: blocks of text as they are, all else as text."""
+    """Returns a tool's result as TRL adds it to the conversation: blocks of text unchanged, everything else as text."""
     if isinstance(result, list) and result and all(map(_is_text_block, result)):
         blocks = [{"type": "text", "text": printable(each["text"])} for each in result]
         if sum(len(each["text"].encode()) for each in blocks) <= MOST_BYTES:
@@ -47,14 +47,14 @@ def told(result: object) -> Result:
 
 
 def error_text(problem: BaseException) -> str:
-    """The text of an exception as TRL tells the policy; its kind where it has none, or asks for the process's end."""
+    """Returns an exception's text for the policy; its type if the text is empty, or for SystemExit and the like."""
     kind = type(problem).__name__
     text = text_of(problem)
     return bounded((text or kind) if isinstance(problem, Exception) else f"{kind}: {text}".rstrip(": "))
 
 
 def bounded(text: str) -> str:
-    """The text in at most 64 KiB, with a word where it was cut."""
+    """Returns the text cut to 64 KiB, with a note if it was cut."""
     text = printable(text)
     content = text.encode()
     if len(content) <= MOST_BYTES:
@@ -64,7 +64,7 @@ def bounded(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with a question mark for what no encoding has, such as half of a character."""
+    """Returns the text with a question mark for what cannot be encoded, such as lone surrogates."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -78,18 +78,18 @@ _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); from grpo_recipes.worker.tools.tool_process import serve; "
     "serve(*map(int, sys.argv[2:]))"
 )
-# One thread for what computes with several: each takes address space, which is what is bounded.
+# A single thread for numeric libraries: each thread takes address space, which is limited.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 Sources = tuple[str, dict[Path, bytes]]
-"""The name of a tool's function, and its files as they were checked, its own first."""
+"""The name of a tool's function, and its files as checked, starting with its own."""
 
 
 class ToolFailed(Exception):
-    """A call that gave no result; the text is for the policy. place: the line that raised, "" without one.
+    """A call without a result; the text is for the policy. place: the line that raised, "" without one.
 
-    by: "time" or "end" where the call, or its process, was ended; "" for what the tool raised.
+    by: "time" or "end" if the call, or its process, was ended; "" for an exception of the tool.
     """
 
     def __init__(self, text: str, place: str = "", by: Literal["", "time", "end"] = "") -> None:
@@ -98,9 +98,9 @@ class ToolFailed(Exception):
 
 
 class ToolProcess:
-    """Calls tools apart from the training. tools: by their names. memory_bytes: address space that they all share.
+    """Calls tools in a separate process. tools: by name. memory_bytes: address space that they share.
 
-    user: the folder of their files, for what is said of their lines.
+    user: the folder of their files, to name their lines.
     """
 
     def __init__(self, tools: Mapping[str, Sources], user: Path, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -110,7 +110,7 @@ class ToolProcess:
         self._connection: Connection | None = None
 
     def start(self) -> None:
-        """Starts the process and loads the tools there. Raises ToolFailed where one cannot be loaded."""
+        """Starts the process and loads the tools. Raises ToolFailed if one cannot be loaded."""
         ours, theirs = Pipe()
         arguments = [str(Path(grpo_recipes.__file__).parents[1]), theirs.fileno(), os.getpid(), self._memory_bytes]
         variables = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
@@ -131,7 +131,7 @@ class ToolProcess:
         self._asked({"do": "load", "tools": tools}, LOADING_S, "loading it")
 
     def call(self, tool: str, arguments: Mapping[str, Any], limit_s: float, seed: str) -> Result:
-        """What a tool answers. seed: of the random numbers that it may draw. Raises ToolFailed."""
+        """Returns a tool's answer. seed: of its random numbers. Raises ToolFailed."""
         if self._process is None:
             self.start()
         request = {"do": "call", "tool": tool, "arguments": arguments, "seed": seed}
@@ -139,7 +139,7 @@ class ToolProcess:
         return result
 
     def close(self) -> None:
-        """Ends the process and what it started; the next call starts another one."""
+        """Ends the process and what it started; the next call starts a new one."""
         process, self._process = self._process, None
         if self._connection is not None:
             self._connection.close()
@@ -186,15 +186,16 @@ def _end(code: int) -> str:
 OUT_OF_MEMORY = "out of memory"
 LOOKS_EVERY_S = 0.5
 GRACE_S = 5.0
-"""Beyond its limit a call is ended by the trainer; so much later by the kernel, should there be none."""
+"""The trainer ends a call after its limit; without a trainer the kernel does, this much later."""
 
 
 def serve(channel: int, trainer: int, memory_bytes: int) -> None:
-    """Answers what comes through the channel, a socket's number, until it is closed. trainer: the parent's process."""
+    """Answers requests on the channel, a socket's number, until it is closed. trainer: the parent's process id."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     for asking in ASKING:
-        # The trainer finishes its step when it is asked to stop, and so its tools do. What they start can be asked.
+        # When asked to stop, the trainer finishes its step, and so must its tools. Processes that they start may be
+        # stopped.
         signal.signal(asking, _goes_on)
     threading.Thread(target=_end_with, args=(trainer,), daemon=True).start()
     own = os.getpid()
@@ -204,13 +205,13 @@ def serve(channel: int, trainer: int, memory_bytes: int) -> None:
         while not answer.get("ends"):
             answer = _answer(json.loads(connection.recv_bytes()), functions)
             if os.getpid() != own:
-                os._exit(1)  # a fork of the tool's that came back
+                os._exit(1)  # a fork in the tool has returned
             connection.send_bytes(json.dumps(answer).encode())
     os._exit(0)
 
 
 def _answer(request: dict[str, Any], functions: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-    """What a request gives: functions loaded into `functions`, or a call of one. Catches everything."""
+    """Returns a request's result: functions loaded into `functions`, or a call of one. Catches everything."""
     _end_at(time.monotonic() + request["limit_s"] + GRACE_S)
     user = request["user"]
     try:
@@ -224,7 +225,7 @@ def _answer(request: dict[str, Any], functions: dict[str, Callable[..., Any]]) -
             sys.modules["numpy"].random.seed(random.getrandbits(32))
         return {"result": told(functions[request["tool"]](**request["arguments"]))}
     except MemoryError:
-        # What it took is free again by now, in pieces: the next call gets a process that has all of its memory.
+        # Its memory is free again, but fragmented: the next call gets a new process.
         return {"error": OUT_OF_MEMORY, "ends": True}
     except BaseException as problem:
         return {"error": error_text(problem), "place": place_of(problem, user)}
@@ -233,17 +234,17 @@ def _answer(request: dict[str, Any], functions: dict[str, Callable[..., Any]]) -
 
 
 def _end_at(moment: float | None) -> None:
-    """Lets the kernel end this process at a moment, whatever it does by then; None not any more."""
+    """Makes the kernel end this process at a given time, whatever it does; None cancels that."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, 0 if moment is None else max(0.001, moment - time.monotonic()))
 
 
 def _end_with(trainer: int) -> None:
-    """Ends this process and all of its group when the trainer is gone."""
+    """Ends this process and its group when the trainer is gone."""
     while os.getppid() == trainer:
         time.sleep(LOOKS_EVERY_S)
     os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def _goes_on(_: int, __: FrameType | None) -> None:
-    """A signal that asks the run to stop is the trainer's to answer."""
+    """Ignores signals that ask the run to stop: the trainer answers them."""

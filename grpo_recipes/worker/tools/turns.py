@@ -1,4 +1,4 @@
-"""What completions of several turns are made with, as TRL takes it: tools, an environment, a rollout."""
+"""Loads what multi-turn completions use, for TRL: tools, an environment, a rollout."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -20,25 +20,25 @@ Factories = Callable[[], Any] | dict[str, Callable[[], Any]]
 
 
 class Turns:
-    """The user's code of the turns of a training. close() when that is over, however it ended.
+    """The user's code for a training's turns. Call close() when it is over, however it ended.
 
-    arguments: keywords of GRPOTrainer, {} where every completion is one turn of the model alone.
+    arguments: keywords of GRPOTrainer, {} if every completion is a single turn of the model alone.
     """
 
     def __init__(self, arguments: dict[str, Any], tally: Tally, process: ToolProcess | None) -> None:
         self.arguments, self.tally, self._process = arguments, tally, process
-        # What makes an object of the environment, of several by their names; None without any.
+        # The environment's factory, several by their names; None without any.
         self.environment: Factories | None = arguments.get("environment_factory")
 
     def close(self) -> None:
-        """Ends the process of the tools, and what environments of TRL's have open."""
+        """Ends the tools' process, and closes what TRL's environments have open."""
         close_specs()
         if self._process is not None:
             self._process.close()
 
 
 def load_turns(plan: Plan, user: Path) -> Turns:
-    """What the plan has of it, loaded. user: the folder of the user's files. Raises Refused."""
+    """Loads the plan's tools, environment and rollout. user: the folder of the user's files. Raises Refused."""
     arguments: dict[str, Any] = {}
     tally = Tally()
     functions, process = load_tools(plan.tools, user, tally)
@@ -62,7 +62,7 @@ def _loaded_class(planned: EnvironmentClass, user: Path) -> type:
         return class_of_spec(planned.target, planned.config)
     own = _loaded(planned, user, "environment")
     if not isinstance(own, type):
-        raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
+        raise Refused.of(f"environment {planned.name}: {planned.target} is not a class")
     return own
 
 
@@ -78,7 +78,7 @@ IDS, MASK, LOGPROBS = ("prompt_ids", "completion_ids"), "env_mask", "logprobs"
 
 
 def rollout_function(planned: Rollout, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that TRL asks for completions. What does not fit the prompts raises Refused."""
+    """Returns the function that TRL asks for completions. It raises Refused for results that do not fit the prompts."""
 
     @functools.wraps(function)
     def rollout(prompts: list[Any], trainer: Any) -> Any:
@@ -98,7 +98,7 @@ def rollout_function(planned: Rollout, function: Callable[..., Any]) -> Callable
 
 
 def _wrong(found: object, count: int) -> str | None:
-    """What is wrong with an answer, in words that follow "returned"; None where it can be trained on."""
+    """Returns what is wrong with an answer, to follow "returned"; None if it can be trained on."""
     if not isinstance(found, Mapping):
         return f"{type(found).__name__}, not a dict"
     missing = [name for name in (*IDS, LOGPROBS) if name not in found]

@@ -1,1 +1,1 @@
-"""The trainer of the plan and its model: built, looked at while it lives, held against the plan."""
+"""Builds the plan's trainer and model, and inspects them."""

@@ -1,4 +1,4 @@
-"""What the proofs before the first step look at, read off the trainer when it is built."""
+"""Reads off the built trainer what the proofs before the first step compare."""
 
 import enum
 import re
@@ -17,7 +17,7 @@ _OF_ADAPTERS = ("lora_", "modules_to_save")
 
 
 def loaded(plan: Plan, trainer: Any) -> Loaded:
-    """The trainer of this process."""
+    """Returns what this process's trainer has."""
     parameters = dict(trainer.model.named_parameters())
     trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
     is_lora = plan.expect.trainable == "lora"
@@ -39,7 +39,7 @@ def loaded(plan: Plan, trainer: Any) -> Loaded:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: enums are their values, tuples are lists."""
+    """Returns a value as JSON: enums become their values, tuples lists."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, list | tuple):
@@ -49,22 +49,22 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
-# Which tensors LoRA is to train, told from the plan and the model's own modules.
+# Which tensors LoRA should train, from the plan and the model's own modules.
 
 
 ADAPTER = "default"
-# Parts of a module of `modules_to_save`, in which PEFT puts no adapter.
+# Parts of a module in `modules_to_save`, to which PEFT adds no adapter.
 TRAINED_WHOLE = (".modules_to_save.", ".original_module.")
-# With these the plan alone does not tell the modules; then PEFT's own selection is taken.
+# With these, the plan alone does not determine the modules, so PEFT's own selection is used.
 NARROWING = ("layers_to_transform", "layers_pattern", "target_parameters", "exclude_modules")
 
 
 def expected_trainable(model: Any, lora: dict[str, Any]) -> set[str]:
-    """The names of the parameters of a PeftModel that the plan's LoraConfig keywords train.
+    """Returns the names of a PeftModel's parameters that the plan's LoraConfig keywords train.
 
     They are all adapter tensors of the selected modules, the saved copies of `modules_to_save`, the rows of
-    `trainable_token_indices`, and biases if `bias` asks for them. A selected module that PEFT gave no adapter
-    is named as `<module>.lora_A`, so that it shows as missing.
+    `trainable_token_indices`, and biases if `bias` asks for them. A selected module without an adapter is listed as
+    `<module>.lora_A`, so that it shows as missing.
     """
     base = model.get_base_model()
     prefix = "base_model.model."
@@ -84,14 +84,14 @@ def expected_trainable(model: Any, lora: dict[str, Any]) -> set[str]:
 
 
 def is_targeted(name: str, targets: str | list[str]) -> bool:
-    """Whether PEFT's `target_modules` selects a module: a pattern for the name, or endings of it."""
+    """Whether PEFT's `target_modules` selects a module: a pattern for its name, or a suffix of it."""
     if isinstance(targets, str):
         return targets == "all-linear" or re.fullmatch(targets, name) is not None
     return any(name == target or name.endswith(f".{target}") for target in targets)
 
 
 def _linear_modules(base: Any, layers: dict[str, Any]) -> set[str]:
-    """Linear layers and embeddings, by the names they had before they were wrapped."""
+    """Returns linear layers and embeddings, by their names before wrapping."""
     kinds = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
     parts = tuple(f"{name}." for name in layers)
     return {
@@ -104,7 +104,7 @@ def _linear_modules(base: Any, layers: dict[str, Any]) -> set[str]:
 
 
 def _output_modules(base: Any) -> set[str]:
-    """What all-linear leaves out: the language model head, and embeddings, which are not linear."""
+    """Returns what all-linear leaves out: the language model head, and embeddings, which are not linear."""
     head = base.get_output_embeddings()
     return {name for name, module in base.named_modules() if module is head or isinstance(module, torch.nn.Embedding)}
 

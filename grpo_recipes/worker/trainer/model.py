@@ -1,4 +1,4 @@
-"""The trainer of the plan, built from its arguments and nothing else."""
+"""Builds the plan's trainer, from the plan's arguments only."""
 
 import os
 import random
@@ -43,11 +43,11 @@ from grpo_recipes.worker.serving.health import server_arguments
 from grpo_recipes.worker.trainer.own_model import go_on_with, write_model, write_own_model
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
-# In model_init_kwargs of a plan: each process loads the whole model onto its own device.
+# In a plan's model_init_kwargs: each process loads the whole model onto its own device.
 
 
 def training_arguments(plan: Plan, folder: Path) -> Any:
-    """The GRPOConfig of the plan. Building it sets up the processes of the run."""
+    """Returns the plan's GRPOConfig. Building it sets up the run's processes."""
     return GRPOConfig(
         output_dir=str(folder / "checkpoints"),
         model_init_kwargs=_model_init_kwargs(plan),
@@ -58,7 +58,7 @@ def training_arguments(plan: Plan, folder: Path) -> Any:
 
 
 def _with_ids_as_numbers(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with the tokens of vLLM's logit_bias as it takes them; a plan has text for the keys of a map."""
+    """Returns the arguments with integer tokens in vLLM's logit_bias; a plan's map has text keys."""
     kwargs = arguments.get("generation_kwargs") or {}
     if "logit_bias" not in kwargs:
         return arguments
@@ -69,9 +69,9 @@ def _with_ids_as_numbers(arguments: dict[str, Any]) -> dict[str, Any]:
 def build_trainer(
     plan: Plan, arguments: Any, rows: Any, rewards: list[Any], folder: Path, turns: dict[str, Any] | None = None
 ) -> Any:
-    """The GRPOTrainer of the plan, with the model loaded; it prints neither bars nor mappings.
+    """Returns the plan's GRPOTrainer, with the model loaded and without progress bars and tables.
 
-    turns: what it takes for completions of several turns; nothing where the plan has none of it.
+    turns: its arguments for multi-turn completions; empty if the plan has none.
     """
     lora = plan.arguments.LoraConfig
     path = model_path(plan, folder)
@@ -95,7 +95,7 @@ def build_trainer(
 
 
 def _quantization(plan: Plan, arguments: Any) -> dict[str, Any]:
-    """The trainer's keyword for quantization; releases without it find the configuration in the arguments."""
+    """Returns the trainer's keyword for quantization; releases without it read the arguments."""
     if plan.arguments.BitsAndBytesConfig is None:
         return {}
     configuration = BitsAndBytesConfig(**plan.arguments.BitsAndBytesConfig)
@@ -117,12 +117,12 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
 
 
 def processing_of(plan: Plan, path: str, **place: Any) -> Any:
-    """The tokenizer that lies with a model, or its processor, padding where generation needs it."""
+    """Loads a model's tokenizer, or its processor, with the padding that generation needs."""
     place |= {"truncation_side": "left", "padding_side": "left", "trust_remote_code": trust_remote_code(plan)}
     try:
         processing = AutoProcessor.from_pretrained(path, **place)
     except (OSError, ValueError):
-        # Before transformers 5 it reads config.json, which a trained adapter's folder does not have.
+        # Before transformers 5 this reads config.json, which a trained adapter's folder does not have.
         processing = AutoTokenizer.from_pretrained(path, **place)
     tokenizer = getattr(processing, "tokenizer", processing)
     if tokenizer.pad_token is None:
@@ -131,15 +131,14 @@ def processing_of(plan: Plan, path: str, **place: Any) -> Any:
 
 
 def planned_processing(plan: Plan, path: str) -> Any:
-    """The model's tokenizer, or its processor if it has one, with the recipe's chat template.
+    """Returns the model's tokenizer, or its processor if it has one, with the recipe's chat template.
 
-    As TRL loads it by itself in its newest release; older ones pad otherwise, or not at all.
-    Source: trl 1.16.0 grpo_trainer.py.
+    Loaded as in the newest TRL; older ones pad differently, or not at all. Source: trl 1.16.0 grpo_trainer.py.
     """
     processing = processing_of(plan, path, revision=model_revision(plan))
     tokenizer = getattr(processing, "tokenizer", processing)
     if tokenizer is processing:
-        # Older releases hand everything that the tokenizer gives to generate, which refuses these.
+        # Older releases pass everything that the tokenizer returns to generate, which refuses these.
         tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
     if plan.tokenizer.chat_template_path is not None:
         processing.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
@@ -148,22 +147,22 @@ def planned_processing(plan: Plan, path: str) -> Any:
 
 # Random numbers of a recipe, the same in every release.
 #
-# Format 1 of the recipe says: the adapter's initial weights are drawn from `seed`, and before each optimizer step the
-# generators of python, numpy and torch are set from `seed`, the number of the step (from 0) and the rank. Without it
-# the completions of one recipe differ from the second step on, since releases draw other numbers between two steps, and
-# a resumed run goes on with other numbers than one that was not interrupted.
+# Format 1 of the recipe specifies: the adapter's initial weights are drawn from `seed`, and before each optimizer step
+# the generators of python, numpy and torch are set from `seed`, the step's number (from 0) and the rank. Otherwise the
+# completions of one recipe would differ from the second step on, since releases draw different numbers between two
+# steps, and a resumed run would continue with different numbers than an uninterrupted one.
 
 
 def seed_of_step(seed: int, step: int, rank: int) -> int:
-    """The seed of one optimizer step on one process: 32 bits of a sha256, so that no two of them are related."""
+    """Returns the 32-bit seed of an optimizer step on one process, from a sha256, so that seeds are unrelated."""
     return seed_of(f"{seed} {step} {rank}")
 
 
 class SeedEachStep(TrainerCallback):  # type: ignore[misc]
     """Seeds all generators before each optimizer step. rank: of this process among all.
 
-    Where torch knows of no device but the CPU there are three of them. torch.manual_seed would also write down, for
-    kinds of devices that are not there, which line asked for it: 0.3 % of a step of the quickstart.
+    If torch has no device but the CPU, there are three. torch.manual_seed would also record the calling line for device
+    types that do not exist: 0.3 % of a step of the quickstart.
     """
 
     def __init__(self, seed: int, rank: int) -> None:
@@ -171,7 +170,7 @@ class SeedEachStep(TrainerCallback):  # type: ignore[misc]
         self._is_alone = hasattr(torch, "accelerator") and not torch.accelerator.is_available()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Before the prompts of the step are answered."""
+        """Seeds before the step's prompts are answered."""
         seed = seed_of_step(self._seed, state.global_step, self._rank)
         if not self._is_alone:
             set_seed(seed)
@@ -183,7 +182,7 @@ class SeedEachStep(TrainerCallback):  # type: ignore[misc]
 
 @contextmanager
 def seeded_adapter(seed: int) -> Iterator[None]:
-    """While it is open, PEFT draws the initial weights of every adapter from `seed`, whatever was drawn before."""
+    """Makes PEFT draw every adapter's initial weights from `seed` inside a with block."""
     build = PeftModel.__init__
 
     def seeded(self: Any, *given: Any, **named: Any) -> None:
@@ -194,15 +193,15 @@ def seeded_adapter(seed: int) -> Iterator[None]:
         yield
 
 
-# How long the processes of the run wait for each other.
+# How long the run's processes wait for each other.
 
 
 def wait_as_planned(arguments: dict[str, Any]) -> None:
-    """Gives every process group that is made from here on the planned ddp_timeout, unless its maker says another.
+    """Gives every process group created from now on the planned ddp_timeout, unless its creator sets one.
 
-    transformers 5.23 hands ddp_timeout on for GPUs alone, and for the first group alone: DeepSpeed makes a copy of
-    that one, FSDP's mesh its own, both with torch's default of 10 minutes for NCCL and 30 for gloo.
-    Source: torch 2.13.0 distributed_c10d.py `_get_default_timeout`, of which every release since 2.6 is.
+    transformers 5.23 passes ddp_timeout on only for GPUs, and only to the first group: DeepSpeed copies that one,
+    FSDP's mesh creates its own, both with torch's default of 10 minutes for NCCL and 30 for gloo. Source: torch 2.13.0
+    distributed_c10d.py `_get_default_timeout`, in every release since 2.6.
     """
     seconds = arguments.get("ddp_timeout")
     if seconds is not None:
@@ -210,21 +209,21 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
         distributed_c10d.default_pg_nccl_timeout = timedelta(seconds=seconds)
 
 
-# The model's own generation_config.json, which never changes the sampling.
+# Keeps the model's own generation_config.json from changing the sampling.
 #
-# transformers 4.50 to 4.57 let it win over values that are passed explicitly, if these equal transformers' own defaults
-# and the file was written by transformers 4.50 or newer; transformers 5 fills from it what is not passed or is None
-# (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of it while it trains, and a saved model has
+# transformers 4.50 to 4.57 let it override values that are passed explicitly, if these equal transformers' own defaults
+# and the file was written by transformers 4.50 or newer; transformers 5 fills in from it what is not passed or is None
+# (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of it during training, and a saved model has
 # all of it again.
 
 
-# What the model's tokens mean, and how its cache is laid out: nothing of it changes what is sampled.
+# The meaning of the model's tokens and its cache layout: neither changes what is sampled.
 KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation")
 NO_VALUES = ("transformers_version", "_from_model_config")
 
 
 def set_aside(trainer: Any) -> dict[str, Any]:
-    """Takes the sampling values of the model's generation_config.json out of the live model; returns them."""
+    """Removes the sampling values of generation_config.json from the live model and returns them."""
     model = base_model(trainer, trainer.model)
     own = model.generation_config
     model.generation_config = GenerationConfig(**{name: getattr(own, name) for name in KEPT})
@@ -234,7 +233,7 @@ def set_aside(trainer: Any) -> dict[str, Any]:
 
 
 def _write_when_saved(model: Any, own: Any) -> None:
-    """Lets the model write `own` beside its weights, as text: transformers 4 refuses to write some that it reads."""
+    """Makes the model write `own` beside its weights, as text: transformers 4 cannot write some that it reads."""
     text = own.to_json_string()
     write = model.save_pretrained
 
@@ -247,15 +246,15 @@ def _write_when_saved(model: Any, own: Any) -> None:
     model.save_pretrained = save_pretrained
 
 
-# The models that a run writes into its folder before it trains.
+# The models that a run writes into its folder before training.
 #
-# One is the model that trainer and vLLM load, with new tokens or a merged adapter. The other is the base of a quantized
-# policy as vLLM loads it: the numbers that the quantized weights stand for. The trainer multiplies by the same numbers:
-# in float32 both gave the same logits, to the last bit.
+# One is the model that trainer and vLLM load, with new tokens or a merged adapter. The other is a quantized policy's
+# base as vLLM loads it: the values that the quantized weights stand for. The trainer multiplies by the same values: in
+# float32 both gave the same logits, to the last bit.
 
 
 def write_models(plan: Plan, folder: Path) -> None:
-    """Writes those of the plan that are not yet there. They are made in the machine's memory, not on a GPU."""
+    """Writes the plan's models that do not exist yet. They are created in main memory, not on a GPU."""
     if plan.trains_a_copy:
         write_own_model(plan, own_model_folder(plan, folder))
     if plan.samples_a_copy:
@@ -269,5 +268,5 @@ def _dequantized(plan: Plan, path: str) -> tuple[Any, Any]:
     packed = AutoModelForCausalLM.from_pretrained(
         path, quantization_config=quantization, device_map={"": "cpu"}, **dtype_keyword(plan), **origin
     )
-    print("the model is dequantized for vLLM, into the run folder", flush=True)
+    print("dequantizing the model for vLLM, into the run folder", flush=True)
     return AutoTokenizer.from_pretrained(path, **origin), packed.dequantize().to(getattr(torch, plan.vllm.dtype))

@@ -1,4 +1,4 @@
-"""The model with new tokens or a merged adapter, as a folder that all ranks, and vLLM, start from."""
+"""Writes the model with new tokens or a merged adapter to a folder that all ranks, and vLLM, load."""
 
 import contextlib
 import stat
@@ -25,7 +25,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, write_model
 
 
 def write_own_model(plan: Plan, place: Path) -> None:
-    """Writes the model that the run starts from, with its tokenizer, to `place`, if it is not yet there.
+    """Writes the model that the run starts from, with its tokenizer, to `place`, unless it exists.
 
     Call it before GRPOConfig is built, which under ZeRO-3 makes every load a collective one.
     """
@@ -33,16 +33,16 @@ def write_own_model(plan: Plan, place: Path) -> None:
 
 
 def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
-    """Writes the tokenizer, or processor, and the model that `make` gives, with a manifest.
+    """Writes the tokenizer, or processor, and the model that `make` returns, with a manifest.
 
-    What is there and was written so by this user stays; anything else is made anew: the same plan gives the same.
+    A folder that this user wrote completely stays; anything else is rewritten, with the same result for the same plan.
     """
     there = status(place.parent, place.name)
     if there is not None:
-        because = why_not_own(place) if stat.S_ISDIR(there.st_mode) else "it is no folder of its own"
+        because = why_not_own(place) if stat.S_ISDIR(there.st_mode) else "it is not a folder"
         if because is None:
             return
-        print(f"{place.name} is made anew: {because}", flush=True)
+        print(f"rewriting {place.name}: {because}", flush=True)
     tokenizer, model = make()
     writing = place.with_name(f".{place.name}.writing")
     remove_tree(writing.parent, writing.name)
@@ -55,11 +55,11 @@ def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
 
 
 def _extended(plan: Plan) -> tuple[Any, Any]:
-    """Tokenizer, or processor, and model that the run starts from.
+    """Returns the tokenizer, or processor, and the model that the run starts from.
 
     The adapter of model.from_run is merged into it. The tokens of `tokenizer.add_tokens` are not special, so they stay
     in the decoded text that rewards see. New embeddings are drawn around the mean of the others, from the run's seed.
-    Embeddings are never made fewer: many models have spare rows.
+    Embeddings are never removed: many models have spare rows.
     """
     set_seed(plan.arguments.GRPOConfig["seed"])
     processing, model = _merged(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
@@ -71,7 +71,7 @@ def _extended(plan: Plan) -> tuple[Any, Any]:
 
 
 def model_class(place: str, **origin: Any) -> Any:
-    """What loads a model as TRL chooses it: one of text and pictures has other modules than a model of text alone."""
+    """Returns the class that TRL would load the model with: a vision model has other modules than a text model."""
     config = AutoConfig.from_pretrained(place, **origin)
     if origin.get("trust_remote_code") and getattr(config, "auto_map", None):
         return AutoModelForCausalLM
@@ -79,7 +79,7 @@ def model_class(place: str, **origin: Any) -> Any:
 
 
 def _processing(kind: Any, path: str, origin: dict[str, Any]) -> Any:
-    """The tokenizer that lies with a model, or the processor of one that sees."""
+    """Loads a model's tokenizer, or a vision model's processor."""
     sees = kind is not AutoModelForCausalLM and not kind.__name__.endswith(("ForCausalLM", "LMHeadModel"))
     return (AutoProcessor if sees else AutoTokenizer).from_pretrained(path, **origin)
 
@@ -90,7 +90,7 @@ def _origin(plan: Plan) -> dict[str, Any]:
 
 
 def _plain(plan: Plan) -> tuple[Any, Any]:
-    """Tokenizer, or processor, and model as they are planned."""
+    """Returns the planned tokenizer, or processor, and model."""
     origin = _origin(plan)
     kind = model_class(plan.model.path, **origin)
     processing = _processing(kind, plan.model.path, origin)
@@ -98,7 +98,7 @@ def _plain(plan: Plan) -> tuple[Any, Any]:
 
 
 def _merged(plan: Plan) -> tuple[Any, Any]:
-    """Tokenizer, or processor, and model with the adapter merged; the first is the adapter's, if it brought one."""
+    """Returns the tokenizer, or processor, the adapter's if it has one, and the model with the adapter merged."""
     assert plan.ancestor is not None
     brought = plan.ancestor.source == "folder" and Path(plan.ancestor.path, "tokenizer_config.json").is_file()
     origin = _origin(plan)
@@ -108,7 +108,7 @@ def _merged(plan: Plan) -> tuple[Any, Any]:
 
 
 def why_not_own(place: Path) -> str | None:
-    """Why a folder is not such a model as this user wrote it, None where it is."""
+    """Returns why a folder is not a model that this user wrote completely, None if it is."""
     try:
         listed, signer = stated_of_model(place)
         if signer != YOU:
@@ -121,16 +121,16 @@ def why_not_own(place: Path) -> str | None:
     return None
 
 
-# A model into which the adapter of another run is merged, before a run starts from it.
+# Merges another run's adapter into a model before a run starts from it.
 #
-# All of it happens in the memory of the machine and not on a GPU. A model that was trained on in 4 or
-# 8 bits is quantized as it was and dequantized: what the adapter corrected are the numbers of that model.
+# All of it happens in main memory, not on a GPU. A model that was trained in 4 or 8 bits is quantized as it was and
+# dequantized: the adapter corrected that model's values.
 
 
 def merged_model(plan: Plan, ancestor: Ancestor, origin: dict[str, Any]) -> Any:
-    """The model of a plan with an adapter merged into it, in the data type of the plan.
+    """Returns a plan's model with an adapter merged into it, in the plan's dtype.
 
-    origin: where the model is loaded from, beside its path. Raises Refused where the adapter is not one of this model.
+    origin: where the model is loaded from, besides its path. Raises Refused if the adapter does not fit this model.
     """
     planned = dtype_keyword(plan)
     target = getattr(torch, next(iter(planned.values()), "float32"))
@@ -141,35 +141,35 @@ def merged_model(plan: Plan, ancestor: Ancestor, origin: dict[str, Any]) -> Any:
         **({} if ancestor.commit is None else {"revision": ancestor.commit}),
     )
     refuse_other_tensors(adapted, adapter_tensors(ancestor), ancestor)
-    merged_in = merged(adapted, target, "lora: {continue: true} goes on with it as it is")
+    merged_in = merged(adapted, target, "lora: {continue: true} continues with it as it is")
     print(f"merged the adapter of {ancestor.name} into its model, as {target}", flush=True)
     return merged_in
 
 
 def _base(plan: Plan, ancestor: Ancestor, origin: dict[str, Any], dtype_key: str) -> Any:
-    """The model as the adapter was trained on it, in full precision."""
+    """Returns the model as the adapter was trained on it, in full precision."""
     dtype = ancestor.dtype or plan.arguments.model_init_kwargs.get(dtype_key) or "float32"
     loading, kind = {dtype_key: dtype, **origin}, model_class(plan.model.path, **origin)
     if ancestor.quantization is None:
         return kind.from_pretrained(plan.model.path, **loading)
     quantization = BitsAndBytesConfig(**ancestor.quantization)
     packed = kind.from_pretrained(plan.model.path, quantization_config=quantization, device_map={"": "cpu"}, **loading)
-    print(f"the model of {ancestor.name} was quantized, and is dequantized to merge its adapter", flush=True)
+    print(f"the model of {ancestor.name} was quantized: dequantizing it to merge its adapter", flush=True)
     return packed.dequantize()
 
 
-# An adapter made part of the weights that it was trained beside, by PEFT's own arithmetic, one module after the other.
+# Merges an adapter into the weights by PEFT's own arithmetic, one module at a time.
 #
-# PEFT adds the change to a weight in the dtype of that weight, which rounds a change of bfloat16 weights away where a
-# larger dtype is asked for, and rounds twice where a smaller one is. So each weight is made float32 for the moment in
-# which its adapter is added, then rounded once. No more than one weight is there twice.
+# PEFT adds the change to a weight in the weight's dtype. This loses changes of bfloat16 weights even if a larger dtype
+# is requested, and rounds twice for a smaller one. So each weight is float32 while its adapter is added, then rounded
+# once. At most one weight exists twice.
 
 
 def merged(model: Any, dtype: torch.dtype, otherwise: str) -> Any:
-    """The model of a PeftModel with its active adapter in its weights, all of them of a dtype.
+    """Returns a PeftModel's base with the active adapter merged, with all weights in one dtype.
 
-    The PeftModel is used up. Packed weights of 4 or 8 bits have to be plain ones before: PEFT would pack what it
-    merged again. Raises Refused for an adapter that PEFT cannot merge; otherwise: what to do then.
+    The PeftModel is consumed. 4-bit and 8-bit weights must be dequantized before: PEFT would quantize what it merged
+    again. Raises Refused for an adapter that PEFT cannot merge; otherwise: what to do then.
     """
     try:
         return _merged_copy(model, dtype)
@@ -190,14 +190,14 @@ def _merged_copy(model: Any, dtype: torch.dtype) -> Any:
         for weight in _weights(base):
             weight.data = weight.data.to(dtype)
     with warnings.catch_warnings():
-        # That all of it is merged already, and which weights are no longer tied, as is told below.
+        # That it is merged already, and which weights are no longer tied, as handled below.
         warnings.simplefilter("ignore")
         plain = model.merge_and_unload()
     return rounded(plain, dtype)
 
 
 def rounded(model: Any, dtype: torch.dtype) -> Any:
-    """The model with all its weights of a dtype. What is computed and not trained, as frequencies, stays as it is."""
+    """Returns the model with all weights in one dtype. Untrained buffers, such as frequencies, stay unchanged."""
     for weight in model.parameters():
         if weight.is_floating_point():
             weight.data = weight.data.to(dtype)
@@ -205,7 +205,7 @@ def rounded(model: Any, dtype: torch.dtype) -> Any:
 
 
 def _adapted(model: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Each module of the base that has adapters, with them."""
+    """Yields each module of the base that has adapters, with them."""
     found: dict[int, tuple[Any, list[Any]]] = {}
     for layer in model.modules():
         if isinstance(layer, BaseTunerLayer) and layer.active_adapters:
@@ -219,9 +219,9 @@ def _weights(base: Any) -> Iterator[Any]:
 
 
 def _untie(model: Any) -> None:
-    """Gives the output layer a weight of its own where it has the embedding's and an adapter is of one of both alone.
+    """Gives the output layer its own weight if it shares the embedding's and only one of both has an adapter.
 
-    PEFT adds the change to the one weight, and so to both.
+    PEFT would add the change to the shared weight, and so to both.
     """
     base = model.get_base_model()
     ends = (base.get_input_embeddings(), base.get_output_embeddings())
@@ -233,18 +233,18 @@ def _untie(model: Any) -> None:
         base.config.tie_word_embeddings = False
 
 
-# The adapter of another run in a live trainer: its tensors, and the proof that they are what that run left.
+# Continues with another run's adapter in a live trainer, and proves that its tensors are unchanged.
 #
-# TRL makes a new adapter of the same shape, as for any run, and the tensors are laid into it. So the reference of the
-# KL term is the model without its adapter on every release; of an adapter that it is handed whole, newer ones take a
-# copy. Seen: trl 0.29.1 and 1.16.0, and not 0.14.0 to 0.23.1 (grpo_trainer.py, `add_adapter("ref", ...)`).
+# TRL creates a new adapter of the same shape, as for any run, and the tensors are copied into it. So the KL term's
+# reference is the model without its adapter on every release; given an existing adapter, newer ones keep a copy of it.
+# Seen: trl 0.29.1 and 1.16.0, but not 0.14.0 to 0.23.1 (grpo_trainer.py, `add_adapter("ref", ...)`).
 
 
 _SHOWN = 4
 
 
 def go_on_with(trainer: Any, ancestor: Ancestor) -> None:
-    """Lays the adapter's tensors into the trainer's own adapter. Raises Refused if that is not what it then holds."""
+    """Copies the adapter's tensors into the trainer's own adapter. Raises Refused if they differ afterwards."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     tensors = adapter_tensors(ancestor)
     try:
@@ -253,42 +253,42 @@ def go_on_with(trainer: Any, ancestor: Ancestor) -> None:
         raise _another_shape(ancestor, str(problem)) from problem
     refuse_other_tensors(model, tensors, ancestor)
     if hasattr(trainer, "_last_loaded_step"):
-        trainer._last_loaded_step = -1  # trl 0.14 takes vLLM for up to date at step 0
+        trainer._last_loaded_step = -1  # trl 0.14 assumes that vLLM is up to date at step 0
     if trainer.is_world_process_zero():
         print(f"continues with the adapter of {ancestor.name}, {len(tensors)} tensors as it left them", flush=True)
 
 
 def adapter_tensors(ancestor: Ancestor) -> dict[str, Any]:
-    """The tensors of an adapter, by the names that its file has."""
+    """Returns an adapter's tensors, by the names in its file."""
     revision = {} if ancestor.commit is None else {"revision": ancestor.commit}
     tensors: dict[str, Any] = load_peft_weights(ancestor.path, device="cpu", **revision)
     return tensors
 
 
 def refuse_other_tensors(model: Any, tensors: dict[str, Any], ancestor: Ancestor) -> None:
-    """Raises Refused where the model's adapter is not, number by number, the one of the file."""
+    """Raises Refused if the model's adapter differs in any number from the file."""
     live = get_peft_model_state_dict(model, save_embedding_layers=False)
     base = dict(model.named_parameters())
     missing = sorted(set(live) - set(tensors))
     other = sorted(name for name in live if name in tensors and not _same(live[name], tensors[name]))
-    # An adapter on a model with added tokens may bring the embeddings of that model, which has them itself.
+    # The adapter of a model with added tokens may include that model's embeddings, which the model already has.
     extra = [name for name in tensors if name not in live]
     other += sorted(name for name in extra if name not in base or not _same(base[name], tensors[name]))
     if missing or other:
-        told = [f"{name} is not in it" for name in missing] + [f"{name} is another one" for name in other]
+        told = [f"{name} is not in it" for name in missing] + [f"{name} is different" for name in other]
         more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
         raise _another_shape(ancestor, f"{'; '.join(told[:_SHOWN])}{more}")
 
 
 def _same(live: Any, written: Any) -> bool:
-    """Whether a tensor holds the written numbers, rounded to its own data type."""
+    """Whether a tensor equals the written values, rounded to its own dtype."""
     own = live.detach().cpu()
     return bool(own.shape == written.shape and torch.equal(own, written.to(own.dtype)))
 
 
 def _another_shape(ancestor: Ancestor, because: str) -> Refused:
     return Refused.of(
-        f"the adapter of {ancestor.name} is not one of this model and these modules",
+        f"the adapter of {ancestor.name} does not fit this model and these modules",
         because=because,
         fix="name the model that it was trained on, or train a new adapter on the merged model",
     )

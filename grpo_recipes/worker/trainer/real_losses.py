@@ -1,4 +1,4 @@
-"""The losses and the gradient norm of a step as they are, before transformers' filter replaces them."""
+"""Keeps a step's losses and gradient norm before transformers' filter replaces them."""
 
 import math
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from grpo_recipes.worker.trainer.trained_tensors import own_part, trainable
 
 
 class RealLosses:
-    """Stands before `trainer.training_step` and `accelerator.clip_grad_norm_` until leave() is called.
+    """Wraps `trainer.training_step` and `accelerator.clip_grad_norm_` until leave() is called.
 
-    on_broken: called at once when sampling from the model fails because its probabilities are not finite. Nothing
-    waits for a device while a step is computed; found() does so once.
+    on_broken: called at once when sampling fails because the model's probabilities are not finite. Nothing waits for a
+    device during a step; found() does so once.
     """
 
     def __init__(self, trainer: Any, on_broken: Callable[[Alarm], None]) -> None:
@@ -28,15 +28,15 @@ class RealLosses:
         self._steps = 0
         self._training_step, self._clip = trainer.training_step, trainer.accelerator.clip_grad_norm_
         standing = ExitStack()
-        # Gives trainer and accelerator their own methods back.
+        # Restores the methods of trainer and accelerator.
         self.leave = standing.close
         standing.enter_context(replaced(trainer, "training_step", self._noted_step))
         standing.enter_context(replaced(trainer.accelerator, "clip_grad_norm_", self._noted_norm))
 
     def found(self) -> Alarm | None:
-        """What was not finite on any process since the last call; all processes call it, before the optimizer's step.
+        """Returns what was not finite on any process since the last call. Call it on all, before the optimizer's step.
 
-        The losses of the first step are left to its proof.
+        The first step's losses are left to its proof.
         """
         losses, norm = self._losses, self._norm
         self._losses, self._norm = [], None
@@ -53,7 +53,7 @@ class RealLosses:
         return None
 
     def found_in_weights(self) -> Alarm | None:
-        """What is not finite of the trained weights; all processes call it."""
+        """Returns an alarm if trained weights are not finite. All processes must call it."""
         broken, tensors = broken_tensors(self._trainer.model)
         (is_broken,) = on_any(self._trainer, broken > 0)
         return not_finite.at_end(broken, tensors) if is_broken else None
@@ -64,7 +64,7 @@ class RealLosses:
         return not_finite.in_step(what, value, strange, *broken_tensors(self._trainer.model))
 
     def _mean_reward(self) -> float | None:
-        """The mean reward of the last generation over all processes; NaN where no reward gave one, None before it."""
+        """Returns the last generation's mean reward over all processes; NaN if none was given, None before it."""
         kept = self._trainer._metrics
         rewards = kept.get("train", kept).get("reward")
         return float(rewards[-1]) if rewards else None
@@ -81,19 +81,19 @@ class RealLosses:
 
     def _noted_norm(self, *given: Any, **named: Any) -> Any:
         norm = self._clip(*given, **named)
-        # A loss scaler skips steps whose gradient is infinite, as it has to at its start.
+        # A loss scaler skips steps with an infinite gradient, as it must at the start.
         self._norm = norm if self._trainer.accelerator.scaler is None else None
         return norm
 
 
 def broken_tensors(model: Any) -> tuple[int, int]:
-    """How many trained tensors hold a number that is not finite, and how many there are; of this process's parts."""
+    """Returns how many trained tensors hold a non-finite number, and how many there are, in this process's parts."""
     flags = [torch.isfinite(own_part(tensor)).all() for tensor in trainable(model).values()]
     return sum(not bool(flag) for flag in flags), len(flags)
 
 
 def _strange(values: list[Any]) -> Any:
-    """Whether a value is not finite: a flag still on the device where the values are."""
+    """Returns whether any value is not finite, as a flag on the values' device."""
     flags = [~torch.isfinite(torch.as_tensor(_plain(value))).all() for value in values]
     return torch.stack(flags).any() if flags else False
 

@@ -1,4 +1,4 @@
-"""The trainable tensors of a live model: which there are, their gradients, and whether they changed."""
+"""Inspects the trainable tensors of a live model: their names, their gradients, and whether they changed."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,14 +13,14 @@ INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def trainable(model: Any) -> dict[str, Any]:
-    """The parameters that require a gradient, by name."""
+    """Returns the parameters that require a gradient, by name."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def owners(model: Any) -> dict[str, Any]:
-    """For each trainable tensor the module whose call brings it into the loss.
+    """Returns, for each trainable tensor, the module whose call brings it into the loss.
 
-    For a tensor of an adapter that is the adapted layer, which may run while the adapter in it does not.
+    For an adapter's tensor that is the adapted layer, which may run while its adapter does not.
     """
     found = {}
     for name in trainable(model):
@@ -34,10 +34,10 @@ def owners(model: Any) -> dict[str, Any]:
 
 
 def fingerprints(model: Any) -> dict[str, int]:
-    """A number for each trainable tensor that another content has not: the sum of its bits as integers.
+    """Returns a number for each trainable tensor that changes with its content: the sum of its bits as integers.
 
-    A tensor that is sharded over processes has one for this process's part. torch widens what it sums in a copy, of
-    eight bytes for each number: it is given so many at a time.
+    A tensor that is sharded over processes has one for this process's part. torch sums in a copy of eight bytes per
+    value, so it gets parts of limited size.
     """
     names, sums = [], []
     for name, parameter in trainable(model).items():
@@ -49,31 +49,31 @@ def fingerprints(model: Any) -> dict[str, int]:
 
 
 def zero_matrices(model: Any) -> set[str]:
-    """The names of the LoRA B tensors of which this process holds nothing but zeros."""
+    """Returns the names of the LoRA B tensors of which this process holds only zeros."""
     matrices = {name: parameter for name, parameter in trainable(model).items() if "lora_B" in name}
     return {name for name, parameter in matrices.items() if not bool(own_part(parameter).any())}
 
 
 def missing_in(optimizer: Any, model: Any) -> set[str]:
-    """The names of the trainable tensors that an optimizer does not have."""
+    """Returns the names of the trainable tensors that an optimizer does not have."""
     held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     return {name for name, parameter in trainable(model).items() if id(parameter) not in held}
 
 
 def local(tensor: Any) -> Any:
-    """The part of a tensor that this process has where FSDP shards it, any other tensor as it is."""
+    """Returns this process's part of a tensor that FSDP shards, any other tensor unchanged."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def own_part(parameter: Any) -> Any:
-    """What this process holds of a parameter, also where ZeRO or FSDP shards it; outside of the graph."""
+    """Returns this process's part of a parameter, also under ZeRO or FSDP; detached from the graph."""
     return local(getattr(parameter, "ds_tensor", parameter).detach())
 
 
 class Arrivals:
-    """Which trainable tensors get a gradient in the backward passes, watched at the tensors themselves.
+    """Records which trainable tensors get a gradient in the backward passes, with hooks on the tensors.
 
-    For ZeRO, which moves gradients elsewhere and has zeros where none arrived. reset() begins anew.
+    For ZeRO, which moves gradients elsewhere and has zeros where none arrived. reset() starts over.
     """
 
     def __init__(self, parameters: Iterable[tuple[str, Any]]) -> None:
@@ -85,62 +85,62 @@ class Arrivals:
         self._nonzero.clear()
 
     def present(self) -> set[str]:
-        """The names of the tensors with a gradient."""
+        """Returns the names of the tensors with a gradient."""
         return set(self._nonzero)
 
     def nonzero(self) -> set[str]:
-        """The names of those with a gradient that is not all zeros."""
+        """Returns the names of those with a gradient that is not all zeros."""
         return {name for name, flag in self._nonzero.items() if bool(flag)}
 
     def remove(self) -> None:
-        """Takes the hooks off the tensors."""
+        """Removes the hooks from the tensors."""
         for handle in self._handles:
             handle.remove()
 
     def _noted(self, name: str) -> Any:
         def note(gradient: Any) -> None:
-            # No bool here: it would make a GPU wait in the middle of the backward pass.
+            # No bool here: it would make a GPU wait during the backward pass.
             flag = gradient.any()
             self._nonzero[name] = flag | self._nonzero[name] if name in self._nonzero else flag
 
         return note
 
 
-# What can be read off a live trainer at any time: devices, dtypes, the reference model, how many answer.
+# What can be read from a live trainer at any time: devices, dtypes, the reference model, process count.
 
 
 NOT_OF_THE_MODEL = ("lora_", "modules_to_save", "trainable_tokens")
 
 
 def dtype_name(dtype: Any) -> str:
-    """ "bfloat16" for torch.bfloat16."""
+    """Returns "bfloat16" for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")
 
 
 def processes_reached(trainer: Any) -> int:
-    """How many processes answer in a sum over all."""
+    """Returns how many processes answer in a sum over all."""
     one = torch.ones(1, device=trainer.accelerator.device)
     return int(trainer.accelerator.reduce(one, reduction="sum").item())
 
 
 def device_name(device: Any) -> str:
-    """ "cuda:0" or "cpu"; the CPU has no number."""
+    """Returns "cuda:0" or "cpu"; the CPU has no number."""
     return "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
 
 
 def parameter_devices(trainer: Any) -> tuple[str, ...]:
-    """The devices of the policy's parameters."""
+    """Returns the devices of the policy's parameters."""
     return tuple(sorted({device_name(parameter.device) for parameter in trainer.model.parameters()}))
 
 
 def zero_stage(trainer: Any) -> int:
-    """The ZeRO stage, 0 without DeepSpeed."""
+    """Returns the ZeRO stage, 0 without DeepSpeed."""
     plugin = trainer.accelerator.state.deepspeed_plugin
     return 0 if plugin is None else int(plugin.zero_stage)
 
 
 def precision(trainer: Any, compute: str | None, scores: set[str]) -> Precision:
-    """The dtypes of the policy; compute, scores: of the output of its first linear layer, in the loss and before it."""
+    """Returns the policy's dtypes; compute, scores: of its first linear layer's output, in the loss and before it."""
     model = trainer.model
     adapter = {
         dtype_name(parameter.dtype)
@@ -157,9 +157,9 @@ def precision(trainer: Any, compute: str | None, scores: set[str]) -> Precision:
 
 
 def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_THE_MODEL) -> tuple[str, ...]:
-    """The dtypes of the own floating weights of the trainer's policy or reference, without packed 4-bit weights.
+    """Returns the dtypes of the policy's or reference's own floating weights, without packed 4-bit weights.
 
-    left_out: parts of the names of adapters. An output layer that TRL casts to float32 counts only if it has another
+    left_out: parts of adapters' names. An output layer that TRL casts to float32 is listed only if it has another
     dtype, as "lm_head bfloat16"; DeepSpeed may give it the dtype of all tensors, and TRL casts it in each forward pass.
     Source: trl 1.16.0 grpo_trainer.py (_cast_lm_head_to_fp32).
     """
@@ -178,7 +178,7 @@ def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_T
 
 
 def reference(trainer: Any) -> Reference | None:
-    """The reference model that the trainer holds."""
+    """Returns the reference model that the trainer holds."""
     model = getattr(trainer, "ref_model", None)
     if model is None:
         return None

@@ -1,1 +1,1 @@
-"""Code that is the user's: reward functions and a model's own, run as it was planned, its mistakes told."""
+"""Runs the user's code, reward functions and a model's own code, as planned, and explains its errors."""

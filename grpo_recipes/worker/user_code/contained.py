@@ -1,8 +1,8 @@
-"""A call of code that is the user's: what it changes of its process is put right again, and said once.
+"""Wraps calls of user code: undoes changes to the process that would affect the run, and prints each once.
 
-Only where that ends or changes a run unseen: the working folder, signal handlers, standard streams, the mask of new
-files, the variables that say which process of the run this is. A fork that comes back would train a second time in the
-same folder: it is ended. SystemExit is no end that a reward may ask for: it is an error with the reward's name.
+These are changes that would silently end or change a run: the working folder, signal handlers, standard streams, the
+umask, and the variables that identify the process within the run. A fork that returns would train a second time in the
+same folder, so it is ended. SystemExit in a reward becomes an error with the reward's name.
 """
 
 import os
@@ -23,12 +23,12 @@ _process = os.getpid()
 
 
 class RewardLeft(Exception):
-    """A reward asked for the end of its process."""
+    """A reward raised SystemExit or similar."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What a call has to leave as it is. streams: copies of the standard output and errors, by number."""
+    """What a call has to leave unchanged. streams: copies of standard output and error, by number."""
 
     folder: int | None
     umask: int
@@ -41,9 +41,9 @@ class _Before:
 
 @contextmanager
 def contained(what: str, kind: str = "reward") -> Iterator[None]:
-    """Around one call. what: the reward's name, for what is said. Raises RewardLeft for SystemExit and the like.
+    """Wraps one call. what: the reward's name for messages. Raises RewardLeft for SystemExit and the like.
 
-    kind: what else it is than a reward.
+    kind: "reward", or what else it is.
     """
     before, own = _looked(), os.getpid()
     try:
@@ -61,12 +61,12 @@ def contained(what: str, kind: str = "reward") -> Iterator[None]:
 
 
 def end_if_fork() -> None:
-    """Ends a process that was forked from the one that trains, wherever it comes from."""
+    """Ends this process if it is a fork of the training process."""
     _end_fork(_process, "a reward or what it started")
 
 
 def trains_here() -> None:
-    """Says that this process is the one that trains; what is forked from it later is not."""
+    """Registers this process as the one that trains; forks of it are not."""
     global _process
     _process = os.getpid()
 
@@ -74,7 +74,7 @@ def trains_here() -> None:
 def _end_fork(own: int, what: str) -> None:
     if os.getpid() != own:
         with suppress(OSError):
-            os.write(2, f"{what}: a process that it forked came back, and was ended\n".encode())
+            os.write(2, f"{what}: a process that it forked returned, and was ended\n".encode())
         os._exit(1)
 
 
@@ -107,7 +107,7 @@ def _put_right(before: _Before, what: str) -> None:
         os.close(before.folder)
     if (umask := os.umask(before.umask)) != before.umask:
         _say(what, f"set the mask of new files to {umask:03o}")
-    with suppress(ValueError):  # a thread that is not the main one sets no handlers
+    with suppress(ValueError):  # only the main thread can set handlers
         changed = [each for each, handler in before.handlers.items() if signal.getsignal(each) is not handler]
         for each in changed:
             signal.signal(each, before.handlers[each])
@@ -125,7 +125,7 @@ def _put_right(before: _Before, what: str) -> None:
 
 
 def _say(what: str, changed: str) -> None:
-    """Says what user code did to its process, once for each reward or tool and kind of change."""
+    """Prints what user code did to its process, once for each reward or tool and kind of change."""
     if (what, changed) not in _said:
         _said.add((what, changed))
         print(f"{what} {changed}; that was undone", flush=True)

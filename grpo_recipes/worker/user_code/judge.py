@@ -17,10 +17,10 @@ from grpo_recipes.worker._shared.inputs import Refused, answer_text, prompt_text
 from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 
-# What TRL passes that is no column of the rows.
+# What TRL passes besides the columns of the rows.
 _NO_COLUMNS = ("prompts", "completions", "completion_ids")
 _NUMBER = re.compile(r"(?:(?<![\w.,])[-+])?(?:[0-9]+(?:[.,][0-9]+)*|(?<!\w)\.[0-9]+)")
-"""A number, also one whose commas or points may mean several things."""
+"""A number, including ones with ambiguous commas or points."""
 _OF = re.compile(
     rf"(?<![\w.,/])({_NUMBER.pattern})[*_\s]*(?:/|\bout of\b|\bof\b|\((?:out )?of\b)[*_\s]*[0-9]+(?:\.[0-9]+)?"
     r"[\s*_.!)\]\"'`]*\Z"
@@ -30,7 +30,7 @@ _CLIENT = ("key_variable", "timeout", "retries", "concurrency")
 
 
 class Judged(NamedTuple):
-    """What the judge said of a completion. answer: its text, "" where it gave none; why: there is no score, else ""."""
+    """What the judge answered about a completion. answer: its text or ""; why: the reason for a missing score or ""."""
 
     question: str
     answer: str
@@ -39,10 +39,10 @@ class Judged(NamedTuple):
 
 
 class Judge:
-    """Scores completions; None for one that the judge gives no score to, which TRL leaves out of the sum.
+    """Scores completions; None for one without a score from the judge, which TRL leaves out of the sum.
 
-    remembers: answers come from the cache if it has them. at: the judge's model and address. Raises Refused for a
-    prompt that cannot be read, and for a key that is not there.
+    remembers: use cached answers. at: the judge's model and address. Raises Refused for a prompt that cannot be parsed,
+    and for a missing key.
     """
 
     def __init__(self, reward: Reward, *, remembers: bool = True) -> None:
@@ -79,7 +79,7 @@ class Judge:
         if self._client.forgets and not self._told:
             self._told = True
             print(
-                f"reward {self._name}: the judge's answers cannot be kept in {cache_folder()}; "
+                f"reward {self._name}: the judge's answers cannot be cached in {cache_folder()}; "
                 "a resumed or a second run asks and pays again",
                 flush=True,
             )
@@ -88,7 +88,7 @@ class Judge:
     def questions(
         self, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
     ) -> list[str]:
-        """The message for each completion. Raises Refused for a row that cannot fill the template."""
+        """Returns the message for each completion. Raises Refused for a row that cannot fill the template."""
         names = [name for name in columns if name not in _NO_COLUMNS]
         made: list[str] = []
         try:
@@ -98,7 +98,7 @@ class Judge:
                     row = {name: columns[name][place] for name in names}
                     said = {"prompt": prompt_text(prompt), "completion": answer_text(completion)}
                     made.append(self._template.render(row | said))
-        except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
+        except (Exception, TooMuch) as problem:  # a template may raise anything
             because = [str(problem), f"the row has the columns {', '.join(sorted(names)) or 'none'}"]
             because.append(f"the prompt of the row is {prompt_text(prompts[len(made)])[:100]!r}")
             message = f"reward {self._name}: a row cannot fill the judge's prompt"
@@ -106,9 +106,9 @@ class Judge:
         return made
 
     def judged(self, questions: Sequence[str]) -> list[Judged]:
-        """What the judge says to each.
+        """Returns the judge's answer to each question.
 
-        Raises Refused where it refuses the key, and where it never answered and knows no such model.
+        Raises Refused if it rejects the key, or if it never answered and does not know the model.
         """
         how = self._how
         options = {name: how[name] for name in ("temperature", "max_tokens") if how[name] is not None}
@@ -125,17 +125,17 @@ class Judge:
         return found
 
     def refusal(self, problem: NoAnswer | str) -> Refused:
-        """The judge cannot be asked: what it said, and what to change."""
+        """Returns the refusal for a judge that cannot be asked: its message, and what to change."""
         status = getattr(problem, "status", None)
         key = self._how["key_variable"]
         of_the_key = "name the variable with its key in judge.key_variable"
         if key is not None:
             of_the_key = f"check the endpoint's key in {key}; a run that had begun can be resumed"
-        name = "check judge.model, by the endpoint's own name, and judge.base_url, which mostly ends with /v1"
+        name = "check judge.model, by the endpoint's own name, and judge.base_url, which usually ends with /v1"
         wrong = {401: of_the_key, 403: of_the_key, 404: name}
         said, fix = "cannot be asked", wrong.get(status or 0, "check judge.base_url, and whether the endpoint runs")
         if str(problem) in (CUT, EMPTY):
-            said, fix = "gives no answer", "raise judge.max_tokens, which what the judge thinks counts to"
+            said, fix = "gives no answer", "raise judge.max_tokens, which includes the judge's thinking"
         return Refused.of(
             f"reward {self._name}: {self.at} {said}",
             because=[str(problem), *([] if key is not None or status not in (401, 403) else ["no key was sent"])],
@@ -146,13 +146,13 @@ class Judge:
         return self._scored(answer)[0] is not None
 
     def _scored(self, answer: str) -> tuple[float | None, str]:
-        """The score in an answer as a reward, or why there is none."""
+        """Returns the score in an answer as a reward, or why there is none."""
         answer = answer.replace("\u2212", "-")  # the minus of mathematics
         try:
             with bounded():
                 texts = _numbers(answer) if self._score is None else self._score.findall(answer)[-1:]
         except TooMuch as problem:
-            said, fix = f"reward {self._name}: judge.score cannot be looked for", "judge.score: a simpler expression"
+            said, fix = f"reward {self._name}: judge.score exceeds its limits", "judge.score: a simpler expression"
             raise Refused.of(said, because=str(problem), fix=fix) from None
         shown = f"in {answer.strip()[-80:]!r}"
         if len(texts) > 1:
@@ -173,7 +173,7 @@ class Judge:
 
 
 def _numbers(answer: str) -> list[str]:
-    """The number that an answer ends with, of so many; else the different numbers in it."""
+    """Returns the number that the answer ends with, as in "7/10"; otherwise the different numbers in it."""
     if (end := _OF.search(answer)) is not None:
         return [end[1]]
     return list(dict.fromkeys(_NUMBER.findall(answer)))

@@ -1,4 +1,4 @@
-"""One call of a reward function, judged as TRL would take its answer. Runs where the reward runs."""
+"""Calls a reward function once and checks its result as TRL would. Runs where the reward runs."""
 
 import asyncio
 import inspect
@@ -29,9 +29,9 @@ UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
 def called(
     function: Any, given: dict[str, Any], count: int, user: str, importing: AbstractContextManager[Any]
 ) -> dict[str, Any]:
-    """What a call gives: its kind, and values, or what is wrong with them, or the exception. Catches everything.
+    """Returns a call's outcome: its kind, and values, or what is wrong with them, or the exception. Catches everything.
 
-    importing: entered for an import that is no part of the reward.
+    importing: entered for imports that are not part of the reward.
     """
     started = time.perf_counter()
     try:
@@ -45,13 +45,13 @@ def called(
 
 
 def raised(problem: BaseException, user: str) -> dict[str, Any]:
-    """An exception as an outcome: its text, the user's line, and the parameters that a call lacked."""
+    """Returns an exception as an outcome: its text, the user's line, and the parameters that a call lacked."""
     if isinstance(problem, RewardLeft) and problem.__cause__ is not None:
-        problem = problem.__cause__  # the reward is named beside it
+        problem = problem.__cause__  # the reward's name is reported separately
     own = text_of(problem)
     text = f"{type(problem).__name__}: {own}".rstrip(": ")[:MOST_CHARACTERS]
     place = place_of(problem, user)
-    # Raised by the call of the function itself, and not by another call that it makes.
+    # Raised by the call of the function itself, not by a call inside it.
     is_of_the_call = isinstance(problem, TypeError) and not place
     missing = MISSING.search(own) if is_of_the_call else None
     unexpected = UNEXPECTED.search(own) if is_of_the_call else None
@@ -65,7 +65,7 @@ def raised(problem: BaseException, user: str) -> dict[str, Any]:
 
 
 def text_of(problem: BaseException) -> str:
-    """The text of an exception, "" for one of the user's that raises when it is asked."""
+    """Returns an exception's text, "" if its __str__ raises."""
     try:
         return str(problem)
     except Exception:
@@ -73,12 +73,12 @@ def text_of(problem: BaseException) -> str:
 
 
 def loading_failed(problem: BaseException, user: str) -> dict[str, Any]:
-    """What kept a reward from being loaded."""
+    """Returns the outcome for a reward that could not be loaded."""
     return {"shape": "own", "seconds": 0.0, **raised(problem, user)}
 
 
 def place_of(problem: BaseException, user: str) -> str:
-    """The innermost line of the user's files, or of a shipped reward, as "rewards.py:12: its text"; "" without one."""
+    """Returns the innermost line of the user's files, or of a shipped reward, as "rewards.py:12: its text"; or ""."""
     if isinstance(problem, SyntaxError) and problem.filename:
         return f"{Path(problem.filename).name}:{problem.lineno}: {(problem.text or '').strip()}".rstrip(": ")
     frames = traceback.extract_tb(problem.__traceback__)
@@ -95,7 +95,7 @@ def is_reward_file(file: str, user: str) -> bool:
 
 
 def parameters_of(function: Any, reward: Reward) -> list[str]:
-    """Names in the signature of the function that the plan's keywords wrap, without those that it binds."""
+    """Returns the names in the signature of the wrapped function, without those that the plan's keywords bind."""
     inner = inspect.getclosurevars(function).nonlocals.get("function", function)
     try:
         parameters = inspect.signature(inner).parameters.values()
@@ -110,7 +110,7 @@ async def _awaited(found: Any) -> Any:
 
 
 def answer_taken(found: Any, count: int, importing: AbstractContextManager[Any]) -> dict[str, Any]:
-    """The answer as TRL takes it: gone through, None made NaN, counted, made a float32 tensor."""
+    """Converts an answer as TRL does: iterate, None to NaN, count, float32 tensor."""
     what = type(found).__name__
     try:
         values = [math.nan if value is None else value for value in found]
@@ -130,7 +130,7 @@ def answer_taken(found: Any, count: int, importing: AbstractContextManager[Any])
 
 
 def _as_tensor(values: list[Any], what: str) -> dict[str, Any]:
-    """Rewards that are no plain numbers: a tensor's, NumPy's, or nothing that can be a reward."""
+    """Converts rewards that are not plain numbers: a tensor's, NumPy's, or invalid ones."""
     import torch
 
     try:
@@ -146,7 +146,7 @@ def _kinds(values: list[Any], what: str) -> str:
 
 
 def _single(value: Any) -> float | None:
-    """A value as float32 holds it, None for NaN; what is too large is infinite, as in a tensor."""
+    """Returns a value in float32 precision, None for NaN; too large values become infinite, as in a tensor."""
     try:
         number = float(value)
     except OverflowError:
@@ -160,7 +160,7 @@ def _wrong(what: str) -> dict[str, Any]:
     return {"kind": "wrong", "error": what}
 
 
-# What a reward did wrong, with its name, its line and the prompt: TRL's own errors say none of them.
+# Describes a reward's error with its name, line and prompt, which TRL's own errors lack.
 
 
 _LONGEST_TEXT = 100
@@ -168,13 +168,14 @@ OF_THE_ROW = "the prompt of its row is "
 _OF_THE_COMPLETION = "it raises for the completion "
 _MOST_TRIED_S = 10.0
 _LONGEST_ERROR = 500
-_NO_FILE = "no data file travels with a reward: give its absolute path as an option of the reward in the recipe"
+_NO_FILE = "data files are not copied with a reward: pass the absolute path as an option of the reward in the recipe"
 
 
 def refuse_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None:
-    """Raises Refused for an answer that TRL cannot take: it has one number or None for each completion.
+    """Raises Refused for an answer that TRL cannot use: it needs one number or None per completion.
 
-    given: what the reward was called with. An answer without a length is left to TRL, who alone may go through it.
+    given: what the reward was called with. An answer without a length is left to TRL, since it can be iterated only
+    once.
     """
     count = len(given["completions"])
     if isinstance(found, list | tuple) and len(found) == count:
@@ -196,7 +197,7 @@ def refuse_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None
 
 
 def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] | None:
-    """What a reward raised, as a mistake and as a traceback of its own lines; None where no reward raised it."""
+    """Returns a reward's exception as a mistake and a traceback of its own lines; None if no reward raised it."""
     cause = problem.__cause__ if isinstance(problem, RewardLeft) and problem.__cause__ is not None else problem
     notes = [str(note) for note in getattr(problem, "__notes__", ()) if str(note).startswith(RAISED_IN)]
     if not notes and not isinstance(problem, RewardLeft):
@@ -217,10 +218,10 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
 def note_completion(
     problem: Exception, reward: Callable[..., Any], given: Mapping[str, Any], options: Mapping[str, Any]
 ) -> None:
-    """Notes the first completion for which a reward raises the same when it is called with that one alone.
+    """Notes the first completion for which a reward raises the same exception when called with it alone.
 
-    given, options: what it was called with; given has a list with one entry for each completion. The search ends after
-    ten seconds.
+    given, options: what it was called with; given has a list with one entry per completion. The search stops after ten
+    seconds.
     """
     count, began = len(given["completions"]), time.monotonic()
     silent = {name: lambda *_: None for name in ("log_metric", "log_extra") if name in given}
@@ -243,9 +244,9 @@ def note_completion(
 
 
 def answer_of(show: Callable[[], Mapping[str, Any]], here: Path, user: Path) -> int:
-    """Writes what a part of the worker shows, or why it cannot, into its folder; 0, since the answer says the rest.
+    """Writes the result or the error of a part of the worker into its folder. Returns 0, whatever the result.
 
-    user: where the run's code is, since a reward may fail.
+    user: the folder of the run's code, since a reward may fail.
     """
     try:
         answer = ended(EXIT_DONE, shown=show())
@@ -266,7 +267,7 @@ def _prompt(given: Mapping[str, Any], place: int) -> list[str]:
 
 
 def short_text(value: object) -> str:
-    """A value on one line; of a conversation the last message."""
+    """Returns a value on one line; for a conversation, the last message."""
     if isinstance(value, list) and value and isinstance(value[-1], Mapping):
         value = value[-1].get("content")
     text = repr(value)

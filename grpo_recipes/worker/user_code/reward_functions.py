@@ -1,4 +1,4 @@
-"""The rewards of the plan as TRL takes them: functions with the plan's names, or model ids."""
+"""Wraps the plan's rewards for TRL: functions with the plan's names, or model ids."""
 
 import importlib
 import inspect
@@ -23,7 +23,10 @@ FEWEST_CALLS = 10
 
 
 class Answered:
-    """Looks at what the rewards of a run return. rewards: their names, all of them functions; else nothing is said."""
+    """Checks that the rewards of a run return numbers.
+
+    rewards: their names if all are functions; otherwise nothing is checked.
+    """
 
     def __init__(self, rewards: list[str]) -> None:
         self._rewards = rewards
@@ -32,7 +35,7 @@ class Answered:
         self._nan = 0
 
     def look(self, reward: str, found: Any) -> None:
-        """Raises Refused when each reward was called some times, and none has given a number."""
+        """Raises Refused if each reward was called several times, and none has returned a number."""
         if self._has_answer:
             return
         self._calls[reward] += 1
@@ -44,23 +47,23 @@ class Answered:
             self.refuse_no_answer()
 
     def refuse_no_answer(self) -> None:
-        """Raises Refused where rewards were called and none gave a number; for the end of a training of one process."""
+        """Raises Refused if rewards were called and none returned a number; for the end of a one-process run."""
         if self._has_answer or not self._rewards or not all(self._calls[name] for name in self._rewards):
             return
         raise Refused.of(
-            f"no reward has given a number: {', '.join(self._rewards)}",
-            because=f"{self._nan} answers are NaN, the rest None; both are no answer for TRL: nothing is learned",
+            f"no reward has returned a number: {', '.join(self._rewards)}",
+            because=f"{self._nan} answers are NaN, the rest None; TRL counts neither, so nothing is learned",
             fix="a reward that returns numbers; grpo-run preflight shows what it returns",
         )
 
 
 RewardFunction = Callable[..., Any]
-# Gets the name of a reward, its answer, and what it was called with; what it raises ends the call.
+# Called with a reward's name, its answer, and its arguments; an exception ends the call.
 Look = Callable[[str, Any, Mapping[str, Any]], None]
 
 
 def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
-    """Raises Refused if a user's reward file is missing or not the planned one; runs none of them."""
+    """Raises Refused if a user's reward file is missing or differs from the plan; runs none."""
     for reward in rewards:
         if reward.kind == "python":
             checked_sources(reward, user)
@@ -69,7 +72,7 @@ def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
 
 
 def check_judges(rewards: tuple[Reward, ...]) -> None:
-    """Raises Refused if the key of a judge is not there."""
+    """Raises Refused if a judge's key is missing."""
     for reward in rewards:
         if reward.kind == "judge":
             from grpo_recipes.worker._shared.chat_client import headers
@@ -79,7 +82,7 @@ def check_judges(rewards: tuple[Reward, ...]) -> None:
 
 
 def _check_release(name: str, package: Package) -> None:
-    """Raises Refused where the package of a reward is another release than the plan has."""
+    """Raises Refused if a reward's package has a different release than in the plan."""
     try:
         found = metadata.version(str(package.name))
     except metadata.PackageNotFoundError:
@@ -88,13 +91,13 @@ def _check_release(name: str, package: Package) -> None:
         planned = f"{package.name}=={package.release}" if package.release else str(package.name)
         raise Refused.of(
             f"reward {name}: {package.name} is {found or 'not installed'}, planned: {package.release or 'any release'}",
-            because="another release may compute another reward",
+            because="a different release may compute a different reward",
             fix=f"pip install {planned}, or plan again",
         )
 
 
 def load_rewards(rewards: tuple[Reward, ...], user: Path, look: Look | None = None) -> list[RewardFunction | str]:
-    """The reward functions in the order of the plan; a reward model stays the string that TRL loads it by."""
+    """Returns the reward functions in the plan's order; a reward model stays the string that TRL loads it by."""
     answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
     return [
         reward.target if reward.kind == "model" else _bound(*_function(reward, user), answered, look)
@@ -103,7 +106,7 @@ def load_rewards(rewards: tuple[Reward, ...], user: Path, look: Look | None = No
 
 
 def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
-    """A reward and its function; a reward that was made has no keywords to be called with."""
+    """Returns a reward and its function; a reward built by a factory has no keywords left to pass."""
     if reward.kind == "shipped":
         with contained(reward.name):
             module = importlib.import_module(f"grpo_recipes.rewards.{reward.target}")
@@ -115,10 +118,10 @@ def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
     if reward.kind == "package" and reward.package is not None:
         return _of_package(reward, reward.package)
     if reward.kind == "judge":
-        from grpo_recipes.worker.user_code.judge import Judge  # jinja2 and a client, for what asks one alone
+        from grpo_recipes.worker.user_code.judge import Judge  # imports jinja2 and an HTTP client, needed only here
 
         return replace(reward, kwargs={}), Judge(reward)
-    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, package, model, judge")
+    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is not one of shipped, python, package, model, judge")
 
 
 def _of_package(reward: Reward, package: Package) -> tuple[Reward, RewardFunction]:
@@ -135,14 +138,14 @@ def _of_package(reward: Reward, package: Package) -> tuple[Reward, RewardFunctio
         made = found(**reward.kwargs)
     if not callable(made):
         raise Refused.of(
-            f"reward {reward.name}: {reward.target} made {type(made).__name__}, which cannot be called",
-            because="it takes neither completions nor **kwargs, so that it makes the reward",
+            f"reward {reward.name}: {reward.target} returned {type(made).__name__}, which cannot be called",
+            because="it takes neither completions nor **kwargs, so it is a factory that returns the reward",
         )
     return replace(reward, kwargs={}), made
 
 
 def _makes_a_reward(function: RewardFunction) -> bool:
-    """As user_files/functions/declared.py tells it of a source, by what is there."""
+    """Whether the function is a factory of rewards, as user_files/functions/declared.py decides from source."""
     if isinstance(function, type):
         return True
     parameters = inspect.signature(function).parameters
@@ -159,9 +162,9 @@ def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
 
 
 class _OfSources:
-    """What a reward is called with, of the rows of a mixture that it judges. has_none: whether there is no such row.
+    """The arguments of a reward for the rows of a mixture that it scores. has_none: whether there are no such rows.
 
-    columns: those that the reward ever gave to TRL's log_extra, which takes one value for each row of the step.
+    columns: those that the reward ever passed to TRL's log_extra, which takes one value per row of the step.
     """
 
     def __init__(self, reward: Reward, given: Mapping[str, Any], columns: set[str]) -> None:
@@ -185,14 +188,14 @@ class _OfSources:
         self._logged.setdefault(column, []).extend(values)
 
     def whole(self, found: Any) -> Any:
-        """The answer for all rows, None for those of other sources, as what it gave to log_extra."""
+        """Returns the answer for all rows, None for those of other sources; likewise for log_extra."""
         if self._places is not None and self._log is not None:
             for column in sorted(self._columns):
                 self._log(column, self._scattered(self._logged.get(column, [None] * len(self._places))))
         return self._scattered(found)
 
     def _scattered(self, found: Any) -> Any:
-        """One value for each row of the step; unchanged where it is not one for each row that the reward judges."""
+        """Returns one value per row of the step; unchanged if the answer does not match the scored rows."""
         if self._places is None or not isinstance(found, list | tuple) or len(found) != len(self._places):
             return found
         values: list[Any] = [None] * self._count
@@ -207,10 +210,10 @@ def _bound(
     answered: Answered,
     look: Look | None,
 ) -> RewardFunction:
-    """The function with the plan's keywords and name, for the rows of the sources that it judges.
+    """Returns the function with the plan's keywords and name, for the rows of the sources that it scores.
 
-    Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would win
-    over a bound keyword.
+    Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would override a
+    bound keyword.
     """
 
     columns: set[str] = set()
@@ -221,7 +224,7 @@ def _bound(
         answered.look(reward.name, found)
         return own.whole(found)
 
-    # TRL looks at the function alone and would take the coroutine of an object's for its answer.
+    # TRL checks only functions, and would use an object's coroutine as its answer.
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
         async def asynchronous(**given: Any) -> Any:

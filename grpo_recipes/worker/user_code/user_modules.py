@@ -1,4 +1,4 @@
-"""The user's files of the run folder as modules: each is read once, and the bytes that were checked are what runs."""
+"""Imports the user's files of the run folder: each is read once, and the checked bytes are what runs."""
 
 import functools
 import hashlib
@@ -17,15 +17,15 @@ from grpo_recipes.contract.plan import CODE_OF, Plan, Reward
 from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
 from grpo_recipes.worker._shared.inputs import Refused
 
-# What of a plan names a user's file. target: "file.py:name".
+# The plan's entries that name a user's file. target: "file.py:name".
 Pinned = Reward | Tool | EnvironmentClass | Rollout
 
 
 def checked_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Path, bytes]:
-    """The own file of what is pinned, which comes first, and those that it imports, as they were planned.
+    """Returns the entry's own file, which comes first, and those that it imports, as planned.
 
-    user: the folder of the copies. kind: what it is, for what is said. Raises Refused for a file that is missing or
-    has another digest; runs none.
+    user: the folder of the copies. kind: of the entry, for messages. Raises Refused for a file that is missing or has a
+    different digest; runs none.
     """
     own = Path(pinned.target.rpartition(":")[0]).name
     digests = {own: pinned.sha256, **pinned.imports}
@@ -34,7 +34,7 @@ def checked_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Pa
 
 
 def user_module(sources: dict[Path, bytes]) -> ModuleType:
-    """The first of the files as a module of a name that no package has; loaded once for all that is in it."""
+    """Returns the first of the files as a module whose name no package has; it is loaded once."""
     path = next(iter(sources))
     name = f"grpo_run_user_{path.stem}"
     if name in sys.modules:
@@ -43,11 +43,11 @@ def user_module(sources: dict[Path, bytes]) -> ModuleType:
     spec = spec_from_file_location(name, path, loader=_Source(sources[path], path))
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[name] = module  # before it runs: dataclasses and pickle look their module up by name
+    sys.modules[name] = module  # before it runs: dataclasses and pickle look up their module by name
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]  # half of a module is none
+        del sys.modules[name]  # half a module must not stay
         raise
     return module
 
@@ -68,7 +68,7 @@ def _checked(what: str, path: Path, sha256: str | None) -> bytes:
 
 
 class _Source(SourceLoader):
-    """Runs bytes that are in memory; what lies at the path by now is not read, nor is a compiled copy of it."""
+    """Runs bytes from memory; neither the file at the path nor a compiled copy of it is read."""
 
     def __init__(self, content: bytes, path: Path) -> None:
         self._content, self._path = content, path
@@ -81,14 +81,14 @@ class _Source(SourceLoader):
 
 
 class _Beside(MetaPathFinder):
-    """Finds the checked files before anything of that name that is installed, as Python does for a script."""
+    """Finds the checked files before installed modules of the same name, as Python does for a script."""
 
     def __init__(self) -> None:
         self.sources: dict[str, tuple[Path, bytes]] = {}
 
     @classmethod
     def add(cls, sources: dict[Path, bytes]) -> None:
-        """Makes the files importable, all but the first, which is the user's function's own."""
+        """Makes the files importable, except the first, which belongs to the user's function."""
         finder = next((one for one in sys.meta_path if isinstance(one, cls)), None)
         if finder is None:
             finder = cls()
@@ -96,22 +96,23 @@ class _Beside(MetaPathFinder):
         finder.sources |= {path.stem: (path, content) for path, content in list(sources.items())[1:]}
 
     def find_spec(self, fullname: str, path: Iterable[str] | None, target: Any = None) -> ModuleSpec | None:
-        """The spec of a checked file, None for every other module."""
+        """Returns the spec of a checked file, None for every other module."""
         if fullname not in self.sources:
             return None
         file, content = self.sources[fullname]
         return spec_from_file_location(fullname, file, loader=_Source(content, file))
 
 
-# Code of a model runs only as it is in the plan: looked at again right before it runs, in each process.
+# A model's code runs only as planned: it is checked again right before it runs, in each process.
 #
-# transformers copies the files of a model's code into its own folder, which belongs to this user, and runs the copies.
-# These are what is looked at, so a file that is changed after the plan was allowed, or between two looks, does not run.
+# transformers copies a model's code files into its own folder, which this user owns, and runs the copies. The copies
+# are checked, so a file that changes after the plan was allowed, or between two checks, does not run.
 
 
 def run_only_planned_code(plan: Plan) -> None:
-    """Has transformers take code of the hub at the planned commits alone, and run no other file of a folder than the
-    planned ones. Both raise Refused.
+    """Makes transformers load hub code only at the planned commits, and run only a folder's planned files.
+
+    Both raise Refused.
     """
     from transformers import dynamic_module_utils as modules
 
@@ -134,8 +135,8 @@ def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..
         elif pins and str(repository) != plan.model.path:
             raise Refused.of(
                 f"model: {plan.model.path} has its code in {repository}",
-                because="that was not known when the run was allowed, and nobody was asked",
-                fix="launch it anew where the hub can be reached; it then asks for that code, too",
+                because="that was not known when the run was allowed, so it was not confirmed",
+                fix="launch it again with access to the hub; it then asks for that code as well",
             )
         return get(repository, *arguments, **keywords)
 
@@ -143,7 +144,7 @@ def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..
 
 
 def _class_checked(plan: Plan, modules: Any, local: set[str]) -> Callable[..., Any]:
-    """get_class_in_module, which raises Refused for a copied file whose content the plan does not have."""
+    """Returns a get_class_in_module that raises Refused for a copied file whose content is not in the plan."""
     run = modules.get_class_in_module
 
     @functools.wraps(run)
@@ -157,7 +158,7 @@ def _class_checked(plan: Plan, modules: Any, local: set[str]) -> Callable[..., A
 
 
 def _files(modules: Any, module_path: Any) -> Iterator[Path]:
-    """The copy of a module and of those that it imports from beside it."""
+    """Yields a module's copy and the copies that it imports from the same folder."""
     module = Path(modules.HF_MODULES_CACHE) / module_path
     yield module
     yield from map(Path, modules.get_relative_import_files(module))
@@ -169,17 +170,17 @@ def _check(plan: Plan, file: Path) -> None:
         known |= _of_the_hub(plan, file.name)
     if known and file_sha256(file) not in known:
         raise Refused.of(
-            f"model: code in {file.name} is not what the plan was made with",
+            f"model: code in {file.name} has changed since the plan was made",
             because=f"its sha256 is {file_sha256(file)[:12]}, which no file of {plan.model.path} had",
-            fix="bring the file back, or plan again; new code asks to be allowed",
+            fix="restore the file, or plan again; new code must be allowed",
         )
-    # Python runs a compiled copy with the right time and size in place of what was looked at.
+    # Python would run a compiled copy with matching time and size instead of the checked file.
     for copy in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
         copy.unlink(missing_ok=True)
 
 
 def _of_the_hub(plan: Plan, name: str) -> set[str]:
-    """The digest of the hub's own file of this name: a model with new tokens has a copy of it in the run folder."""
+    """Returns the digest of the hub's file of this name: a model with new tokens has a copy in the run folder."""
     from transformers.utils import cached_file
 
     commit = plan.model.commit or plan.model.revision
