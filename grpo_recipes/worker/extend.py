@@ -1,7 +1,8 @@
-"""Writes the models of a run folder in a process of its own, before server and trainer start: with new tokens, merged
-with an adapter, or dequantized for vLLM.
+"""Writes a run folder's models before server and trainer start.
 
-python -P worker/part.py extend FOLDER
+They are the model with new tokens, merged with an adapter, or dequantized for vLLM.
+
+    python -P worker/part.py extend FOLDER
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from grpo_recipes.worker._shared.planned import read_plan, trust_remote_code
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes them into a run folder, if they are not there yet."""
+    """Writes the models into a run folder, unless they exist."""
     folder = Path(arguments[0])
     plan = read_plan(folder)
     with kept_imports():

@@ -1,4 +1,4 @@
-"""Lets the machines of the run folder that holds worker/meet.py meet, then is accelerate's launcher of this one.
+"""Waits until all machines of a run have met, then starts accelerate's launcher for this one.
 
 python worker/meet.py NODE NODES ADDRESS PORT [--resume]
 """
@@ -7,7 +7,7 @@ import runpy
 import sys
 from pathlib import Path
 
-# The package beside this file, and nothing else that lies in a run folder, can be imported.
+# Only the package beside this file can be imported, nothing else in a run folder.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import grpo_recipes  # noqa: F401
 
@@ -21,7 +21,7 @@ if __name__ == "__main__":
     node, nodes, address, port, *more = sys.argv[1:]
     folder = Path(__file__).resolve().parent.parent
     store = meet(Machine(folder, int(node), int(nodes), address, int(port)), resumed="--resume" in more)
-    launch.is_port_in_use = lambda _: False  # it is: by the store, from which torch's rendezvous is served
+    launch.is_port_in_use = lambda _: False  # the port is in use, by the store that also serves torch's rendezvous
     sys.argv[1:] = ["--config_file", str(folder / "accelerate.yaml"), "--machine_rank", node]
     sys.argv += ["--main_process_ip", address, "--main_process_port", port, str(folder / "worker" / "train.py"), *more]
     runpy.run_module("accelerate.commands.launch", run_name="__main__", alter_sys=True)

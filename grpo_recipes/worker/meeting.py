@@ -1,8 +1,8 @@
-"""Lets the machines of a run meet before they train: each once, with one plan, one stack and one shared folder.
+"""Makes the machines of a run meet before training, to check that all have one plan, one stack and one shared folder.
 
 torch's launcher checks none of this, and waits minutes for a missing machine without naming it. So machine 0 serves a
-TCPStore, each machine writes into it who it is, and the first machine that knows the outcome writes that. The launcher
-in machine 0's process serves its own rendezvous from the same store, so a machine that is started late, or once more,
+TCPStore, each machine writes its identity into it, and the first machine that knows the outcome records it. The
+launcher in machine 0's process serves its own rendezvous from the same store, so a machine that starts late, or twice,
 still learns what is wrong.
 """
 
@@ -50,7 +50,7 @@ class Missing(Mistake):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine of a run. node: its number of `nodes`; address, port: of machine 0."""
+    """One machine of a run. node: its index of `nodes`; address, port: of machine 0."""
 
     folder: Path
     node: int
@@ -60,15 +60,15 @@ class Machine:
 
     @property
     def first(self) -> str:
-        """Machine 0, as messages name it."""
+        """Returns machine 0's name in messages."""
         return f"machine 0 at {self.address}:{self.port}"
 
 
 def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) -> TCPStore:
-    """Returns the store of the meeting when all machines are there; machine 0 has to keep it.
+    """Returns the meeting's store once all machines are there; machine 0 has to keep it.
 
-    Otherwise reports what is wrong and exits: with 3 if starting again would not help, with 75 if a machine did not
-    come. Machine 0 writes it into run.json.
+    Otherwise report the error and exit: with 3 if starting again would not help, with 75 if a machine is missing.
+    Machine 0 records it in run.json.
     """
     make_steady()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -91,7 +91,7 @@ def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) ->
 
 
 class _AskedToLeave(SystemExit):
-    """A signal came. The handler prints nothing, since Python may be in the middle of another print."""
+    """A signal arrived. The handler prints nothing, since Python may be in the middle of another print."""
 
     def __init__(self, number: int) -> None:
         super().__init__(EXIT_INTERRUPTED)
@@ -121,7 +121,7 @@ def _gather(machine: Machine, give_up: float) -> TCPStore:
 
 
 def _reach_first(machine: Machine, give_up: float) -> tuple[str, str]:
-    """Waits until machine 0 serves; returns the address of this machine that faces it, and its own."""
+    """Waits until machine 0 serves; returns this machine's address as seen from there, and its own."""
     reminder = time.monotonic() + _REMINDER_S
     while True:
         try:
@@ -174,7 +174,7 @@ def _first_left(machine: Machine, problem: DistError) -> Missing:
 
 
 def _join(machine: Machine, store: TCPStore, more: dict[str, str]) -> None:
-    """Takes the number of this machine. If it may not, lets the others know and raises Refused."""
+    """Claims this machine's number. If that fails, tells the others and raises Refused."""
     plan = hashlib.sha256(read_bytes(machine.folder, "plan.json")).hexdigest()
     own = {"plan": plan, "releases": installed(), "host": socket.gethostname(), "pid": os.getpid(), **more}
     try:
@@ -193,7 +193,7 @@ def _join(machine: Machine, store: TCPStore, more: dict[str, str]) -> None:
 
 
 def _compare(machine: Machine, store: TCPStore, own: dict[str, Any]) -> None:
-    """Raises Refused if this machine does not have what machine 0 has."""
+    """Raises Refused if this machine differs from machine 0."""
     first = json.loads(store.get(_key(0)))
     this, other = f"machine {machine.node} ({own['host']})", f"machine 0 ({first['host']})"
     if own["plan"] != first["plan"]:
@@ -255,14 +255,14 @@ def _wait_for_outcome(machine: Machine, store: TCPStore, give_up: float) -> None
 
 
 def _wait_until_read(machine: Machine, store: TCPStore) -> None:
-    """Keeps the store for the other machines until they have read the outcome and left."""
+    """Keeps the store until the other machines have read the outcome and left."""
     give_up = time.monotonic() + _FAREWELL_S
     while time.monotonic() < give_up and any(store.check([_key(node)]) for node in range(1, machine.nodes)):
         time.sleep(_POLL_S)
 
 
 def _decide(store: TCPStore, problem: Mistake | None = None) -> None:
-    """Writes how the meeting ends, unless another machine did."""
+    """Records how the meeting ends, unless another machine already did."""
     wrong = [as_record(finding) for finding in problem.findings] if problem else []
     store.compare_set(_OUTCOME, "", json.dumps({"wrong": wrong, "is_missing": isinstance(problem, Missing)}))
 
@@ -281,5 +281,5 @@ def _name_interface(address: str) -> None:
     for name, interface in psutil.net_if_addrs().items():
         if address in (known.address for known in interface):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
-            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # this one, not all whose names begin so
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # "=": this one, not all whose names start with it
             return

@@ -1,4 +1,4 @@
-"""Runs a part of the worker, by its name in this folder, in a process of its own.
+"""Runs a part of the worker, named by its module in this folder, in a separate process.
 
     python -P worker/part.py NAME [ARGUMENT ...]
 
@@ -9,7 +9,7 @@ import importlib
 import sys
 from pathlib import Path
 
-# The package that this file is in, and nothing else that lies beside it, can be imported.
+# Only the package of this file can be imported, nothing else beside it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import grpo_recipes  # noqa: F401
 

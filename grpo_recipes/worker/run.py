@@ -1,4 +1,4 @@
-"""One training from start to exit code, all of it said in run.json. Nothing heavy is imported up here."""
+"""Runs one training from start to exit code, and records it in run.json. Heavy imports are inside functions."""
 
 import os
 import socket
@@ -36,23 +36,23 @@ from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.outcome import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_judges, check_reward_files
 
-# One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
+# A process that failed records it before its connections close; on a shared folder this shows a moment later.
 _OTHERS_SAY_WHY_S = 5.0
 
 
 def train(folder: Path, *, resume: bool) -> int:
-    """Trains a run folder and returns the exit code of this process.
+    """Trains a run folder and returns this process's exit code.
 
-    0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it;
-    75 interrupted by a signal, by a fault of a GPU, or because it lost the run's other processes or its vLLM server.
+    0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it; 75
+    interrupted by a signal, by a fault of a GPU, or because it lost the run's other processes or its vLLM server.
     """
     make_steady()
     settle(os.environ, folder)
     rank = int(os.environ.get("RANK", "0"))
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then
+        die_with_parent()  # torchrun starts this process in its own session, so nothing else would end it
         if launcher_is_gone():
-            os._exit(EXIT_INTERRUPTED)  # it died before it was asked for that signal
+            os._exit(EXIT_INTERRUPTED)  # the launcher died before the line above
     request = Interruption()
     request.listen()
     record = Record(folder, rank)
@@ -86,11 +86,11 @@ def train(folder: Path, *, resume: bool) -> int:
 
 
 def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: bool) -> int | None:
-    """Takes a run folder and says in it that the run is running; returns the exit code where it cannot, else None.
+    """Claims a run folder and marks the run as running; returns the exit code if that fails, else None.
 
-    record: None for a server with a machine of its own, whose trainers keep it. lock: one of folder_lock, None for a
-    rank that leaves that to the first one. 2: another run has the folder, not a byte of which was touched; 3: something
-    in the folder is not the run's own, and nothing was written; 1: it cannot be written.
+    record: None for a server on its own machine, whose trainers write it. lock: from folder_lock, None for a rank that
+    leaves locking to the first. 2: another run has the folder, which stays untouched; 3: something in the folder is not
+    the run's, and nothing was written; 1: the folder is not writable.
     """
     is_ours = False
     try:
@@ -146,9 +146,9 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     interrupted = run_training(plan, folder, record, request, checkpoint, phases)
     if interrupted:
         why = loss_of_server(folder)
-        stopped = "stopped by a signal after a whole step"
+        stopped = "stopped by a signal after a complete step"
         record.end("interrupted", EXIT_INTERRUPTED, stopped if why is None else f"{why}; {stopped}")
-        print("interrupted; the checkpoint is whole and the run can be resumed", flush=True)
+        print("interrupted; the checkpoint is complete and the run can be resumed", flush=True)
         return EXIT_INTERRUPTED
     ended_early = record.evaluation().get("ended_early")
     record.end("completed", EXIT_DONE, None if ended_early is None else str(ended_early["because"]))
@@ -156,7 +156,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
 
 
 def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistake | str, str]:
-    """Why the trainer failed, for run.json, and what of it goes to the log: no traceback where nothing is in it."""
+    """Returns why the trainer failed, for run.json, and the log's text, without a traceback if it adds nothing."""
     why = problem if isinstance(problem, Mistake) else explained(problem, record.same)
     if why is not None:
         return why, f"error: {why}\n"
@@ -167,7 +167,7 @@ def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistak
 
 
 def _interrupted(record: Record, lost: Mistake) -> int:
-    """Says that this process lost the others, unless one of them says within a moment that it failed."""
+    """Records that this process lost the others, unless one of them reports a failure within a moment."""
     print(hide_secrets(f"{traceback.format_exc()}error: {lost}"), file=sys.stderr, flush=True)
     give_up = time.monotonic() + _OTHERS_SAY_WHY_S
     while time.monotonic() < give_up and record.read().get("status") == "running":
@@ -177,7 +177,7 @@ def _interrupted(record: Record, lost: Mistake) -> int:
 
 
 def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Path | None:
-    """The checkpoint to go on from, None for a beginning. The first rank says so, and what was left half done goes."""
+    """Returns the checkpoint to resume from, None for a new run. The first rank prints it and removes leftovers."""
     refuse_checkpoints(folder, resume=resume)
     is_first = os.environ.get("RANK", "0") == "0"
     checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
@@ -196,16 +196,16 @@ def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Pa
 
 
 def refuse_checkpoints(folder: Path, *, resume: bool) -> None:
-    """Raises Refused when a fresh start would train over the checkpoints of an earlier one."""
+    """Raises Refused if a fresh start would train over an earlier run's checkpoints."""
     checkpoints = folder / "checkpoints"
     if not resume and any(checkpoints.glob("checkpoint-*")):
         raise Refused.of(f"{checkpoints} has checkpoints already", fix="start with --resume, or use a new run folder")
 
 
 def check_world(plan: Plan) -> None:
-    """Raises Refused if the launcher started other processes than planned, or on other machines. Costs no import.
+    """Raises Refused if the launcher started other processes or machines than planned. Imports nothing.
 
-    GROUP_WORLD_SIZE, machines, and LOCAL_WORLD_SIZE, processes on this one, are known where torchrun starts them.
+    torchrun sets GROUP_WORLD_SIZE (machines) and LOCAL_WORLD_SIZE (processes on this one).
     """
     machines = plan.world.num_nodes
     planned = {
@@ -225,7 +225,7 @@ def check_world(plan: Plan) -> None:
 
 
 def check_releases(plan: Plan) -> None:
-    """Raises Refused if an image has other releases than those that the plan was made for, unless that was accepted."""
+    """Raises Refused if an image's releases differ from the plan's, unless that was accepted."""
     planned = plan.stack.get("packages")
     if plan.accept_drift or not in_an_image(plan.job) or not isinstance(planned, dict):
         return
@@ -233,14 +233,14 @@ def check_releases(plan: Plan) -> None:
     different = [name for name in PACKAGES if name in planned and planned[name] != here.get(name)]
     if different:
         raise Refused.of(
-            "the image has other releases than the plan",
+            "the image's releases differ from the plan's",
             because=[f"{name}: plan {planned[name] or 'none'}, here {here.get(name, 'none')}" for name in different],
             fix="--target image.json, which grpo-run doctor --json writes in the image; or --accept-drift",
         )
 
 
 def refuse_locked_caches(plan: Plan) -> None:
-    """Raises Refused where vLLM in this process would end, minutes later: this user cannot write its caches."""
+    """Raises Refused if this user cannot write vLLM's caches, without which it fails minutes later."""
     if plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda":
         locked = locked_caches(os.environ, OF_VLLM, "error")
         if locked is not None:
@@ -248,7 +248,7 @@ def refuse_locked_caches(plan: Plan) -> None:
 
 
 def warn_of_small_limits(plan: Plan) -> None:
-    """Says once on each machine what may be too small for NCCL, minutes before it fails by that."""
+    """Warns once per machine about limits that may be too small for NCCL, minutes before it fails."""
     if os.environ.get("LOCAL_RANK", "0") == "0" and plan.world.device == "cuda" and plan.world.num_processes > 1:
         for finding in small_for_nccl():
             print(f"warning: {socket.gethostname()}: {finding.message}; {finding.fix}", flush=True)
@@ -260,7 +260,7 @@ def _end_at_once(record: Record) -> None:
 
 
 def _leave(exit_code: int) -> int:
-    """Ends a process of several at once: a regular end would wait for ranks that wait for this one."""
+    """Exits at once if there are several processes: a normal exit would wait for ranks that wait for this one."""
     expect_end()
     sys.stdout.flush()
     sys.stderr.flush()

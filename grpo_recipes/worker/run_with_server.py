@@ -1,4 +1,4 @@
-"""A run with a vLLM server of its own, from the first start to the last process. train.sh starts the trainer."""
+"""Runs a vLLM server and the training beside it, until the last process has ended. train.sh starts the trainer."""
 
 import os
 import signal
@@ -33,31 +33,31 @@ from grpo_recipes.worker.survival.folder_faults import explained
 
 
 class Story:
-    """Tells of the server while no trainer writes, or in whole lines beside it."""
+    """Records the server's state, in run.json while no trainer writes it, otherwise as events in metrics.jsonl."""
 
     def __init__(self, folder: Path, record: Record, *, resumed: bool) -> None:
         self._metrics = folder / "metrics.jsonl"
         self._record = record
         if not resumed:
-            remove(folder, self._metrics.name)  # of an attempt that came to nothing
+            remove(folder, self._metrics.name)  # left by an attempt that trained nothing
             record.update(vllm_server={"restarts": []})
         server = record.read().get("vllm_server")
         told = server.get("restarts") if isinstance(server, dict) else None
         self._deaths: list[dict[str, Any]] = told if isinstance(told, list) else []
 
     def died(self, how: str, restart: int, of: int) -> None:
-        """The server died, and is started again; restart: which of how many."""
+        """Records that the server died and is restarted; restart: its number, of the allowed `of`."""
         death = {"time": round(time.time(), 3), "step": self._record.read().get("step"), "how": how}
         self._deaths.append(death)
         self._record.reopen(vllm_server={"restarts": list(self._deaths)})
         self.tell("died", how=how, restart=restart, of=of)
 
     def is_failure(self) -> bool:
-        """Whether the trainer ended without a reason of its own to stop."""
+        """Whether the trainer ended without its own reason to stop."""
         return self._record.read().get("status") in ("running", "failed")
 
     def tell(self, state: str, **values: Any) -> None:
-        """Tells that the server is starting, up with its url, or died."""
+        """Records that the server is starting, up with its url, or dead."""
         step = self._record.read().get("step") or 0
         told = {"state": state, **values}
         print(server_line(told), flush=True)
@@ -73,7 +73,7 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What stays the same however often the server is started."""
+    """What stays the same when the server is restarted."""
 
     folder: Path
     plan: Plan
@@ -83,10 +83,10 @@ class Run:
 
 
 def serve(folder: Path, *, resume: bool) -> int:
-    """Starts the server, trains beside it and returns the exit code of the run; no process is left behind.
+    """Starts the server, trains beside it and returns the run's exit code. No process is left behind.
 
-    0 done; 1 the trainer failed, or the server does not come up or died too often; 3 a check stopped it; 75
-    interrupted by a signal. All of it is said in run.json, as the worker does.
+    0 done; 1 the trainer failed, or the server did not start or died too often; 3 a check stopped it; 75 interrupted by
+    a signal. run.json has the reason, as from the worker.
     """
     make_steady()
     parent = os.getppid() if processes.ask_before_dying() else None
@@ -126,7 +126,7 @@ def _ended(record: Record, status: str, code: int, problem: Mistake | str) -> in
 
 
 def _served(run: Run, *, resume: bool) -> int | None:
-    """The exit code of the training, None when it was asked to stop while it could not save."""
+    """Returns the training's exit code, None if it was asked to stop while it could not save."""
     if run.plan.writes_models and not extended(run.folder, run.wishes):
         return None
     story, restarts = run.story, 0
@@ -154,7 +154,7 @@ def _served(run: Run, *, resume: bool) -> int | None:
 
 
 def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:
-    """One training beside a server: the exit code, and how the server died if it did."""
+    """Trains once beside a server; returns the exit code, and how the server died, if it did."""
     trainer = _trainer(run, started.url, ["--resume"] if resume else [])
     while trainer.poll() is None:
         asked = run.wishes.wait(_POLL_S)
@@ -162,24 +162,25 @@ def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | Non
             processes.kill(trainer, spared=started.process.pid)
             return None, None
         if asked:
-            # torchrun gives its ranks 30 seconds at a SIGTERM; told directly they save as long as they need.
+            # torchrun kills its ranks 30 seconds after a SIGTERM; signalled directly they have as long as they need to
+            # save.
             below = processes.ranks(processes.descendants(os.getpid()))
             processes.send(below or [trainer.pid], signal.SIGTERM)
-        if started.has_ended() and not run.wishes.count:  # one that was asked to stop may still be saving
+        if started.has_ended() and not run.wishes.count:  # after a stop request it may still be saving
             processes.kill(trainer, spared=started.process.pid)
             return None, started.death()
         processes.reap(trainer, started.process, started.keeper)
     code = trainer.returncode if trainer.returncode >= 0 else 128 - trainer.returncode
     if code and run.story.is_failure() and not health.is_healthy(started.url):
-        return code, started.death() if started.has_ended() else "did not answer any more"
+        return code, started.death() if started.has_ended() else "stopped answering"
     return code, None
 
 
 def _trainer(run: Run, url: str, arguments: list[str]) -> subprocess.Popen[bytes]:
-    """The trainer, told where the server is and which GPUs are left to it."""
+    """Starts the trainer with the server's address and the remaining GPUs."""
     on_gpus = run.plan.world.device == "cuda"
     gpus = visible(range(run.plan.world.num_processes)) if on_gpus else {}
-    # A proxy of the site would be asked for the server of this machine, too.
+    # A site's proxy must not be used for the server on this machine.
     direct = {name: ",".join(filter(None, (os.environ.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")}
     return subprocess.Popen(
         ["bash", str(run.folder / "train.sh"), *arguments],

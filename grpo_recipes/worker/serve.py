@@ -1,14 +1,14 @@
-"""Serves and trains the run folder that holds worker/serve.py. `--resume`: from its last checkpoint.
+"""Serves and trains the run folder that holds worker/serve.py.
 
-`--alone ADDRESS`: serves alone, for trainers on other machines. ADDRESS: name or address of the one with rank 0; the
-server listens where this machine faces it.
+`--resume`: from its last checkpoint. `--alone ADDRESS`: only serve, for trainers on other machines. ADDRESS: name or
+address of the machine with rank 0; the server listens on this machine's address that faces it.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-# The package beside this file, and nothing else that lies in a run folder, can be imported.
+# Only the package beside this file can be imported, nothing else in a run folder.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import grpo_recipes  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""A vLLM server with a machine of its own, from its start to the end of the training on the other machines."""
+"""Runs a vLLM server on its own machine until the training on the other machines has ended."""
 
 import os
 import sys
@@ -29,21 +29,21 @@ from grpo_recipes.worker.serving.server import extended
 
 _POLL_S = 0.5
 _LOOK_S = 1.0
-# A server that is only busy answers within this time.
+# A busy but healthy server answers within this time.
 _SICK_S = 30.0
-# A launcher and a terminal may both pass the same wish on.
+# A launcher and a terminal may both forward the same signal.
 _ECHO_S = 3.0
-# Trainers that were asked to stop with it may still need a generation to get to the end of theirs.
+# Trainers that were asked to stop at the same time may still have to finish a generation.
 _SERVES_ON_S = 60.0
 
 
 def serve_alone(folder: Path, *, address: str) -> int:
-    """Serves the trainers of other machines and returns the exit code; no process is left behind.
+    """Serves the trainers of other machines and returns the exit code. No process is left behind.
 
-    address: name or address of the machine of rank 0. The server listens on the address of this machine that faces it,
-    and nowhere else: whoever can call it can run code in it. Its URL and its end are told in vllm_server.json.
-    0 the training has ended; 1 it does not come up; 2 the run has a server already; 3 the plan has none of its own
-    machine, or the folder holds what is not the run's own; 75 it died later, or was asked to stop.
+    address: name or address of the machine of rank 0. The server listens only on this machine's address that faces it,
+    because anyone who can call it can run code in it. Its URL and its end are in vllm_server.json. 0 the training has
+    ended; 1 it did not start; 2 the run already has a server; 3 the plan has no separate server, or the folder holds
+    files that are not the run's; 75 it died later, or was asked to stop.
     """
     make_steady()
     parent = os.getppid() if processes.ask_before_dying() else None
@@ -89,11 +89,11 @@ def _say_the_end(folder: Path, notice: Notice) -> None:
         findings = tuple(cast("dict[str, Any]", redact_value(one)) for one in notice.findings)
         put_up(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason), findings=findings))
     except OSError as problem:
-        print(f"the trainers could not be told of it: {problem}", file=sys.stderr, flush=True)
+        print(f"the trainers could not be notified: {problem}", file=sys.stderr, flush=True)
 
 
 def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes: Wishes, notice: Notice) -> Notice:
-    """One server from its start to its end, which is what the notice says that is returned."""
+    """Runs one server from start to end, and returns the notice of how it ended."""
     asked = replace(notice, state="stopped", reason="was asked to stop before it was up")
     ended_before = Record(folder, 0).read().get("ended")
     if plan.writes_models and not extended(folder, wishes):
@@ -118,16 +118,14 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
 def _planned(plan: Plan) -> VllmServer:
     planned = None if plan.vllm is None else plan.vllm.server
     if planned is None or not planned.own_node:
-        raise Refused.of(
-            "plan.json has no vLLM server with a machine of its own", fix="start with launch.sh as it says"
-        )
+        raise Refused.of("plan.json has no vLLM server on a separate machine", fix="start with launch.sh as it says")
     return planned
 
 
 def _watched(started: server.Server, record: Record, wishes: Wishes, ended_before: object, notice: Notice) -> Notice:
     """Waits until the training has ended, the server dies, or it is asked to stop.
 
-    ended_before: what run.json said of an earlier training's end.
+    ended_before: what run.json recorded about the end of an earlier training.
     """
     stopped = replace(notice, state="stopped", reason="was asked to stop")
     asked: float | None = None
@@ -140,7 +138,7 @@ def _watched(started: server.Server, record: Record, wishes: Wishes, ended_befor
             return stopped
         if is_new and asked is None:
             asked = now
-            print(f"asked to stop: serves on until the training has ended, {_SERVES_ON_S:.0f} s at most", flush=True)
+            print(f"asked to stop: serving until the training has ended, {_SERVES_ON_S:.0f} s at most", flush=True)
         if asked is not None and (now - asked > _SERVES_ON_S or record.read().get("status") != "running"):
             return stopped
         if now - looked < _LOOK_S:
@@ -150,5 +148,5 @@ def _watched(started: server.Server, record: Record, wishes: Wishes, ended_befor
             return replace(notice, state="done")
         answered = time.monotonic() if health.is_healthy(started.url) else answered
         if now - answered > _SICK_S:
-            return replace(notice, state="lost", reason=f"did not answer any more for {_SICK_S:.0f} s")
+            return replace(notice, state="lost", reason=f"did not answer for {_SICK_S:.0f} s")
         processes.reap(started.process, started.keeper)

@@ -1,7 +1,7 @@
-"""The services that a run reports to, and what of metrics.jsonl they are told, under the same names.
+"""Reports metrics.jsonl to tracking services, under the same names.
 
-The callbacks of transformers, 4.48.3 to 5.23.0, cannot do it: they put train/ before each name, begin a new run after a
-resume, write every argument with the secrets in it, and end the training when the service fails.
+The callbacks of transformers, 4.48.3 to 5.23.0, are not suitable: they put train/ before each name, begin a new run
+after a resume, write every argument including secrets, and end the training if the service fails.
 """
 
 import os
@@ -18,19 +18,19 @@ from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.record import Record
 
 PROJECT = "huggingface"
-"""What transformers groups runs by where nobody says otherwise; source: integration_utils.py of 5.23.0."""
+"""transformers' default project name; source: integration_utils.py of 5.23.0."""
 _OF_THE_TIME = ("step", "time")
 _LONGEST_VALUE = 500
-_AT_ONCE = 100  # the most parameters that a server takes in one call
+_AT_ONCE = 100  # maximum parameters per call
 _NOT_IN_A_NAME = re.compile(r"[^\w\-. :/]", re.ASCII)
 _STATES = {"completed": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class About(NamedTuple):
-    """name: the run's in the service; folder: its run folder; project: what the service groups runs by.
+    """name: the run's in the service; folder: its run folder; project: groups runs in the service.
 
-    plan: every planned value without secrets, by the key that a user writes. step: the last one that counts, of the
-    checkpoint that is gone on from; 0 for a beginning.
+    plan: every planned value without secrets, by its recipe key. step: the last valid one, of the checkpoint that the
+    run resumes from; 0 for a new run.
     """
 
     name: str
@@ -44,19 +44,19 @@ class Tracker(Protocol):
     """One service."""
 
     def begin(self, about: About, identity: str | None) -> str:
-        """Begins a run there, or goes on with the one of this identity; returns the identity to keep."""
+        """Begins a run in the service, or continues the one with this identity; returns the identity to keep."""
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
-        """Reports what was measured at an optimizer step."""
+        """Reports the figures of an optimizer step."""
 
     def end(self, status: str) -> None:
-        """Ends the run there: completed, interrupted or failed."""
+        """Ends the run in the service: completed, interrupted or failed."""
 
 
 class Mlflow:
-    """The active run of mlflow. A parameter is written once, so a run that goes on keeps those of its beginning.
+    """The active run of mlflow. A parameter is written once, so a resumed run keeps the first values.
 
-    MLflow's own variables count: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME.
+    MLflow's own variables apply: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME.
     """
 
     def begin(self, about: About, identity: str | None) -> str:
@@ -83,9 +83,9 @@ def _name(key: str) -> str:
 
 
 class Tensorboard:
-    """A writer of event files; steps that are trained again count in their place.
+    """A writer of event files; steps that are trained again replace the earlier ones.
 
-    They are below `tensorboard/` of the run folder, or in TENSORBOARD_LOGGING_DIR.
+    They are in `tensorboard/` of the run folder, or in TENSORBOARD_LOGGING_DIR.
     """
 
     def begin(self, about: About, identity: str | None) -> str:
@@ -116,9 +116,9 @@ def _cell(value: object) -> str:
 
 
 class Trackio:
-    """The run that trackio has open. Trackio finds runs by their names alone, so it is named by its run folder.
+    """The open run of trackio. Trackio finds runs only by name, so it is named after its run folder.
 
-    Trackio's own variables count: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL.
+    Trackio's own variables apply: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL.
     """
 
     def begin(self, about: About, identity: str | None) -> str:
@@ -143,9 +143,9 @@ class Trackio:
 
 
 class Wandb:
-    """The run that wandb has open, which TRL's tables of completions go to as well.
+    """The open run of wandb, which also gets TRL's tables of completions.
 
-    Its own variables count: WANDB_PROJECT, WANDB_MODE, WANDB_ENTITY, WANDB_DIR.
+    Its own variables apply: WANDB_PROJECT, WANDB_MODE, WANDB_ENTITY, WANDB_DIR.
     """
 
     def begin(self, about: About, identity: str | None) -> str:
@@ -179,13 +179,13 @@ TRACKERS: dict[str, type[Tracker]] = {
 
 
 class Reports:
-    """Tells each service what metrics.jsonl is told. One that fails is left out from then on, and the run goes on."""
+    """Sends events of metrics.jsonl to each service. A service that fails is dropped, and the run continues."""
 
     def __init__(self, trackers: Mapping[str, Tracker]) -> None:
         self._trackers = dict(trackers)
 
     def tell(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Reports the figures of an event; its end ends the run in the services."""
+        """Reports the figures of an event; an end event ends the run in the services."""
         told = figures(event, values)
         for name, tracker in list(self._trackers.items()):
             try:
@@ -194,24 +194,24 @@ class Reports:
                 elif event == "end":
                     tracker.end(str(values.get("status")))
             except Exception as problem:
-                print(f"{name} is not reported to any more: {type(problem).__name__}: {problem}", flush=True)
+                print(f"{name} failed, nothing more is reported to it: {type(problem).__name__}: {problem}", flush=True)
                 del self._trackers[name]
 
     def fail(self) -> None:
-        """Ends the run in the services as a failed one."""
+        """Ends the run in the services as failed."""
         self.tell("end", 0, {"status": "failed"})
         self._trackers.clear()
 
 
 def begin_reports(trainer: Any, plan: Plan, folder: Path, record: Record, step: int) -> Reports:
-    """Begins, or goes on with, the run in each service of `report_to` that is known here; on the first process.
+    """Begins or continues the run in each known service of `report_to`, on the first process.
 
-    The identities are kept in run.json. step: of the checkpoint that is gone on from, 0 for a beginning. What a service
-    raises here, such as a login that is missing, ends the run before its first step.
+    The identities are kept in run.json. step: of the checkpoint to resume from, 0 for a new run. An exception from a
+    service here, such as a missing login, ends the run before its first step.
     """
     asked = [name for name in trainer.args.report_to if name in TRACKERS]
     for name in asked:
-        if name in INTEGRATION_TO_CALLBACK:  # older releases know no trackio
+        if name in INTEGRATION_TO_CALLBACK:  # older releases do not know trackio
             trainer.remove_callback(INTEGRATION_TO_CALLBACK[name])
     kept = record.read().get("trackers")
     before = kept if step and isinstance(kept, dict) else {}
@@ -229,10 +229,10 @@ def begin_reports(trainer: Any, plan: Plan, folder: Path, record: Record, step: 
 
 
 def figures(event: str, values: Mapping[str, Any]) -> dict[str, float]:
-    """The finite figures of an event by their names: a step's as in metrics.jsonl, of others with the event before it.
+    """Returns an event's finite figures by name: a step's as in metrics.jsonl, others prefixed with the event.
 
-    evaluation/reward, evaluation/rewards/NAME, of one of several sets evaluation/SET/reward; guards/NAME has the value
-    that the guard was alarmed by.
+    evaluation/reward, evaluation/rewards/NAME, of one of several sets evaluation/SET/reward; guards/NAME is the value
+    that the guard alarmed about.
     """
     if event == "step":
         return _numbers(values)
@@ -250,6 +250,6 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def planned_values(plan: Plan) -> dict[str, object]:
-    """The values of a plan by the keys of a recipe, or by their own where it has none."""
+    """Returns a plan's values by recipe key, or by their own names if they have none."""
     values = {one.recipe_key or one.key: one.value for one in plan.settings}
     return cast("dict[str, object]", redact_value(values))

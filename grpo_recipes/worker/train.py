@@ -1,9 +1,9 @@
-"""Trains the run folder that holds worker/train.py. `--resume`: from its last checkpoint."""
+"""Trains the run folder that holds worker/train.py; with `--resume` from its last checkpoint."""
 
 import sys
 from pathlib import Path
 
-# The package beside this file, and nothing else that lies in a run folder, can be imported.
+# Only the package beside this file can be imported, nothing else in a run folder.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import grpo_recipes  # noqa: F401
 

@@ -1,6 +1,6 @@
-"""The training itself, from top to bottom: prepared, proved, watched, run, and its model handed over.
+"""Runs the training itself: prepare, prove, watch, train, hand over the model.
 
-All processes go through the same methods in the same order; where one waits for the others, all have to come there.
+All processes call the same methods in the same order; where one waits for the others, all have to get there.
 """
 
 import os
@@ -80,7 +80,7 @@ def run_training(
 ) -> bool:
     """Trains, and returns whether a signal interrupted it. Raises Refused if a check forbids it, OutOfMemory.
 
-    checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
+    checkpoint: the one to resume from, None for a new run; the first rank's decides.
     """
     trains_here()
     training = Training(plan, folder, record, request, phases)
@@ -104,7 +104,7 @@ def run_training(
 
 
 class Training:
-    """One training on this process. Each method needs what the ones before it have made."""
+    """One training on this process. Each method needs the results of the ones before it."""
 
     def __init__(self, plan: Plan, folder: Path, record: Record, request: Interruption, phases: StartPhases) -> None:
         self.plan, self.folder, self.record, self.request, self.phases = plan, folder, record, request, phases
@@ -115,14 +115,14 @@ class Training:
         self.checkpoint: Path | None = None
 
     def prepare(self, turns: Turns) -> None:
-        """Makes the trainer, with data, rewards, model and shims, and the held-out rows."""
+        """Creates the trainer, with data, rewards, model and shims, and loads the held-out rows."""
         plan, folder, phases = self.plan, self.folder, self.phases
-        # First what changes the libraries: a model's code, patches, and how long processes wait for each other.
+        # First, changes to the libraries: a model's code, patches, and how long processes wait for each other.
         if trust_remote_code(plan):
             run_only_planned_code(plan)
         apply_before_trainer(plan)
         wait_as_planned(plan.arguments.GRPOConfig)
-        # Then what the first process does alone, before all meet in training_arguments.
+        # Then what the first process does alone, before all processes connect in training_arguments.
         rank = int(os.environ.get("RANK", "0"))
         if rank == 0:
             without_cache(folder / "cache")
@@ -138,7 +138,7 @@ class Training:
         tokens = PromptTokens(
             plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
         )
-        with arguments.main_process_first():  # of each machine; the others take its rows
+        with arguments.main_process_first():  # of each machine; the others reuse its rows
             how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
             self.rows, told = training_rows(plan, cache, rank, seen, tokens=tokens, **how)
             for one in () if plan.evaluation is None else plan.evaluation.sets:
@@ -146,7 +146,7 @@ class Training:
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
         phases.goes_on_with("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, self.rows, rewards, folder, turns.arguments)
-        # Last what stands before the trainer's own methods, and needs the loaded model.
+        # Last, wrappers of the trainer's own methods, which need the loaded model.
         redact_completions(trainer)
         refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
         refuse_endless_template(trainer, self.rows)
@@ -154,7 +154,7 @@ class Training:
         if told:
             self._say(told)
         if ignored := set_aside(trainer):
-            self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
+            self._say(f"ignored in the model's generation_config.json  {', '.join(ignored)}")
         resample_groups(trainer, plan.resample_groups, prompts_of_run(plan) if plan.sources else None)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
         judges = {place: one.not_of for place, one in enumerate(plan.rewards) if one.kind == "judge"}
@@ -163,7 +163,7 @@ class Training:
         answer_held_out_rows_with(trainer, turns.environment)
 
     def refuse_unplanned(self) -> None:
-        """Makes the proofs before the first step. Raises Refused."""
+        """Runs the proofs before the first step. Raises Refused."""
         comparisons = compared(self.plan, gathered(self.trainer, [loaded(self.plan, self.trainer)]))
         self.record.update(checks=as_records(comparisons))
         failed = [finding for one in comparisons if (finding := one.finding) is not None]
@@ -172,9 +172,9 @@ class Training:
         self._say(line(comparisons))
 
     def start_from(self, checkpoint: Path | None) -> None:
-        """Takes what run.json said when the checkpoint was written, and begins the run in the services it reports to.
+        """Restores run.json's values at the checkpoint, and begins the run in the tracking services.
 
-        A checkpoint of another run folder is one of a run that is made longer here: the step counts, the rest is new.
+        A checkpoint in another run folder is that of a run to extend: only its step counts, the rest starts new.
         """
         self.checkpoint, self.known = checkpoint, dict[str, Any]()
         self.is_own = checkpoint is not None and checkpoint.is_relative_to(self.folder)
@@ -188,7 +188,7 @@ class Training:
         self.reports = begin_reports(self.trainer, self.plan, self.folder, self.record, step or 0)
 
     def watch(self) -> None:
-        """Adds what watches the training. Where two stand before one method of the trainer, the later comes first."""
+        """Adds what watches the training. If two wrap the same method of the trainer, the later one runs first."""
         trainer, plan, folder, record, peaks = self.trainer, self.plan, self.folder, self.record, self.peaks
         self.log = log = None
         if trainer.is_world_process_zero():
@@ -219,19 +219,19 @@ class Training:
             epochs,
             *([ScheduleOfTheNewLength(trainer)] if self.checkpoint is not None and not self.is_own else []),
             SeedEachStep(trainer.args.seed, trainer.accelerator.process_index),
-            stop,  # before those that look at what is saved
+            stop,  # before callbacks that look at what is saved
             EndedShares(trainer, plan),
             *figures,
             *([] if evaluation is None else [evaluation]),
-            guards,  # after those that evaluate and log, so that an evaluation is in no step
-            state,  # after the guards, which stand before the trainer's own step
-            ProofCallback(trainer, plan, record, peaks),  # the last one, since it leaves when it is done
+            guards,  # after callbacks that evaluate and log, so that no step includes an evaluation
+            state,  # after the guards, which wrap the trainer's own step
+            ProofCallback(trainer, plan, record, peaks),  # last, since it removes itself when done
         ]
         for callback in callbacks:
             trainer.add_callback(callback)
 
     def train(self) -> None:
-        """Trains to the last step, or to where a signal, stop_after, a guard or a proof ends it."""
+        """Trains to the last step, or until a signal, stop_after, a guard or a proof ends it."""
         trainer, start = self.trainer, None if self.checkpoint is None else str(self.checkpoint)
         self.peaks.told = self.phases.first_step_goes_on_with
         self.request.can_wait = True
@@ -253,13 +253,13 @@ class Training:
                     answered.refuse_no_answer()
         cpu_s = float(sum(gathered(trainer, [time.process_time() - cpu])))
         spent = {"train_cpu_s": cpu_s, "train_wall_s": time.perf_counter() - wall}
-        # With the launches before; None where one of them was killed before it could say its own.
+        # Including earlier launches; None if one of them was killed before it recorded its time.
         before = {name: number(earlier, name) if earlier.get("launches") else 0.0 for name in spent}
         sums = {name: None if (more := before[name]) is None else round(more + own, 3) for name, own in spent.items()}
         self.record.update(step=trainer.state.global_step, **sums)
 
     def hand_over(self) -> None:
-        """Writes the trained model to final/, unless the run goes on later, and ends what the training has open."""
+        """Writes the trained model to final/, unless the run will be resumed, and closes what the training has open."""
         trainer, folder, record, is_over = self.trainer, self.folder, self.record, not self.stop.interrupted
         last = trainer.state.global_step
         if is_over and not self.plan.smoke:
@@ -279,7 +279,7 @@ class Training:
         trainer.accelerator.end_training()
 
     def _best_step(self) -> int | None:
-        """The step of the checkpoint to hand over, None for the last one."""
+        """Returns the step of the checkpoint to hand over, None for the last one."""
         return None if self.evaluation is None else self.evaluation.kept_step()
 
     def _say(self, text: str) -> None:
@@ -288,7 +288,7 @@ class Training:
 
 
 def _check_live_world(plan: Plan, arguments: Any) -> None:
-    """The processes that found each other, before anything loads; a wrong backend leaves each alone."""
+    """Refuses a wrong number of processes before anything loads; a wrong backend leaves each alone."""
     live = arguments.distributed_state.num_processes
     if live != plan.expect.world_size:
         raise Refused.of(

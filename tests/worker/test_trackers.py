@@ -236,7 +236,7 @@ def test_a_service_that_goes_away_ends_no_run(capsys: pytest.CaptureFixture[str]
         reports.tell("step", step, {"reward": 0.5})
     reports.tell("end", 2, {"status": "completed"})
     assert failing.told == [{"reward": 0.5}]
-    assert capsys.readouterr().out == "wandb is not reported to any more: ConnectionError: gone\n"
+    assert capsys.readouterr().out == "wandb failed, nothing more is reported to it: ConnectionError: gone\n"
 
 
 def test_figures_are_finite_and_named_as_in_metrics_jsonl() -> None:
