@@ -78,10 +78,10 @@ def train(folder: Path, *, resume: bool) -> int:
             print(hide_secrets(f"error: {gone}"), file=sys.stderr)
             record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
             return _leave(EXIT_INTERRUPTED)
-        why, said = _words(lost or problem, folder, record)
+        why, log_text = _words(lost or problem, folder, record)
         make_room(folder, problem)
         record.end("failed", EXIT_FAILED, why)
-        print(hide_secrets(said), file=sys.stderr, end="")
+        print(hide_secrets(log_text), file=sys.stderr, end="")
         return _leave(EXIT_FAILED)
 
 
@@ -180,16 +180,16 @@ def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Pa
     """Returns the checkpoint to resume from, None for a new run. The first rank prints it and removes leftovers."""
     refuse_checkpoints(folder, resume=resume)
     is_first = os.environ.get("RANK", "0") == "0"
-    checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
+    checkpoint, lines = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
     if checkpoint is None and plan.extends is not None:
-        checkpoint, said = checkpoint_to_extend(folder, plan, contents=is_first)
+        checkpoint, lines = checkpoint_to_extend(folder, plan, contents=is_first)
     if resume and (lost := lost_checkpoint(folder, record.read().get("checkpoint"))) is not None:
-        said = [f"{lost}, which run.json names, is missing", *said]
+        lines = [f"{lost}, which run.json names, is missing", *lines]
     if is_first:
         remove_leftovers(folder)
-        for line in said:
+        for line in lines:
             print(line, flush=True)
-    record.update(resumed=said)
+    record.update(resumed=lines)
     if checkpoint is None:
         record.update(step=0, checkpoint=None, guards=[], evaluation={}, metrics={})
     return checkpoint

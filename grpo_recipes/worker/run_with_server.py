@@ -42,8 +42,8 @@ class Story:
             remove(folder, self._metrics.name)  # left by an attempt that trained nothing
             record.update(vllm_server={"restarts": []})
         server = record.read().get("vllm_server")
-        told = server.get("restarts") if isinstance(server, dict) else None
-        self._deaths: list[dict[str, Any]] = told if isinstance(told, list) else []
+        restarts = server.get("restarts") if isinstance(server, dict) else None
+        self._deaths: list[dict[str, Any]] = restarts if isinstance(restarts, list) else []
 
     def died(self, how: str, restart: int, of: int) -> None:
         """Records that the server died and is restarted; restart: its number, of the allowed `of`."""
@@ -59,11 +59,11 @@ class Story:
     def tell(self, state: str, **values: Any) -> None:
         """Records that the server is starting, up with its url, or dead."""
         step = self._record.read().get("step") or 0
-        told = {"state": state, **values}
-        print(server_line(told), flush=True)
+        event = {"state": state, **values}
+        print(server_line(event), flush=True)
         file = open_to_append(self._metrics.parent, self._metrics.name)
         try:
-            append_event(file, self._metrics, "server", step, told)
+            append_event(file, self._metrics, "server", step, event)
         finally:
             os.close(file)
 

@@ -186,11 +186,11 @@ class Reports:
 
     def tell(self, event: str, step: int, values: Mapping[str, Any]) -> None:
         """Reports the figures of an event; an end event ends the run in the services."""
-        told = figures(event, values)
+        reported = figures(event, values)
         for name, tracker in list(self._trackers.items()):
             try:
-                if told:
-                    tracker.log(step, told)
+                if reported:
+                    tracker.log(step, reported)
                 elif event == "end":
                     tracker.end(str(values.get("status")))
             except Exception as problem:

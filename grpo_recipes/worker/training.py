@@ -93,11 +93,11 @@ def run_training(
         training.train()
         training.hand_over()
     except Exception as problem:
-        told = out_of_memory(problem, plan, training.peaks, training.user)
-        if told is None:
+        failure = out_of_memory(problem, plan, training.peaks, training.user)
+        if failure is None:
             raise
         record.update(memory=training.peaks.record(plan))
-        raise told from problem
+        raise failure from problem
     finally:
         turns.close()
     return training.stop.interrupted
@@ -181,9 +181,9 @@ class Training:
         self.step = None if checkpoint is None else step_of(checkpoint)
         if checkpoint is not None:
             keeps_best = self.plan.evaluation is not None and self.plan.evaluation.keep_best
-            told = agreed(recorded_at(checkpoint, self.folder, keeps_best=keeps_best))
-            self.known = told["evaluation"]
-            self.record.update(step=self.step, checkpoint=str(checkpoint) if self.is_own else None, **told)
+            recorded = agreed(recorded_at(checkpoint, self.folder, keeps_best=keeps_best))
+            self.known = recorded["evaluation"]
+            self.record.update(step=self.step, checkpoint=str(checkpoint) if self.is_own else None, **recorded)
         step = self.step if self.is_own else None
         self.reports = begin_reports(self.trainer, self.plan, self.folder, self.record, step or 0)
 

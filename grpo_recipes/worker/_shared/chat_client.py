@@ -215,17 +215,17 @@ def _plain(text: str) -> str:
 
 def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
     """Returns the failure for an HTTP error status, with the endpoint's message."""
-    status, said = problem.code, ""
+    status, detail = problem.code, ""
     with contextlib.suppress(Exception), problem:
-        said = problem.read(1 << 16).decode("utf-8", errors="replace")
-        error = json.loads(said)
-        said = _reason(error.get("error", error) if isinstance(error, dict) else error)
+        detail = problem.read(1 << 16).decode("utf-8", errors="replace")
+        error = json.loads(detail)
+        detail = _reason(error.get("error", error) if isinstance(error, dict) else error)
     if 300 <= status < 400:
         where = f"a redirect to {problem.headers.get('Location')}, which is not followed"
         return NoAnswer(f"HTTP {status}, {where}", status=status, again=False)
     pause = problem.headers.get("Retry-After") or ""
     return NoAnswer(
-        f"HTTP {status}: {said or problem.reason}",
+        f"HTTP {status}: {detail or problem.reason}",
         status=status,
         again=status in TRIED_AGAIN,
         pause=float(pause) if pause.isascii() and pause.isdigit() and len(pause) < 6 else 0.0,

@@ -127,10 +127,10 @@ def shown_with(prompt: Any, images: Sequence[Any] | None) -> Any:
     """
     if images is None:
         return prompt
-    told, left = [], list(images)
+    messages, left = [], list(images)
     for message in prompt:
         shown = left if message["role"] == "user" else []
         left = [] if message["role"] == "user" else left
         parts = [{"type": "image", "image": image} for image in shown]
-        told.append({**message, "content": [*parts, {"type": "text", "text": message["content"]}]})
-    return told
+        messages.append({**message, "content": [*parts, {"type": "text", "text": message["content"]}]})
+    return messages

@@ -184,8 +184,8 @@ class Record:
             if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
                 return False
             findings = why.findings if isinstance(why, Mistake) else ()
-            told = {"message": why and str(why), "findings": [as_record(finding) for finding in findings]}
-            content = {**content, "status": status, "exit_code": exit_code, **told, "ended": _now()}
+            cause = {"message": why and str(why), "findings": [as_record(finding) for finding in findings]}
+            content = {**content, "status": status, "exit_code": exit_code, **cause, "ended": _now()}
             try:
                 self._write_at_last(content)
             except FolderGone:
@@ -196,7 +196,7 @@ class Record:
             return True
 
     def read(self) -> dict[str, Any]:
-        """Returns the current record with noted values, {} if there is none."""
+        """Returns the current record with noted values, {} without a record."""
         with self._turn():
             content = self._on_disk()
             return {**content, **self._noted} if content.get("status") == "running" else content

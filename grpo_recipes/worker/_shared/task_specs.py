@@ -141,8 +141,8 @@ def _asking(target: str) -> Iterator[None]:
         fix = f"pip install {package}"
         raise Refused.of(f"environment {name}: {package} cannot be imported", because=str(problem), fix=fix) from None
     except Exception as problem:
-        said = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else str(problem)
-        lines = [line.strip() for line in said.strip().splitlines()] or [repr(problem)]
+        output = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else str(problem)
+        lines = [line.strip() for line in output.strip().splitlines()] or [repr(problem)]
         raise Refused.of(
             f"environment {name}: its tasks cannot be read",
             because=[f"{type(problem).__name__}: {lines[0]}", *lines[1:3]],

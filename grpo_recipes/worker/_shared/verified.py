@@ -81,8 +81,8 @@ def seen_in_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
     if plan.model.source == "hub" and not plan.trains_a_copy and commit is not None:
         found["model.commit"] = commit
     if plan.environment_class is not None and plan.environment_class.package is not None:
-        told = [[tool.__name__, tool.__doc__, str(inspect.signature(tool))] for tool in trainer.tools]
-        found["environment.tools"] = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        tools = [[tool.__name__, tool.__doc__, str(inspect.signature(tool))] for tool in trainer.tools]
+        found["environment.tools"] = hashlib.sha256(json.dumps(tools).encode()).hexdigest()
     template = getattr(trainer.processing_class, "chat_template", None)
     if isinstance(template, str):
         found["chat_template"] = hashlib.sha256(template.encode()).hexdigest()

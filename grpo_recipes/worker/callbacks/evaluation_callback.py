@@ -141,14 +141,14 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
             return is_better
         make_folder(self._run_folder, EVALUATION)
         _write_rows(self._run_folder, evaluation_file(name, step), judged)
-        said = {**figures, **({"decides": False} if place else {})}
-        self._log.write("evaluation", **said)
-        print(*event_lines({"event": "evaluation", **said}), sep="\n", flush=True)
-        told: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
+        event = {**figures, **({"decides": False} if place else {})}
+        self._log.write("evaluation", **event)
+        print(*event_lines({"event": "evaluation", **event}), sep="\n", flush=True)
+        moments: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
         if is_of_training and (self._how.keep_best or self._how.stop_after is not None):
-            told |= {**({SINCE: self._best.since} if place == 0 else {}), **({BEST: figures} if is_better else {})}
+            moments |= {**({SINCE: self._best.since} if place == 0 else {}), **({BEST: figures} if is_better else {})}
         more = self._turned(plan, step) if moment == "after" else {}
-        self._record.update_evaluation(name if place else "", **told, **more)
+        self._record.update_evaluation(name if place else "", **moments, **more)
         return is_better
 
     def _take_blanked(self, place: int, step: int) -> None:

@@ -140,8 +140,8 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._began = time.perf_counter() - (number(before, "train_wall_s") or 0.0)
         launches = int(number(before, "launches") or 0) + 1
         self._record.update(step=state.global_step, max_steps=state.max_steps, launches=launches, train_cpu_s=None)
-        said = before.get("resumed")
-        more = {"resumed": said} if said else {}
+        lines = before.get("resumed")
+        more = {"resumed": lines} if lines else {}
         self._log.write("start", state.global_step, max_steps=state.max_steps, **more)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:

@@ -147,8 +147,8 @@ def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
     from grpo_recipes.worker._shared.library import gathered  # a server and a job import this module without torch
 
     own = own_digests(folder, rank, count)
-    told = gathered(trainer, [(name, digest.size, digest.sha256) for name, digest in own.items()])
-    return {name: Digest(size, sha256) for name, size, sha256 in told}
+    digests = gathered(trainer, [(name, digest.size, digest.sha256) for name, digest in own.items()])
+    return {name: Digest(size, sha256) for name, size, sha256 in digests}
 
 
 # Takes the model of an earlier checkpoint, if it was better than the last one.

@@ -174,7 +174,8 @@ def _longer(summary: Mapping[str, Any]) -> str:
         return ""
     return (
         f"This run extended {inline(one_line(nearest['name']))} with `--extend`, from step {nearest['step']}. The "
-        "recipe below trains its whole length at once, which gives the same model only if the schedule does not depend on it."
+        "recipe below trains its whole length at once, which gives the same model only if the schedule does not depend "
+        "on it."
     )
 
 
@@ -222,7 +223,7 @@ def _results(summary: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) or "No rows were held out."
 
 
-# Markdown that shows a recipe's texts literally, without markup of their own.
+# Markdown that shows a recipe's texts literally, without their own markup.
 
 
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
@@ -238,7 +239,7 @@ def one_line(value: object) -> str:
 
 
 def plain(value: object) -> str:
-    """Returns a text as a paragraph shown literally, without tags, links, images or headings of its own."""
+    """Returns a text as a paragraph shown literally: its own tags, links, images and headings are escaped."""
     return re.sub(r"^([#>+=-])", r"\\\1", inline(one_line(value)))
 
 

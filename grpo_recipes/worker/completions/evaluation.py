@@ -81,12 +81,12 @@ def answered_and_judged(
         given, environments = with_environments(trainer, [decoded(row) for row in rows[start : start + size]])
         prompts = [shown_with(row["prompt"], row.get(IMAGES)) for row in given]
         own = None if draws is None else draws[start : start + size]
-        said, ids = answers(trainer, prompts, how, ends, on_batch, own, environments)
+        answered, ids = answers(trainer, prompts, how, ends, on_batch, own, environments)
         on_batch()
-        for column, values in zip(columns, judge(trainer, given, said, ids, environments, judging), strict=True):
+        for column, values in zip(columns, judge(trainer, given, answered, ids, environments, judging), strict=True):
             column += values
         asked += [{name: value for name, value in row.items() if name != IMAGES} for row in given]
-        completions += said
+        completions += answered
         tokens += ids
     return asked, completions, tokens, columns
 
@@ -100,7 +100,7 @@ def _share(count: int, rank: int, world_size: int) -> list[int]:
 
 
 def judged_by(trainer: Any, plan: Plan) -> list[str]:
-    """Returns the names of the trainer's rewards: the plan's, then those of environments with a reward of their own."""
+    """Returns the names of the trainer's rewards: the plan's, then those of environments with a get_reward."""
     planned = [reward.name for reward in plan.rewards]
     return [*planned, *list(getattr(trainer, "reward_func_names", ()))[len(planned) :]]
 

@@ -173,7 +173,7 @@ def tokens_of_prompts(
     """Returns the tokens of prompts with the generation prompt, and a processor's fields for images, {} without any.
 
     prompts: all strings or all conversations. environments: of each prompt. If there are several kinds, each prompt
-    gets the tools of its own.
+    gets its own kind's tools.
     """
     if environments is not None and len(prompts) > 1 and has_several(trainer):
         each = zip(prompts, environments, strict=True)

@@ -103,13 +103,13 @@ class _Resampling:
         logged, seen = trainer._metrics["train"], trainer.state.num_input_tokens_seen
         before = {name: list(values) for name, values in logged.items()}
         with replaced(trainer, _DRAWS, True):
-            kept, told = self._draw(inputs)
+            kept, counts = self._draw(inputs)
         logged.clear()
         logged.update(before)
         trainer.state.num_input_tokens_seen = seen
         with self._replaying(kept):
             found = self._generate(inputs)
-        for name, value in told.items():
+        for name, value in counts.items():
             logged[name].append(float(value))
         return found
 
@@ -139,8 +139,8 @@ class _Resampling:
                         for name in kept.columns.keys() | answers[new].keys():
                             kept.columns.setdefault(name, [None] * count)[old - first] = answers[new].get(name)
         answered, left = len(is_equal) + redrawn, int(is_equal.sum())
-        told = {PROMPTS_ANSWERED: answered, GROUPS_REDRAWN: redrawn, GROUPS_LEFT: left, REDRAWING_ROUNDS: rounds}
-        return kept, {**told, REWARD_AS_DRAWN: reward}
+        counts = {PROMPTS_ANSWERED: answered, GROUPS_REDRAWN: redrawn, GROUPS_LEFT: left, REDRAWING_ROUNDS: rounds}
+        return kept, {**counts, REWARD_AS_DRAWN: reward}
 
     def _groups(self, places: list[int], names: list[str]) -> tuple[list[Any], Any, list[dict[int | str, Any]]]:
         """Returns the rows, rewards and answers of one group per index into the data, in order, on all processes.

@@ -131,7 +131,7 @@ def answer_held_out_rows_with(trainer: Any, factory: Factories | None) -> None:
 
 
 def has_several(trainer: Any) -> bool:
-    """Whether there are several environments, each row naming the class of its own."""
+    """Whether there are several environments, so that each row names its own."""
     return isinstance(getattr(trainer, _FACTORY, None), dict)
 
 

@@ -35,8 +35,8 @@ class LeftOut:
     def words(self, limit: int | None) -> str:
         """Returns how many rows are left out, and why. limit: in tokens."""
         reasons = [(self.by_filter, "by the filter"), (self.too_long, f"longer than {limit} tokens")]
-        told = ", ".join(f"{count} {reason}" for count, reason in reasons if count)
-        return f"{self.by_filter + self.too_long} of {self.of} rows" + (f": {told}" if told else "")
+        counts = ", ".join(f"{count} {reason}" for count, reason in reasons if count)
+        return f"{self.by_filter + self.too_long} of {self.of} rows" + (f": {counts}" if counts else "")
 
     def note(self, found: Iterable[tuple[int, Callable[[], str]]]) -> None:
         """Keeps the first of these (index, function that returns the reason)."""

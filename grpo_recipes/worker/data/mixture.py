@@ -49,12 +49,12 @@ def mixed(plan: Plan, found: Sequence[Any]) -> tuple[Dataset, str]:
     """Returns the rows of a mixture, and a line with the prompts per source. found: the rows of each source."""
     rows, sizes = together(plan.sources, found), [len(one) for one in found]
     order = drawn(plan, sizes, MAIN)
-    told = ", ".join(
+    counts = ", ".join(
         f"{count} of the {size} rows of {data.source_name}"
         for data, count, size in zip(plan.sources, counted(plan, sizes), sizes, strict=True)
     )
     places = np.concatenate([order, drawn(plan, sizes, FURTHER)]) if plan.resample_groups else order
-    return rows.select(places), f"{len(order)} prompts are drawn: {told}"
+    return rows.select(places), f"{len(order)} prompts are drawn: {counts}"
 
 
 def counted(plan: Plan, sizes: Sequence[int]) -> list[int]:

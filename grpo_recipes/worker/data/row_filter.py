@@ -24,7 +24,7 @@ class _NoAnswer(Exception):
 
 
 class _Null(StrictUndefined):
-    """A null in a row: `is none` is true, `or` and `default` replace it, anything else raises."""
+    """A null in a row: `is none` is true of it, `or` and `default` replace it, anything else raises."""
 
     __slots__ = ()
 

@@ -67,8 +67,8 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
             except (Exception, TooMuch) as problem:  # a template may raise anything
                 has = f"the row has the columns {', '.join(sorted(columns))}"
                 message = f"{dotted(path)}: row {indices[len(made)] + 1} cannot fill the template"
-                told = mistake(message, seen=[_template(sources[path])], because=[str(problem), has], path=path)
-                raise Refused(told) from problem
+                refusal = mistake(message, seen=[_template(sources[path])], because=[str(problem), has], path=path)
+                raise Refused(refusal) from problem
         return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
 
     return render
@@ -103,8 +103,8 @@ def compiled(make: Callable[[], Made], path: Path, text: str) -> Made:
             made = make()
     except (Exception, TooMuch) as problem:
         message = f"{dotted(path)}: not a jinja2 template"
-        told = mistake(message, seen=[_template(text)], because=str(problem), path=path)
-        raise Refused(told) from problem
+        refusal = mistake(message, seen=[_template(text)], because=str(problem), path=path)
+        raise Refused(refusal) from problem
     if isinstance(made, Template):
         made.globals = dict(made.globals)  # a ChainMap: copying it is half of a row's time, and nothing changes it
     return made

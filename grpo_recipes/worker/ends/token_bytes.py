@@ -47,8 +47,8 @@ class Completing(NamedTuple):
 
     def may_be_in(self, ids: Sequence[int]) -> bool:
         """Whether the bytes of these tokens contain a text; if not, their decoded text contains none."""
-        said = b"".join(map(self._of, ids))
-        return any(text in said for text in self.texts)
+        content = b"".join(map(self._of, ids))
+        return any(text in content for text in self.texts)
 
     def _of(self, token: int) -> bytes:
         return self.said[token] if 0 <= token < len(self.said) else b""
@@ -67,13 +67,13 @@ def _of_vocabulary(tokenizer: Any, texts: tuple[str, ...], count: int) -> Comple
     bytes_of, backend = _bytes_of(tokenizer), tokenizer.backend_tokenizer
     assert bytes_of is not None
     words = [backend.id_to_token(token) for token in range(max(tokenizer.get_vocab().values()) + 1)]
-    said = tuple(b"" if word is None else bytes_of(word) for word in words)
+    contents = tuple(b"" if word is None else bytes_of(word) for word in words)
     stops = tuple(text.encode() for text in texts)
-    tokens = frozenset(_that_complete(said, stops))
+    tokens = frozenset(_that_complete(contents, stops))
     longest = max(map(len, stops))
     is_run = bytes_of is _of_a_fallback
     runs = frozenset(token for token, word in enumerate(words) if is_run and word is not None and _BYTE.fullmatch(word))
-    return Completing(stops, said, tokens, runs, longest)
+    return Completing(stops, contents, tokens, runs, longest)
 
 
 def _that_complete(said: Sequence[bytes], stops: Sequence[bytes]) -> Iterator[int]:

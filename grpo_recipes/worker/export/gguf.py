@@ -61,8 +61,8 @@ def convert(place: Path, dtype: str, converter: str) -> str:
     except OSError as problem:
         raise _not_converted(f"{converter} cannot be started: {problem.strerror}") from problem
     if done.returncode != 0 or not (place / file).is_file():
-        said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        last = said[-1][:_LONGEST_LINE] if said else "it said nothing"
+        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        last = lines[-1][:_LONGEST_LINE] if lines else "it said nothing"
         missing = _MISSING.search(last)
         fix = None if missing is None else f"pip install {missing[1]}, which the converter needs, or leave out --gguf"
         raise _not_converted(f"{os.path.basename(converter)} ended with {done.returncode}: {last}", fix)

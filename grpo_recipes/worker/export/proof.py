@@ -60,7 +60,7 @@ _AT_ONCE = 1 << 22
 
 
 class TrainedSaid(NamedTuple):
-    """The trained model's log-probabilities. without: those without the adapter, None if there is none."""
+    """The trained model's log-probabilities. without: those without the adapter, None if it has no adapter."""
 
     trained: list[float]
     without: list[float] | None

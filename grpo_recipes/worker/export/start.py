@@ -53,10 +53,10 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         )
         return ended(EXIT_FAILED, [unwritten])
     if request["push"] is not None:
-        told = pushed(place, request["push"], private=request["private"])
-        if isinstance(told, Finding):
-            return ended(EXIT_FAILED, [*findings, told], shown)
-        shown["pushed"] = told
+        pushed_to = pushed(place, request["push"], private=request["private"])
+        if isinstance(pushed_to, Finding):
+            return ended(EXIT_FAILED, [*findings, pushed_to], shown)
+        shown["pushed"] = pushed_to
     return ended(EXIT_DONE, findings, shown)
 
 

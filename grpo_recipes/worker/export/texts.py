@@ -39,7 +39,7 @@ class Texts(NamedTuple):
 
 
 def texts_of(plan: Plan, folder: Path, policy: Policy, scratch: Path) -> Texts:
-    """Returns completions from the last evaluation of the exported model, or generates new ones if there are none.
+    """Returns completions from the exported model's last evaluation, or new ones if it was not evaluated.
 
     Each includes its prompt's tokens, which are not compared. The last text has all tokens that the recipe added,
     whether or not a completion has them. Raises Refused if the data cannot be read.

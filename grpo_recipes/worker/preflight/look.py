@@ -274,15 +274,15 @@ def _completion_ids(seen: Seen, text: str) -> list[int]:
 def _tried(request: Request, index: int, folder: Path, memory_limit: int | None) -> RewardSeen:
     """Calls one reward and returns the results. folder: for the exchanged files."""
     paths = [folder / f"reward-{index}.{kind}" for kind in ("request", "events", "trace")]
-    told = hosted("preflight.host", request, paths, request.user, request.time_limit, memory_limit)
-    calls = [of_event(Call, event) for event in told.events if event["event"] == "called"]
-    steps = [event for event in told.events if event["event"] not in ("importing", "imported")]
+    outcome = hosted("preflight.host", request, paths, request.user, request.time_limit, memory_limit)
+    calls = [of_event(Call, event) for event in outcome.events if event["event"] == "called"]
+    steps = [event for event in outcome.events if event["event"] not in ("importing", "imported")]
     last = steps[-1] if steps else {"event": "calling", "name": "load", "shape": "own"}
     if last["event"] == "loaded":
         last = {"event": "calling", "name": "one row", "shape": "own"}
-    if last["event"] == "calling" and told.end:
-        calls.append(of_event(Call, {**last, "kind": "killed", "by": told.end, "place": told.place}))
-    parameters: list[str] = next((event["parameters"] for event in told.events if event["event"] == "loaded"), [])
+    if last["event"] == "calling" and outcome.end:
+        calls.append(of_event(Call, {**last, "kind": "killed", "by": outcome.end, "place": outcome.place}))
+    parameters: list[str] = next((event["parameters"] for event in outcome.events if event["event"] == "loaded"), [])
     reward = request.reward
     return RewardSeen(index, reward.name, reward.kind, reward.weight, tuple(calls), tuple(parameters))
 

@@ -254,8 +254,8 @@ def played(seen: Seen, rows: list[dict[str, Any]], folder: Path) -> ToolsSeen:
         limit,
     )
     paths = [folder / f"tools.{kind}" for kind in ("request", "events", "trace")]
-    told = hosted("preflight.play", request, paths, request.user, request.time_limit, None)
-    return _seen(seen, told, limit)
+    outcome = hosted("preflight.play", request, paths, request.user, request.time_limit, None)
+    return _seen(seen, outcome, limit)
 
 
 def _seen(seen: Seen, told: Told, limit: float) -> ToolsSeen:

@@ -82,7 +82,7 @@ def _together(plan: Plan, looked: list[Any], blocks: list[dict[str, Any]]) -> It
 
 def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
     """Yields all sources' faults at their recipe keys: common ones once, others with the source's name."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for index, data in enumerate(plan.sources):
         name, judging = f"datasets.{data.source_name}", _judging(plan, data)
         for one in faults[index]:
@@ -96,7 +96,7 @@ def _of_mixture(plan: Plan, faults: list[list[Finding]]) -> Iterator[Finding]:
                 path = ("rewards", judging[path[1]], *path[2:])
             is_named = is_shared or name in one.message or path[:1] == ("evaluation",)
             message = one.message if is_named else f"source {data.source_name}: {one.message}"
-            if (one.rule, message) in told:
+            if (one.rule, message) in reported:
                 continue
-            told.add((one.rule, message))
+            reported.add((one.rule, message))
             yield one._replace(message=message, path=path, key=dotted(path))

@@ -126,7 +126,7 @@ def _write(
     partial.go_on(profile[ASKED], at_once, len(own))
     if partial.rows:
         say(f"{len(partial.rows)} of {len(own)} rows were answered before")
-    told = _Progress(len(own), len(partial.rows), say, now)
+    progress = _Progress(len(own), len(partial.rows), say, now)
     for start in range(len(partial.rows), len(own), at_once):
         places = range(start, min(start + at_once, len(own)))
         judged = answered(places)
@@ -137,7 +137,7 @@ def _write(
             for place, rate in zip(places, rates(judged, plan), strict=True)
         ]
         partial.add(found, b"".join(_line(row, place) for place, row in zip(places, found, strict=True)))
-        told.tell(len(partial.rows))
+        progress.tell(len(partial.rows))
 
 
 def _training(plan: Plan, folder: Path) -> Training:

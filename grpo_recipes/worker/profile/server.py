@@ -68,10 +68,10 @@ class ServedModel:
         draws = [(place, sample) for place in places for sample in range(self.samples)]
         given = [self._rows[place] for place, _ in draws]
         answers = self._client.answers([self._question(row, *draw) for row, draw in zip(given, draws, strict=True)])
-        told = [at for at, answer in enumerate(answers) if isinstance(answer, str)]
+        with_text = [at for at, answer in enumerate(answers) if isinstance(answer, str)]
         for (place, _), answer in zip(draws, answers, strict=True):
             # A model may return an empty answer now and then, but it is an error if all answers are empty.
-            if isinstance(answer, NoAnswer) and (str(answer) != EMPTY or not told):
+            if isinstance(answer, NoAnswer) and (str(answer) != EMPTY or not with_text):
                 raise NotAnswered.of(
                     f"{self._at} did not answer row {place + 1}",
                     because=[str(answer), f"{places.start} rows are answered, and stay there"],
@@ -84,13 +84,15 @@ class ServedModel:
                 reward_funcs=self._rewards,
                 reward_processing_classes=[None for _ in self._rewards],
             ),
-            [given[at] for at in told],
-            [[{"role": "assistant", "content": texts[at]}] for at in told],
-            [self._tokens(texts[at]) for at in told],
+            [given[at] for at in with_text],
+            [[{"role": "assistant", "content": texts[at]}] for at in with_text],
+            [self._tokens(texts[at]) for at in with_text],
         )
         names = [reward.name for reward in self._plan.rewards]
         rewards = dict(
-            zip(told, (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)), strict=True)
+            zip(
+                with_text, (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)), strict=True
+            )
         )
         return [
             JudgedRow(place, prompt_text(row["prompt"]), text, rewards.get(at) or dict.fromkeys(names), {}, sample)

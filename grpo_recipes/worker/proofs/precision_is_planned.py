@@ -23,8 +23,8 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The dtypes on all processes."""
     planned, found = {**planned_dtypes(plan), **_upcast(plan)}, _found(seen)
     wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
-    told = {name: dtype for name, dtype in found.items() if name != "scores" or dtype != found.get("compute")}
-    shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in told.items())
+    dtypes = {name: dtype for name, dtype in found.items() if name != "scores" or dtype != found.get("compute")}
+    shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
     if not wrong:
         return PROOF.holds(shown)
     return PROOF.fails(

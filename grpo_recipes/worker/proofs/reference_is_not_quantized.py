@@ -1,10 +1,10 @@
 """A reference model exists if the plan needs one, in the planned dtype and never quantized.
 
-With an adapter the reference is the same model with the adapter off; without beta there is none; a full run with beta
-above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that has been
-loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in a different dtype than
-the policy's, which makes the KL term measure rounding. An unneeded reference is shown, and allowed if TRL always makes
-one: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 beside an adapter under ZeRO-3.
+With an adapter the reference is the same model with the adapter off; without beta there is no reference; a full run
+with beta above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that
+has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in a different
+dtype than the policy's, which makes the KL term measure rounding. An unneeded reference is shown, and allowed if TRL
+always makes one: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 beside an adapter under ZeRO-3.
 Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 """
 

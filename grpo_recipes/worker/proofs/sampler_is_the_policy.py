@@ -45,7 +45,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def together(found: list[Sampled]) -> Sampled | None:
-    """Returns the comparison over all processes, None if there is none or one of them could not compare."""
+    """Returns the comparison over all processes, None if any could not compare or nothing was compared."""
     if not found or any(one.reason for one in found):
         return None
     return Sampled(

@@ -15,7 +15,7 @@ class TurnedRow:
 
     turns, replies: how many of each. own, told: their tokens. own_left_out, told_trained: those on the wrong side of
     the loss mask. told_moved: reply tokens with a gradient; None if unknown, since no token of the completion has one.
-    unknown: index of the first token that is neither sampled nor a reply, None if there is none.
+    unknown: index of the first token that is neither sampled nor a reply, or None.
     """
 
     turns: int = 0
@@ -99,15 +99,17 @@ def turned_row(
         return TurnedRow(unknown=sampled.known(prompt, completion))
     own = [place for start, end in turns for place in range(start, end)]
     is_own = set(own)
-    told = [place for place in range(len(completion)) if place not in is_own]
+    replied = [place for place in range(len(completion)) if place not in is_own]
     return TurnedRow(
         turns=len(turns),
         replies=len(turns) - 1,
         own=len(own),
-        told=len(told),
+        told=len(replied),
         own_left_out=sum(not mask[place] for place in own),
-        told_trained=sum(bool(mask[place]) for place in told),
-        told_moved=sum(map(has_gradient, told)) if has_gradient is not None and any(map(has_gradient, own)) else None,
+        told_trained=sum(bool(mask[place]) for place in replied),
+        told_moved=sum(map(has_gradient, replied))
+        if has_gradient is not None and any(map(has_gradient, own))
+        else None,
     )
 
 

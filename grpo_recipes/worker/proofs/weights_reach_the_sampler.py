@@ -30,9 +30,9 @@ STAYED = 0.5
 
 
 def prove(plan: Plan, compute: str | None, noise: Sampled, now: Sampled, steps: int) -> Proof:
-    """Returns the difference at a later generation. steps: optimizer steps before it; ok is None while it is too early.
+    """Returns the difference at a later generation; its `ok` is undecided while it is too early.
 
-    noise: the largest difference while both were the same policy.
+    steps: optimizer steps before it. noise: the largest difference while both were the same policy.
     """
     moved = now.moved / now.moved_tokens if now.moved_tokens else 0.0
     most = first.bound(plan, compute, now.dtype)
@@ -43,8 +43,8 @@ def prove(plan: Plan, compute: str | None, noise: Sampled, now: Sampled, steps: 
         return PROOF.unseen(f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {least}")
     if first.mean(now) >= STAYED * moved:
         if first.mean(now) <= first.coarsest(OF_CORRECT_RUNS, plan, compute, now.dtype):
-            told = f"vLLM is {first.mean(now):.1e} off, which two programs may be"
-            return PROOF.unseen(f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {told}")
+            reason = f"vLLM is {first.mean(now):.1e} off, which two programs may be"
+            return PROOF.unseen(f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {reason}")
         return _stayed_behind(now, moved, STAYED * moved, steps)
     return PROOF.holds(
         f"weights reach vLLM: the policy moved by {moved:.1e} in {steps} steps, vLLM is {first.mean(now):.1e} off",

@@ -29,11 +29,11 @@ def apply_before_trainer(plan: Plan) -> None:
 
 def apply_on_trainer(trainer: Any, plan: Plan) -> dict[str, str]:
     """Applies the others to the trainer; returns what each did."""
-    said = {}
+    outcomes = {}
     for name, value in plan.shims.items():
         apply = getattr(_module(name), "on_trainer", None)
-        said[name] = "applied" if apply is None else apply(trainer, value, plan)
-    return said
+        outcomes[name] = "applied" if apply is None else apply(trainer, value, plan)
+    return outcomes
 
 
 def _module(name: str) -> ModuleType:

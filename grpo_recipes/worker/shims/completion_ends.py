@@ -55,7 +55,7 @@ def _generate_until(trainer: Any, ends: Ends) -> None:
 
 
 def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
-    """Passes vLLM the tokens that complete a stop text, since it searches only texts of its own tokenizer."""
+    """Passes vLLM the tokens that complete a stop text, since it searches only its own tokenizer's texts."""
     # vLLM refuses ids beyond its model's rows, which cannot be generated either.
     rows = trainer.model.config.get_text_config().vocab_size
     ids = [token for token in ends.added_tokens_with_text() if token < rows and token not in ends.tokens]

@@ -70,8 +70,8 @@ def _why_not(trainer: Any) -> str:
     kinds = {kind for module in model.modules() for kind in _rotary_kinds(module)}
     kinds |= set(getattr(config, "layer_types", None) or ()) - LAYERS
     if not kinds or not kinds <= ROTARY:
-        told = ", ".join(sorted(kinds)) or "no rotary positions"
-        return f"{name} with {told} is not known to score a row the same without its padding"
+        words = ", ".join(sorted(kinds)) or "no rotary positions"
+        return f"{name} with {words} is not known to score a row the same without its padding"
     if getattr(trainer, "aux_loss_enabled", False):
         return f"{name} has a loss of its router over all columns"
     return ""

@@ -83,14 +83,14 @@ def _wait_for_others(folder: Path) -> None:
 
 
 def _ended(folder: Path, before: tuple[int, int] | None) -> int | None:
-    """Returns this start's exit code in run.json, None while there is none."""
+    """Returns this start's exit code in run.json, None if it has no exit code yet."""
     record = Record(folder, 0).read() if _version(folder) != before else {}
     code = record.get("exit_code")
     return code if record.get("status") != "running" and isinstance(code, int) else None
 
 
 def _version(folder: Path) -> tuple[int, int] | None:
-    """Returns a value that changes with each write of run.json; None while there is none."""
+    """Returns a value that changes with each write of run.json; None before the first."""
     found = status(folder, "run.json")
     return None if found is None else (found.st_ino, found.st_mtime_ns)
 

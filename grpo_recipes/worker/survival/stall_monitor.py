@@ -114,21 +114,21 @@ class StallMonitor:
 
     def _watch(self) -> None:
         """Watches the main thread, counting only time in which this thread could run."""
-        watched, waited, said = self._watched, 0.0, 0
+        watched, waited, warnings = self._watched, 0.0, 0
         last = time.monotonic()
         while True:
             time.sleep(self._poll_s)
             now = time.monotonic()
             gap, last = min(now - last, 2 * self._poll_s), now
             if watched is not self._watched:
-                watched, waited, said = self._watched, 0.0, 0
+                watched, waited, warnings = self._watched, 0.0, 0
             waited = min(waited + gap, now - watched.began)
             self._tell(watched, max(watched.end_s - waited, 0.0))
-            if said == 0 and waited > watched.longest_s:
-                said = 1
+            if warnings == 0 and waited > watched.longest_s:
+                warnings = 1
                 self._late(watched, waited, is_last=False)
-            elif said == 1 and waited > watched.end_s:
-                said = 2
+            elif warnings == 1 and waited > watched.end_s:
+                warnings = 2
                 self._late(watched, waited, is_last=True)
 
     def _late(self, watched: Watched, waited: float, *, is_last: bool) -> None:

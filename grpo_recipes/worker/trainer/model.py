@@ -212,7 +212,7 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
 # Keeps the model's own generation_config.json from changing the sampling.
 #
 # transformers 4.50 to 4.57 let it override values that are passed explicitly, if these equal transformers' own defaults
-# and the file was written by transformers 4.50 or newer; transformers 5 fills in from it what is not passed or is None
+# and the file was written by transformers 4.50 or newer; transformers 5 fills in from it what is missing or None
 # (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of it during training, and a saved model has
 # all of it again.
 

@@ -275,9 +275,9 @@ def refuse_other_tensors(model: Any, tensors: dict[str, Any], ancestor: Ancestor
     extra = [name for name in tensors if name not in live]
     other += sorted(name for name in extra if name not in base or not _same(base[name], tensors[name]))
     if missing or other:
-        told = [f"{name} is not in it" for name in missing] + [f"{name} is different" for name in other]
-        more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-        raise _another_shape(ancestor, f"{'; '.join(told[:_SHOWN])}{more}")
+        differences = [f"{name} is not in it" for name in missing] + [f"{name} is different" for name in other]
+        more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+        raise _another_shape(ancestor, f"{'; '.join(differences[:_SHOWN])}{more}")
 
 
 def _same(live: Any, written: Any) -> bool:

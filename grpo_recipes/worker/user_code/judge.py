@@ -133,11 +133,11 @@ class Judge:
             of_the_key = f"check the endpoint's key in {key}; a run that had begun can be resumed"
         name = "check judge.model, by the endpoint's own name, and judge.base_url, which usually ends with /v1"
         wrong = {401: of_the_key, 403: of_the_key, 404: name}
-        said, fix = "cannot be asked", wrong.get(status or 0, "check judge.base_url, and whether the endpoint runs")
+        failure, fix = "cannot be asked", wrong.get(status or 0, "check judge.base_url, and whether the endpoint runs")
         if str(problem) in (CUT, EMPTY):
-            said, fix = "gives no answer", "raise judge.max_tokens, which includes the judge's thinking"
+            failure, fix = "gives no answer", "raise judge.max_tokens, which includes the judge's thinking"
         return Refused.of(
-            f"reward {self._name}: {self.at} {said}",
+            f"reward {self._name}: {self.at} {failure}",
             because=[str(problem), *([] if key is not None or status not in (401, 403) else ["no key was sent"])],
             fix=fix,
         )
@@ -146,14 +146,14 @@ class Judge:
         return self._scored(answer)[0] is not None
 
     def _scored(self, answer: str) -> tuple[float | None, str]:
-        """Returns the score in an answer as a reward, or why there is none."""
+        """Returns the score in an answer as a reward, or why it has no score."""
         answer = answer.replace("\u2212", "-")  # the minus of mathematics
         try:
             with bounded():
                 texts = _numbers(answer) if self._score is None else self._score.findall(answer)[-1:]
         except TooMuch as problem:
-            said, fix = f"reward {self._name}: judge.score exceeds its limits", "judge.score: a simpler expression"
-            raise Refused.of(said, because=str(problem), fix=fix) from None
+            message, fix = f"reward {self._name}: judge.score exceeds its limits", "judge.score: a simpler expression"
+            raise Refused.of(message, because=str(problem), fix=fix) from None
         shown = f"in {answer.strip()[-80:]!r}"
         if len(texts) > 1:
             return None, f"several numbers; write judge.score, {shown}"

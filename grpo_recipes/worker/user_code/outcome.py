@@ -197,7 +197,7 @@ def refuse_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None
 
 
 def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] | None:
-    """Returns a reward's exception as a mistake and a traceback of its own lines; None if no reward raised it."""
+    """Returns a reward's exception as a mistake and a traceback of the reward's lines; None if no reward raised it."""
     cause = problem.__cause__ if isinstance(problem, RewardLeft) and problem.__cause__ is not None else problem
     notes = [str(note) for note in getattr(problem, "__notes__", ()) if str(note).startswith(RAISED_IN)]
     if not notes and not isinstance(problem, RewardLeft):
@@ -208,11 +208,11 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
     own = cause.__traceback__
     while own is not None and not is_reward_file(own.tb_frame.f_code.co_filename, str(user)):
         own = own.tb_next
-    said = "".join(traceback.format_exception(type(cause), cause, own or cause.__traceback__, chain=own is None))
+    trace = "".join(traceback.format_exception(type(cause), cause, own or cause.__traceback__, chain=own is None))
     fix = _NO_FILE if isinstance(cause, FileNotFoundError) else None
     known = (OF_THE_ROW, _OF_THE_COMPLETION)
     of_row = [note for note in getattr(cause, "__notes__", ()) if str(note).startswith(known)]
-    return Mistake.of(message, because=[*([place] if place else []), *of_row], fix=fix), said
+    return Mistake.of(message, because=[*([place] if place else []), *of_row], fix=fix), trace
 
 
 def note_completion(
@@ -253,10 +253,10 @@ def answer_of(show: Callable[[], Mapping[str, Any]], here: Path, user: Path) -> 
     except Mistake as problem:
         answer = ended(EXIT_STOPPED if isinstance(problem, Refused) else EXIT_FAILED, problem.findings)
     except Exception as problem:
-        told = explained_reward(problem, user)
-        if told is None:
+        mistake = explained_reward(problem, user)
+        if mistake is None:
             raise
-        answer = ended(EXIT_FAILED, told[0].findings)
+        answer = ended(EXIT_FAILED, mistake[0].findings)
     write_answer(here, answer)
     return 0
 

@@ -81,7 +81,7 @@ class JudgeSeen:
     """What a judge answered about one completion of the sample's first row.
 
     index: in the recipe's list. at: the judge's model and address. question: what it was asked. problem: why it could
-    not be asked; else its answer, and its score or why there is none.
+    not be asked; else its answer, and its score or the reason for a missing one.
     """
 
     index: int

@@ -57,6 +57,6 @@ def _of_one(seen: Seen, data: Rows, name: str, tools: ToolsSeen) -> Iterator[Fin
 
 def of_unused(name: str, count: int) -> Finding:
     """Returns the note about an environment that no row names."""
-    said, because = f"no row has the environment {name}", f"{count} rows were looked at"
+    message, because = f"no row has the environment {name}", f"{count} rows were looked at"
     fix = "remove it, or correct the column `environment` of its rows"
-    return fault("warning", said, ("environments",), because=(because,), fix=fix)._replace(rule=ID)
+    return fault("warning", message, ("environments",), because=(because,), fix=fix)._replace(rule=ID)

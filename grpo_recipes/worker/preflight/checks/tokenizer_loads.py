@@ -24,8 +24,8 @@ def of_processor(problem: Exception, path: str) -> Finding:
     """Returns the fault for a processor that cannot be loaded, for rows with images."""
     is_missing = isinstance(problem, OSError)
     fix = "add processor_config.json or preprocessor_config.json of the model that it was made from"
-    said = f"the rows have images, and the processor of {path} cannot be loaded"
-    return fault("error", said, KEY, _because(problem), fix if is_missing else None, rule=ID)
+    message = f"the rows have images, and the processor of {path} cannot be loaded"
+    return fault("error", message, KEY, _because(problem), fix if is_missing else None, rule=ID)
 
 
 def of_no_image_token(path: str) -> Finding:

@@ -28,11 +28,11 @@ def _on_all(compare: Compare, plan: Plan, everyone: Sequence[Loaded]) -> Iterato
     first, *others = everyone
     own = list(compare(plan, first))
     yield from own
-    said = {repr(value) for value in own}
+    seen_values = {repr(value) for value in own}
     for other in others:
         for value in compare(plan, other):
-            if not value.ok and repr(value) not in said:
-                said.add(repr(value))
+            if not value.ok and repr(value) not in seen_values:
+                seen_values.add(repr(value))
                 yield replace(value, name=f"{value.name} (rank {other.rank})")
 
 
