@@ -1,14 +1,19 @@
-"""Pages that are written by hand have no phrase that reads as translated."""
+"""Pages that are written by hand, and docstrings of the worker, have no phrase that reads as translated."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 from support.plain_english import translated_phrases
+from support.sources import nodes_of
 
 ROOT = Path(__file__).parents[2]
 MADE = {"recipe-reference.md", "catalogue.md"}
 PAGES = [*ROOT.glob("*.md"), *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in MADE)]
+
+# Folders of the worker with docstrings that still have such phrases.
+NOT_YET = {"answering", "memory", "serving", "vllm"}
 
 
 def _prose(text: str) -> str:
@@ -19,6 +24,18 @@ def _prose(text: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_is_in_plain_english(page: Path) -> None:
     found = [f"{page.relative_to(ROOT)}:{phrase}" for phrase in translated_phrases(_prose(page.read_text("utf-8")))]
+    assert found == [], "\n".join(found)
+
+
+def test_docstrings_are_in_plain_english() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {phrase}"
+        for path in sorted((ROOT / "grpo_recipes" / "worker").rglob("*.py"))
+        if path.parent.name not in NOT_YET
+        for node in nodes_of(path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for phrase in translated_phrases(_prose(ast.get_docstring(node) or ""))
+    ]
     assert found == [], "\n".join(found)
 
 
