@@ -198,5 +198,5 @@ def test_a_reward_without_a_number_is_no_pass_rate(profile: Profile, sums: Path,
     values: dict[str, Any] = {"rewards": [{"python": python}], "evaluation.passes.reward": "nan"}
     done = profile("-o", "rows.jsonl", "--samples", 2, "--max-rows", 2, **values)
     assert done.code == 3, done.out + done.err
-    assert "reward nan has given no number to any answer" in done.err
+    assert "reward nan has returned no number for any answer" in done.err
     assert not (tmp_path / "rows.jsonl").exists()

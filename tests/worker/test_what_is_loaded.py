@@ -83,8 +83,8 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list that is cut": (lambda place: (place / MANIFEST).write_text('{"a'), "was changed"),
     "a list without end": (lambda place: (place / MANIFEST).write_text("[" * 100_000), "was changed"),
     "a list of a stranger": (_resealed, "was not written by you"),
-    "a link for the whole": (_whole_linked, "it is not a folder"),
-    "a file for the whole": (lambda place: [shutil.rmtree(place), place.write_text("x")], "it is no folder"),
+    "a link for the whole": (_whole_linked, "it is a link or a file, not a folder"),
+    "a file for the whole": (lambda place: [shutil.rmtree(place), place.write_text("x")], "not a folder"),
 }
 
 

@@ -39,7 +39,7 @@ def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
     """
     there = status(place.parent, place.name)
     if there is not None:
-        because = why_not_own(place) if stat.S_ISDIR(there.st_mode) else "it is not a folder"
+        because = why_not_own(place) if stat.S_ISDIR(there.st_mode) else "it is a link or a file, not a folder"
         if because is None:
             return
         print(f"rewriting {place.name}: {because}", flush=True)
