@@ -45,7 +45,7 @@ _OUTCOME = "outcome"
 
 
 class Missing(Mistake):
-    """A machine did not come, or left before all were there."""
+    """A machine did not come, or left before all machines were there."""
 
 
 @dataclass(frozen=True, slots=True)

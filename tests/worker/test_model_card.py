@@ -105,7 +105,7 @@ def test_the_card_says_of_the_set_that_decides_alone_that_it_chose_the_step(tmp_
     )
     model = handed_over(tmp_path, evaluation={**hard, "others": {"easy": easy}}, final_step=4)
     of_hard, of_easy = (model / "README.md").read_text().split("held-out rows of easy")
-    assert "The step was chosen by these same rows" in of_hard
+    assert "The step was chosen on these rows" in of_hard
     assert "chosen by" not in of_easy
 
 

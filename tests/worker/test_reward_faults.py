@@ -149,7 +149,7 @@ def test_a_reward_that_misses_a_file_is_told_the_way(
     told = explained_reward(raised.value, tmp_path)
     assert told is not None
     assert "No such file or directory: 'words.txt'" in str(told[0])
-    assert str(told[0]).splitlines()[-1].endswith("give its absolute path as an option of the reward in the recipe")
+    assert str(told[0]).splitlines()[-1].endswith("pass the absolute path as an option of the reward in the recipe")
 
 
 def test_a_reward_that_leaves_is_told_so(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:

@@ -230,7 +230,7 @@ REFUSED = [
     pytest.param({"target": "other.py:f"}, "does not exist", id="no file"),
     pytest.param({"sha256": "0" * 64}, "changed since the plan was made", id="digest"),
     pytest.param({"sha256": None}, "changed since the plan was made", id="no digest"),
-    pytest.param({"kind": "shell"}, "none of shipped, python, package, model", id="kind"),
+    pytest.param({"kind": "shell"}, "not one of shipped, python, package, model", id="kind"),
 ]
 
 

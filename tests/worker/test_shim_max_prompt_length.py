@@ -32,5 +32,5 @@ def test_what_a_processor_adds_to_the_tokens_is_not_cut_in_silence() -> None:
         return [[1, 2, 3]], None, {"pixel_values": [[0.0]]}
 
     cutting = max_prompt_length._tokenizing(tokenize, max_prompt_length._Cut(None, 2))
-    with pytest.raises(Refused, match="pixel_values would not fit"):
+    with pytest.raises(Refused, match="pixel_values would not match"):
         cutting(["a prompt with an image"])

@@ -152,7 +152,10 @@ def with_environments(trainer: Any, rows: list[Row]) -> tuple[list[Row], list[An
 
 
 def _reset(environment: Any, row: Row, without: set[str]) -> Row:
-    """without: columns that it does not get. Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions)."""
+    """Resets an environment with its row. without: columns that it does not get.
+
+    Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
+    """
     observation = environment.reset(**{name: value for name, value in row.items() if name not in without})
     if observation is None:
         return row
@@ -166,6 +169,6 @@ def _reset(environment: Any, row: Row, without: set[str]) -> Row:
 
 
 def methods_of(trainer: Any, environment: Any) -> list[Any]:
-    """The methods of an object that the policy can call: those of the training's objects, by their names."""
+    """Returns the methods of an object that the policy can call, by the names of the training's tools."""
     names = {tool.__name__ for tool in trainer.tools if type(getattr(tool, "__self__", None)) is type(environment)}
     return [getattr(environment, name) for name in sorted(names)]

@@ -17,7 +17,7 @@ WHOLE_MODEL = ("single", "ddp", "zero1", "zero2")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The devices of the processes and of their weights."""
+    """Compares the devices of the processes and of their weights with the plan."""
     own = [process.device for process in seen]
     shown = f"devices {', '.join(sorted(set(own)))}"
     kinds = {device.partition(":")[0] for device in own}

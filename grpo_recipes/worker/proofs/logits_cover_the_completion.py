@@ -18,7 +18,7 @@ PROOF = Statement(ID, "logits")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The shapes of what the model's forward returned for the loss."""
+    """Checks the shapes of what the model's forward returned for the loss."""
     forwards = [forward for process in seen for forward in process.forwards]
     wrong = [forward for forward in forwards if not _fits(forward)]
     if forwards and not wrong:

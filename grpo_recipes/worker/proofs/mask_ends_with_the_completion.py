@@ -20,7 +20,7 @@ PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at 
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The masks of all completions of the first step."""
+    """Checks the masks of all completions of the first step."""
     if not any(process.completions.rows for process in seen):
         return PROOF.unseen("masks not seen: this trl makes the completions inside its loss")
     for process in seen:

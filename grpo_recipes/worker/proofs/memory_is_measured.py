@@ -15,7 +15,7 @@ PROOF = Statement(ID, "memory")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The largest peaks over all processes."""
+    """Shows the largest peaks over all processes."""
     shown = f"memory so far {max(process.memory_gib for process in seen):.1f} GiB"
     gpus = [process.gpu_gib for process in seen if process.gpu_gib is not None]
     if not gpus:

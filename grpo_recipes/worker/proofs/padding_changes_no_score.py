@@ -18,7 +18,7 @@ PROOF = Statement(ID, "padding")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The difference over one micro-batch of each process."""
+    """Checks the difference over one micro-batch of each process."""
     found = together([one.unpadded for one in seen if one.unpadded is not None])
     if found is None:
         return PROOF.holds("TRL's padding stays, as run.json says under shims")

@@ -20,7 +20,7 @@ SHIM = "zero_autocast"
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The dtypes on all processes."""
+    """Compares the dtypes on all processes with the plan."""
     planned, found = {**planned_dtypes(plan), **_upcast(plan)}, _found(seen)
     wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
     dtypes = {name: dtype for name, dtype in found.items() if name != "scores" or dtype != found.get("compute")}

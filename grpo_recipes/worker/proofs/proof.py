@@ -1,4 +1,4 @@
-"""A proof: one statement about the running trainer, and how it is printed."""
+"""The result of a proof, a statement about the running trainer, and how it is printed."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -30,15 +30,15 @@ class Statement(NamedTuple):
     name: str
 
     def holds(self, shown: str) -> Proof:
-        """The proof that holds."""
+        """Returns the proof as passed."""
         return Proof(self.id, self.name, True, shown)
 
     def unseen(self, shown: str) -> Proof:
-        """The proof that cannot be checked, or not yet."""
+        """Returns the proof as one that cannot be checked, or not yet."""
         return Proof(self.id, self.name, None, shown)
 
     def fails(self, shown: str, *, planned: str, because: str, fix: str, found: str | None = None) -> Proof:
-        """The proof that failed: what was found, what was planned, the usual cause and a fix."""
+        """Returns the proof as failed: what was found, what was planned, the usual cause and a fix."""
         seen = (f"found    {found or shown}", f"planned  {planned}")
         message = f"{self.name}: the proof failed"
         finding = Finding(self.id, "error", message, because=(because,), fix=fix, seen=seen)

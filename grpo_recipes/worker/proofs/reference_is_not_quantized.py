@@ -18,7 +18,7 @@ PROOF = Statement(ID, "reference")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The reference models of all processes."""
+    """Compares the reference models of all processes with the plan."""
     beta = float(str(plan.arguments.GRPOConfig.get("beta", plan.expect.arguments.get("beta", 0.0))))
     is_needed = beta != 0.0 and plan.expect.trainable == "full"
     may_be = plan.expect.trainable == "full" or plan.world.strategy == "zero3"

@@ -30,7 +30,7 @@ MOST_CUT = 0.05
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The difference over all processes in the first generation."""
+    """Checks the difference over all processes in the first generation."""
     every = [one.sampled for one in seen if one.sampled is not None]
     found = together(every)
     if found is None or not found.tokens + found.cut:

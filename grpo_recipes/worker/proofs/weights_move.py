@@ -18,10 +18,10 @@ PLANNED = "every LoRA B nonzero, trained tensors changed, all of them in the opt
 
 
 def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], kind: str, after: int) -> Proof:
-    """The movement of the tensors.
+    """Checks that the tensors moved.
 
-    due: names with a gradient to move by. moved: names that changed. zero: LoRA B tensors that are all zeros.
-    left_out: trainable tensors that the optimizer does not have. kind: "lora" or "full". after: optimizer steps.
+    due: names with a gradient to move by. moved: names that changed. zero: LoRA B tensors that are all zeros. left_out:
+    trainable tensors that the optimizer does not have. kind: "lora" or "full". after: optimizer steps.
     """
     what = "adapter" if kind == "lora" else "weights"
     matrices = {name for name in due if "lora_B" in name}

@@ -30,7 +30,7 @@ STAYED = 0.5
 
 
 def prove(plan: Plan, compute: str | None, noise: Sampled, now: Sampled, steps: int) -> Proof:
-    """Returns the difference at a later generation; its `ok` is undecided while it is too early.
+    """Checks the difference at a later generation; the proof's `ok` is undecided while it is too early.
 
     steps: optimizer steps before it. noise: the largest difference while both were the same policy.
     """

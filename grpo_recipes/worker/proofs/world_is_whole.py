@@ -15,7 +15,7 @@ PROOF = Statement(ID, "world")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The number of processes and the ZeRO stage."""
+    """Compares the number of processes and the ZeRO stage with the plan."""
     size, stage = plan.expect.world_size, plan.expect.deepspeed_stage
     answered = {process.reached for process in seen} | {process.processes for process in seen} | {len(seen)}
     stages = sorted({process.deepspeed_stage for process in seen})

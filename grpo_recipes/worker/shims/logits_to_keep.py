@@ -62,7 +62,7 @@ def take_both_words(model: Any) -> None:
 
 
 def _with_last(model: Any, forward: Any, count: int, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """What forward returns, with logits (B, count, V): of the last hidden states, else cut from those of all."""
+    """Returns forward's result with logits (B, count, V): of the last hidden states, else cut from all logits."""
     ids = given[0] if given else named["input_ids"]
     head = _head(model)
     hook = None if head is None else head.register_forward_pre_hook(lambda _, states: _last(states, ids.shape, count))

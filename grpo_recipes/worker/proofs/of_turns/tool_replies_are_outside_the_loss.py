@@ -19,7 +19,7 @@ PLANNED = "a loss over what the policy wrote, in all of its turns, and not over 
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """The masks and gradients of all completions of the first step."""
+    """Checks the masks and gradients of all completions of the first step."""
     rows = [row for process in seen if process.turns is not None for row in process.turns.rows]
     for process in seen:
         for index, row in enumerate(process.turns.rows if process.turns is not None else ()):

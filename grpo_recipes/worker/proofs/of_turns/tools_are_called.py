@@ -15,7 +15,7 @@ PROOF = Statement(ID, "calls of tools")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """How often tools were called, and whether a reply fitted."""
+    """Shows how often tools were called, and whether a reply fitted."""
     all_turns = [process.turns for process in seen if process.turns is not None]
     calls = next((turns.calls for turns in all_turns if turns.calls is not None), None)
     if calls is None:
