@@ -1,6 +1,6 @@
 """Writes what goes with a trained model: README.md, a model card for the Hugging Face hub, and its data in run.json.
 
-Both are made from plan.json and run.json only and contain no local path: a folder or file appears by its name.
+Both are made from plan.json and run.json only and contain no local path: folders and files appear by name.
 """
 
 import hashlib

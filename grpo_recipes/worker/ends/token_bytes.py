@@ -130,7 +130,7 @@ def _step(state: dict[str, Any]) -> str | None:
 def _byte_alphabet() -> dict[str, int]:
     """Returns the byte of each character in a byte-level vocabulary: printable bytes map to themselves.
 
-    The others map to characters from 256 on.
+    The others map to characters beyond 255.
     """
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]

@@ -7,7 +7,7 @@ nothing was gained in return.
 Threshold: the mean of 10 optimizer steps is below 0.3 of the mean of the first 10, and the mean reward of the same
 steps is not above that of the first ten by a quarter of their standard deviation. The 0.3 is a rule of thumb: several
 practitioners warn of a fall of 70 %. The reward is compared too, because learning runs fall as far (one whose reward
-rises from 0.1 to 0.9 does). Signal: entropy, which TRL logs from 0.20 on.
+rises from 0.1 to 0.9 does). Signal: entropy, which TRL logs since 0.20.
 
 Action: warn.
 What to do: a higher temperature or epsilon_high, a smaller learning_rate, or a reward that tells completions apart.

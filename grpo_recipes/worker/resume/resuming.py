@@ -180,7 +180,7 @@ _WHOLE = ("tokenizer", "shims", "deepspeed", "data", "sources", "rewards", "worl
 
 
 def experiment(folder: Path) -> dict[str, Any]:
-    """Returns the values of a run folder's plan.json that affect its weights, by their names in it."""
+    """Returns the values of a run folder's plan.json that affect its weights, by name."""
     content = cast("dict[str, Any]", read_json(folder, "plan.json"))
     settings = content.get("settings", [])
     bookkeeping = {row["key"] for row in settings if row.get("kind") == "bookkeeping"}

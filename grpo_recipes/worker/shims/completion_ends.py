@@ -1,7 +1,7 @@
 """Ends completions at the recipe's stops, and corrects everything that TRL derives from their ends.
 
 Defect: with transformers, TRL does not support stops. It passes no tokenizer to generate, so stop_strings raises, and
-it recognizes only the tokenizer's end token (from 1.14.2 on also those that the model declares). Padding after any
+it recognizes only the tokenizer's end token (since 1.14.2 also those that the model declares). Padding after any
 other end is trained as if the policy had written it, lengths are too large, and the completion counts as truncated.
 vLLM ends it at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. A vLLM whose
 tokenizer lacks the token never sees its text.

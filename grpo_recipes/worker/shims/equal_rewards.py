@@ -4,7 +4,7 @@ Defect: TRL divides each reward's difference from the group mean by the standard
 equal rewards is rounded, like that of eight times 1.2, neither is zero: advantages are 0.001, which Adam turns into
 full-size updates, and 1 with normalize_then_sum. Other releases, group sizes and devices round differently. TRL 0.14
 computes advantages inside its loss, where the factor that each is multiplied by, 1 everywhere, becomes 0.
-Seen: trl 0.14.0, 0.15.2, 0.23.1 and 1.16.0; the same arithmetic in all of them from 0.14.0 on.
+Seen: trl 0.14.0, 0.15.2, 0.23.1 and 1.16.0; the same arithmetic in all of them since 0.14.0.
 Remove when: TRL compares the rewards of a group with a tolerance relative to their size.
 """
 

@@ -73,7 +73,7 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
 
 
 def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], Any]:
-    """trl from 0.29 on: one method returns prompt_ids, images and a processor's fields, for every generator."""
+    """trl since 0.29: one method returns prompt_ids, images and a processor's fields, for every generator."""
 
     def tokenize_and_cut(prompts: Any) -> Any:
         prompt_ids, images, fields = tokenize(prompts)

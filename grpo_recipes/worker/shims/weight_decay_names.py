@@ -1,6 +1,6 @@
 """Applies weight decay like the newest release: to all weights but biases and norms.
 
-Defect: transformers used lists of layer classes, which lack most RMS norms, including Qwen2's, and from 4.49 on also
+Defect: transformers used lists of layer classes, which lack most RMS norms, including Qwen2's, and since 4.49 also
 names, which miss a norm called `norm`. With weight_decay above 0 those norms shrink, so the same recipe trains
 differently.
 Seen: transformers 4.46.1 to 4.52.4 (Trainer.get_decay_parameter_names) against 4.53.0 to 5.23.0.

@@ -91,7 +91,7 @@ def is_targeted(name: str, targets: str | list[str]) -> bool:
 
 
 def _linear_modules(base: Any, layers: dict[str, Any]) -> set[str]:
-    """Returns linear layers and embeddings, by their names before wrapping."""
+    """Returns linear layers and embeddings, by name before wrapping."""
     kinds = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
     parts = tuple(f"{name}." for name in layers)
     return {

@@ -73,7 +73,7 @@ def arguments(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 
 @_before_training("PRF014", "trained tensors")
 def trained_tensors(plan: Plan, seen: Loaded) -> Iterator[Compared]:
-    """The trained tensors are those of the plan, by their names and by their number of parameters.
+    """The trained tensors are those of the plan, by name and by their number of parameters.
 
     With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases;
     otherwise all. Catches: target modules that match nothing or too much among this release's names, an adapter
