@@ -200,7 +200,7 @@ def test_a_package_has_rewards_and_makes_rewards(
     [
         ("plain", "1.1", r"scores_of_somebody is 1\.2, planned: 1\.1"),
         ("absent", "1.2", "has no function absent"),
-        ("nothing", "1.2", "made int, which cannot be called"),
+        ("nothing", "1.2", "returned int, which cannot be called"),
     ],
 )
 def test_what_a_package_does_not_have_is_refused(
