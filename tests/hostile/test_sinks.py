@@ -21,7 +21,6 @@ from grpo_recipes.launch.progress import NORMAL
 from grpo_recipes.launch.screen import Screen
 from grpo_recipes.launch.showing import PlainProgress
 from grpo_recipes.worker.checkpoints.model_card import plain
-from grpo_recipes.worker.completions.kept_completions import redact_completions
 
 PACKAGE = Path(__file__).parents[2] / "grpo_recipes"
 SECRET_SHAPE = "ghp_q7ZpX2mK9vLtR4sWcB8nYd3F0123"
@@ -199,8 +198,11 @@ def test_ordinary_words_of_a_card_stay_as_they_are() -> None:
     assert plain(text) == text
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize("name", ["_logs", "_textual_logs"])
 def test_tables_of_completions_are_redacted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_recipes.worker.completions.kept_completions import redact_completions
+
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     seen: list[object] = []
     kept = {
@@ -218,7 +220,10 @@ def test_tables_of_completions_are_redacted(name: str, monkeypatch: pytest.Monke
     assert kept["completion"].maxlen == 4
 
 
+@pytest.mark.stack
 def test_tables_that_nothing_shows_cost_nothing() -> None:
+    from grpo_recipes.worker.completions.kept_completions import redact_completions
+
     trainer = SimpleNamespace(log=print, log_completions=False, _logs={"prompt": deque(["a"])})
     redact_completions(trainer)
     assert trainer.log is print
