@@ -1,11 +1,11 @@
 """`grpo-run preflight` with tools: told of as TRL tells of them, called as a training calls them."""
 
+import functools
 import hashlib
 import json
 import os
 import re
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +18,7 @@ from support.tool_model import write_tool_model
 pytestmark = pytest.mark.stack
 
 Preflight = Callable[..., Answer]
+InEnvironment = Callable[..., dict[str, Any]]
 RECIPE = """
 recipe: 1
 name: tools
@@ -325,9 +326,10 @@ class Game:
 
 
 def _in_environment(
+    python: Path,
     model: Path,
-    folder: Path,
     sums: Path,
+    folder: Path,
     source: str,
     calls: tuple[int, ...],
     *,
@@ -355,7 +357,7 @@ def _in_environment(
     (folder / "run" / "plan.json").write_text(json.dumps(plan))
     options = {"rows": rows, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
     (folder / "request.json").write_text(json.dumps({**options, "num_iterations": 1, "shuffled": True}))
-    words = [sys.executable, "-P", str(ROOT / "grpo_recipes" / "worker" / "part.py"), "preflight.start", str(folder)]
+    words = [str(python), "-P", str(ROOT / "grpo_recipes" / "worker" / "part.py"), "preflight.start", str(folder)]
     done = subprocess.run(
         words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300
     )
@@ -365,15 +367,16 @@ def _in_environment(
 
 
 @pytest.fixture
-def of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans as the tests of the worker make them can be imported."""
+def in_environment(model: Path, sums: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch) -> InEnvironment:
+    """As _in_environment, in a folder; plans as the tests of the worker make them can be imported."""
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "worker"))
+    return functools.partial(_in_environment, warm_python / "python", model, sums)
 
 
 def test_an_environment_is_reset_for_each_row_and_played(
-    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+    tmp_path: Path, sums: Path, in_environment: InEnvironment
 ) -> None:
-    answer = _in_environment(model, tmp_path, sums, GAME, (1, 4))
+    answer = in_environment(tmp_path, GAME, (1, 4))
     found = {fault["id"]: fault for fault in answer["faults"]}
     assert found["PFL033"]["message"] == "environment Game cannot be reset for row 2: KeyError: 'board'"
     assert found["PFL033"]["because"] == ['mine.py:11: raise KeyError("board")', "1 of 40 rows: 2"]
@@ -393,12 +396,12 @@ def test_an_environment_is_reset_for_each_row_and_played(
 
 @pytest.mark.parametrize("weights", [[], [0.0]], ids=["none", "measured"])
 def test_an_environment_that_judges_itself_needs_no_other_reward(
-    weights: list[float], model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+    weights: list[float], tmp_path: Path, in_environment: InEnvironment
 ) -> None:
     from worker_runs import planned_reward
 
     rewards = [planned_reward("valid_json", weight=weight) for weight in weights]
-    answer = _in_environment(model, tmp_path, sums, GAME, (1, 4), rows=1, rewards=rewards)
+    answer = in_environment(tmp_path, GAME, (1, 4), rows=1, rewards=rewards)
     assert not [fault for fault in answer["faults"] if fault["severity"] == "error"]
     assert "PFL024" not in [fault["id"] for fault in answer["faults"] if "weight" in fault["message"]]
     assert answer["shown"]["played"]["rewards"]["Game"] == 0.5
@@ -413,35 +416,33 @@ def test_an_environment_that_judges_itself_needs_no_other_reward(
     ],
 )
 def test_an_environment_says_the_prompts_of_its_episodes(
-    returned: str, found: set[str], model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+    returned: str, found: set[str], tmp_path: Path, sums: Path, in_environment: InEnvironment
 ) -> None:
     from worker_runs import planned_data
 
     source = GAME.replace('if solution == "32":', "if False:").replace('f" ({self.most})"', returned)
     data = planned_data(sums, prompt="{{ '' }}")
-    answer = _in_environment(model, tmp_path, sums, source, (1, 4), rows=4, data=data, rewards=[])
+    answer = in_environment(tmp_path, source, (1, 4), rows=4, data=data, rewards=[])
     assert {fault["id"] for fault in answer["faults"]} & {"PFL003", "PFL004"} == found
 
 
 def test_a_weight_of_zero_is_found_beside_an_environment_that_judges_nothing(
-    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+    tmp_path: Path, in_environment: InEnvironment
 ) -> None:
     from worker_runs import planned_reward
 
     source = GAME.replace("get_reward", "_get_reward")
     rewards = [planned_reward("valid_json", weight=0.0)]
-    answer = _in_environment(model, tmp_path, sums, source, (1,), rows=1, rewards=rewards)
+    answer = in_environment(tmp_path, source, (1,), rows=1, rewards=rewards)
     assert "the weight of every reward is 0" in [fault["message"] for fault in answer["faults"]]
 
 
-def test_prompts_are_counted_with_what_the_environment_adds(
-    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
-) -> None:
+def test_prompts_are_counted_with_what_the_environment_adds(tmp_path: Path, in_environment: InEnvironment) -> None:
     """The model takes 256 tokens, and every other row has a board of 200."""
     source = GAME.replace('return f" ({self.most})"', 'return "9" * 200 if int(solution) % 4 else "9"')
     found = {}
     for rows in (40, 4):
-        answer = _in_environment(model, tmp_path / str(rows), sums, source, (1,), rows=rows)
+        answer = in_environment(tmp_path / str(rows), source, (1,), rows=rows)
         assert re.match(r"\d\d to 2\d\d tokens, ", dict(answer["shown"]["lines"])["prompts"])
         (message,) = (fault["message"] for fault in answer["faults"] if fault["id"] == "PFL006")
         assert message.endswith(
@@ -455,7 +456,7 @@ def test_prompts_are_counted_with_what_the_environment_adds(
 SLEEPS = GAME.replace("self.calls += by", "__import__('time').sleep(by)")
 
 
-def test_a_method_that_hangs_is_ended_and_named(model: Path, tmp_path: Path, sums: Path, of_the_worker: None) -> None:
+def test_a_method_that_hangs_is_ended_and_named(tmp_path: Path, in_environment: InEnvironment) -> None:
     """As in a training, where the model is told."""
     from worker_runs import planned_reward
 
@@ -463,7 +464,7 @@ def test_a_method_that_hangs_is_ended_and_named(model: Path, tmp_path: Path, sum
     known = {"kind": "python", "name": "reads", "path": "/recipes/mine.py", "imports": {}}
     digest = hashlib.sha256(source.encode()).hexdigest()
     reward = planned_reward("mine.py:reads", **known, sha256=digest)
-    answer = _in_environment(model, tmp_path, sums, source, (0, 1000), timeout=1.0, rewards=[reward])
+    answer = in_environment(tmp_path, source, (0, 1000), timeout=1.0, rewards=[reward])
     found = {fault["id"]: fault for fault in answer["faults"]}
     assert (found["PFL031"]["severity"], found["PFL031"]["message"]) == (
         "warning",
@@ -477,12 +478,10 @@ def test_a_method_that_hangs_is_ended_and_named(model: Path, tmp_path: Path, sum
     assert found["PFL020"]["message"] == "reward reads asks for environments, and was not tried"
 
 
-def test_a_method_that_nothing_ends_is_ended_from_outside(
-    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
-) -> None:
+def test_a_method_that_nothing_ends_is_ended_from_outside(tmp_path: Path, in_environment: InEnvironment) -> None:
     """As a library that lets no signal through; a training would hang there."""
     deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n" + SLEEPS
-    answer = _in_environment(model, tmp_path, sums, deaf, (1000,), timeout=1.0, time_limit=2.0)
+    answer = in_environment(tmp_path, deaf, (1000,), timeout=1.0, time_limit=2.0)
     found = {fault["id"]: fault for fault in answer["faults"]}
     assert (found["PFL031"]["severity"], found["PFL031"]["message"]) == (
         "error",
@@ -491,9 +490,7 @@ def test_a_method_that_nothing_ends_is_ended_from_outside(
     assert "it runs in the process that trains" in found["PFL031"]["because"]
 
 
-def test_a_method_may_take_as_long_as_in_a_training(
-    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
-) -> None:
-    answer = _in_environment(model, tmp_path, sums, SLEEPS, (4,), timeout=8.0, time_limit=0.5)
+def test_a_method_may_take_as_long_as_in_a_training(tmp_path: Path, in_environment: InEnvironment) -> None:
+    answer = in_environment(tmp_path, SLEEPS, (4,), timeout=8.0, time_limit=0.5)
     assert "PFL031" not in {fault["id"] for fault in answer["faults"]}
     assert [call["failed"] for call in answer["shown"]["played"]["calls"]] == [False]

@@ -1,11 +1,11 @@
 """A Python that has torch, transformers and TRL when it starts: what would import them is a fork of one that has.
 
 `made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, what preflight,
-export, generate and profile do, accelerate's launcher, what gpu_kit starts for a look at torch or a model, and whatever
-has -Xwarm for its first word, in a fork of the server; anything else is the real Python in its place, which hands the
-small program on as sys.executable. The fork is a session of its own and no child of who started it: signals are passed
-on to it, and it dies with who waits for it. Where the start of processes is what is tested, the real Python is the one
-to take.
+export, generate and profile do, accelerate's launcher, the hand-written scripts that trainings are compared with, what
+gpu_kit starts for a look at torch or a model, and whatever has -Xwarm for its first word, in a fork of the server;
+anything else is the real Python in its place, which hands the small program on as sys.executable. The fork is a session
+of its own and no child of who started it: signals are passed on to it, and it dies with who waits for it. Where the
+start of processes is what is tested, the real Python is the one to take.
 """
 
 import _imp
@@ -37,9 +37,11 @@ words = sys.argv[1:]
 is_asked = words[:1] == ["-Xwarm"] or words[:2] == ["-m", "accelerate.commands.launch"]
 is_asked = is_asked or (words[:1] == ["-c"] and "import json, torch" in words[1])
 script = next((word for word in words if not word.startswith("-")), "")
-parts = {{"preflight.start", "export.start", "answering.start", "profile.start"}}
+parts = {{"preflight.start", "preflight.play", "export.start", "answering.start", "profile.start"}}
 is_part = script.endswith("worker/part.py") and parts & set(words)
-if not script.endswith(("worker/train.py", "gpu_kit/scripts/make_model.py")) and not is_part and not is_asked:
+is_by_hand = script.rpartition("/")[2].startswith("hand_written")
+is_script = script.endswith(("worker/train.py", "gpu_kit/scripts/make_model.py")) or is_by_hand
+if not is_script and not is_part and not is_asked:
     os.execv("{real}", [sys.argv[0], *words])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect("{address}")

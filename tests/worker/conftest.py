@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -101,12 +100,12 @@ def sha256_of_text() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Trained]]:
+def trained(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Trained]]:
     """Trains a plan in a fork of a process that has the libraries, with a fault and a user's reward files."""
     errors = (tmp_path_factory.mktemp("server") / "stderr.txt").open("w")
     program = Path(__file__).with_name("in_broken_trainer.py")
     server = subprocess.Popen(
-        [sys.executable, str(program)],
+        [str(warm_python / "python"), "-Xwarm", str(program)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

@@ -7,18 +7,18 @@ narrower batches: the same numbers but for rounding, and the same bits without i
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import worker_runs
 from support.tool_model import write_tool_model
 from test_several_environments import GAME, NAMES
 from test_several_processes import DDP_YAML
 from worker_runs import Changes, environment, events, launch, train
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
 
 # Both sides write what they were given beside this file, each process its own.
 MINE = f"""{GAME}
@@ -93,7 +93,7 @@ def by_hand(folder: Path, beside: Path, processes: int, *, is_seeded: bool = Tru
     (beside / "accelerate.yaml").write_text(DDP_YAML)
     started = ["-m", "accelerate.commands.launch", "--config_file", "accelerate.yaml"] if processes == 2 else []
     script = Path(__file__).with_name("hand_written_with_environments.py")
-    output = _run([sys.executable, *started, str(script), "settings.json"], beside)
+    output = _run([worker_runs.PYTHON, *started, str(script), "settings.json"], beside)
     found: list[Changes] = json.loads(
         next(line for line in output.splitlines() if "STEPS" in line).partition("STEPS")[2]
     )
@@ -130,7 +130,7 @@ def test_losses_rewards_and_completions_are_those_of_a_hand_written_script(
     expected = _figures(by_hand(folder, tmp_path / "hand", processes), ("Adds", "Fails"))
     texts = said(tmp_path / "hand", processes)
 
-    cli = [sys.executable, "-m", "grpo_recipes.cli.main", "recipe.yaml", "--allow-code", "here"]
+    cli = [worker_runs.PYTHON, "-m", "grpo_recipes.cli.main", "recipe.yaml", "--allow-code", "here"]
     _run([*cli, "--out", str(tmp_path / "own"), "--set", f"launch.num_processes={processes}"], folder)
 
     own = tmp_path / "own"

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,13 +51,13 @@ MEANS = {"entropy", "kl", "clip_ratio/region_mean"}
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def compared(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What padding_experiments.py finds for each case, and for a model with absolute positions."""
     cases = {name: {**CUT, **case} for name, case in {**SORTED, **PACKED}.items()}
     cases["gpt2"] = {**CUT, "loss_type": "grpo", "kind": "GPT2"}
     script = Path(__file__).parents[1] / "stacks" / "padding_experiments.py"
     folder = tmp_path_factory.mktemp("padding")
-    command = [sys.executable, str(script), str(folder), json.dumps(cases)]
+    command = [str(warm_python / "python"), "-Xwarm", str(script), str(folder), json.dumps(cases)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND"))

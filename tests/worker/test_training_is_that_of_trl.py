@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,11 @@ def digits(completions, **kwargs):
 
 @pytest.fixture(scope="session")
 def by_hand(
-    tiny_model: Path, sums: Path, make_plan: Callable[..., Changes], tmp_path_factory: pytest.TempPathFactory
+    tiny_model: Path,
+    sums: Path,
+    make_plan: Callable[..., Changes],
+    warm_python: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, list[list[float]]]:
     """Loss, gradient norm and reward of each step of a hand-written script, by mode."""
     folder = tmp_path_factory.mktemp("by-hand")
@@ -39,7 +42,7 @@ def by_hand(
     (folder / "settings.json").write_text(json.dumps(settings))
     script = Path(__file__).with_name("hand_written.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(folder / "settings.json")],
+        [str(warm_python / "python"), str(script), str(folder / "settings.json")],
         env=environment(),
         capture_output=True,
         text=True,

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,7 +92,7 @@ def by_hand(model: Path, rows: Path, folder: Path, modes: list[str], *, pair: bo
     (folder / "accelerate.yaml").write_text(DDP)
     started = ["-m", "accelerate.commands.launch", "--config_file", str(folder / "accelerate.yaml")] if pair else []
     done = subprocess.run(
-        [sys.executable, *started, str(Path(__file__).with_name("hand_written_with_images.py")), "settings.json"],
+        [worker_runs.PYTHON, *started, str(Path(__file__).with_name("hand_written_with_images.py")), "settings.json"],
         cwd=folder,
         env=environment(),
         capture_output=True,
