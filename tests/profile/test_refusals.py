@@ -92,6 +92,7 @@ def test_a_recipe_for_many_gpus_is_answered_by_one_process(recipe: str, monkeypa
     assert (world.num_processes, world.strategy, world.engine) == (1, "single", "local")
 
 
+@pytest.mark.stack
 @pytest.mark.parametrize(
     ("mine", "code", "message"),
     [
