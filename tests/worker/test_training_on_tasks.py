@@ -20,6 +20,8 @@ from grpo_recipes.contract.tasks import task_rows
 
 pytestmark = pytest.mark.stack
 
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
 MODEL = Path(__file__).parents[2] / "recipes" / "quickstart" / "model"
 SUMS = {"max_terms": 2, "max_digits": 2}
 RECIPE: dict[str, Any] = {
@@ -43,12 +45,17 @@ RECIPE: dict[str, Any] = {
 }
 
 
-def command(*words: str, cwd: Path, beside: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """Runs grpo-run. beside: a folder whose packages win."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    environment |= {} if beside is None else {"PYTHONPATH": str(beside)}
-    program = [str(Path(sys.executable).with_name("grpo-run")), *words]
-    return subprocess.run(program, cwd=cwd, capture_output=True, text=True, env=environment, timeout=500, check=False)
+@pytest.fixture(scope="module")
+def command(warm_python: Path) -> Command:
+    """Runs grpo-run, whose trainings have the libraries already. beside: a folder whose packages win."""
+
+    def run(*words: str, cwd: Path, beside: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        environment |= {} if beside is None else {"PYTHONPATH": str(beside)}
+        program = [str(warm_python / "grpo-run"), *words]
+        return subprocess.run(program, cwd=cwd, capture_output=True, text=True, env=environment, timeout=500)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(project: Path) -> Path:
+def run(project: Path, command: Command) -> Path:
     done = command("run", "recipe.yaml", "--out", "run", cwd=project)
     assert done.returncode == 0, done.stdout + done.stderr
     return project / "run"
@@ -98,7 +105,7 @@ def test_two_steps_with_the_tasks_own_scores(run: Path) -> None:
     )
 
 
-def test_a_run_that_goes_on_draws_the_same_rows(run: Path, project: Path) -> None:
+def test_a_run_that_goes_on_draws_the_same_rows(run: Path, project: Path, command: Command) -> None:
     done = command("run", str(run), "--extend", "training.max_steps=3", "--out", "longer", cwd=project)
     assert done.returncode == 0, done.stdout + done.stderr
     plans, records = (
@@ -110,7 +117,9 @@ def test_a_run_that_goes_on_draws_the_same_rows(run: Path, project: Path) -> Non
     assert records[1]["step"] == 3
 
 
-def test_another_scorer_is_drift_and_is_not_launched(run: Path, other_scorer: Path, project: Path) -> None:
+def test_another_scorer_is_drift_and_is_not_launched(
+    run: Path, other_scorer: Path, project: Path, command: Command
+) -> None:
     same = command("run", str(run), "--validate-only", "--json", cwd=project)
     assert "differs" not in {line["state"] for line in json.loads(same.stdout)["lines"] if line["kind"] == "experiment"}
     done = command("run", str(run), "--validate-only", "--json", cwd=project, beside=other_scorer)
@@ -120,7 +129,7 @@ def test_another_scorer_is_drift_and_is_not_launched(run: Path, other_scorer: Pa
     ]
 
 
-def test_the_worker_stops_where_its_package_is_another_one(other_scorer: Path, project: Path) -> None:
+def test_the_worker_stops_where_its_package_is_another_one(other_scorer: Path, project: Path, command: Command) -> None:
     planned = command("run", "recipe.yaml", "--out", "planned", "--dry-run", cwd=project)
     assert planned.returncode == 0, planned.stderr
     environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(other_scorer), "OMP_NUM_THREADS": "1"}
@@ -162,7 +171,9 @@ def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch
     task_rows._made_of.cache_clear()
 
 
-def test_a_config_that_the_package_refuses_is_named_before_anything_starts(project: Path, tmp_path: Path) -> None:
+def test_a_config_that_the_package_refuses_is_named_before_anything_starts(
+    project: Path, tmp_path: Path, command: Command
+) -> None:
     words = ("--set", "dataset.reasoning_gym.tasks[0].config.min_terms=7")
     for name in ("run", "preflight"):
         out = ("--out", str(tmp_path / "run")) if name == "run" else ()
@@ -172,7 +183,7 @@ def test_a_config_that_the_package_refuses_is_named_before_anything_starts(proje
 
 
 @pytest.fixture(scope="module")
-def looked_at(project: Path) -> Callable[..., str]:
+def looked_at(project: Path, command: Command) -> Callable[..., str]:
     def run(*words: str) -> str:
         return command("preflight", "recipe.yaml", "--rows", "8", *words, cwd=project).stdout
 
