@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -326,13 +327,13 @@ class Game:
 
 
 def _in_environment(
-    python: Path,
     model: Path,
     sums: Path,
     folder: Path,
     source: str,
     calls: tuple[int, ...],
     *,
+    python: Path,
     time_limit: float = 20.0,
     rows: int = 40,
     timeout: float = 10.0,
@@ -370,13 +371,14 @@ def _in_environment(
 def in_environment(model: Path, sums: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch) -> InEnvironment:
     """As _in_environment, in a folder; plans as the tests of the worker make them can be imported."""
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "worker"))
-    return functools.partial(_in_environment, warm_python / "python", model, sums)
+    return functools.partial(_in_environment, model, sums, python=warm_python / "python")
 
 
 def test_an_environment_is_reset_for_each_row_and_played(
     tmp_path: Path, sums: Path, in_environment: InEnvironment
 ) -> None:
-    answer = in_environment(tmp_path, GAME, (1, 4))
+    # By the Python of a user, which has imported nothing.
+    answer = in_environment(tmp_path, GAME, (1, 4), python=Path(sys.executable))
     found = {fault["id"]: fault for fault in answer["faults"]}
     assert found["PFL033"]["message"] == "environment Game cannot be reset for row 2: KeyError: 'board'"
     assert found["PFL033"]["because"] == ['mine.py:11: raise KeyError("board")', "1 of 40 rows: 2"]
