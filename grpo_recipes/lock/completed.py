@@ -12,8 +12,7 @@ from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Ancestor, weights_sha256
 from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, made_rows
 from grpo_recipes.trust.code import brings_remote_code
-from grpo_recipes.user_files.digests import data_folder_content, folder_content
-from grpo_recipes.user_files.model_code import CONFIGURATIONS, named_repositories
+from grpo_recipes.user_files.digests import CONFIGURATIONS, data_folder_content, folder_content, named_repositories
 from grpo_recipes.user_files.model_config import cached_commit, cached_snapshot
 
 Part = TypeVar("Part", Data, Reward)

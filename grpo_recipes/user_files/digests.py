@@ -7,6 +7,7 @@ status cannot be set back by a program that sets the other one back.
 import codecs
 import glob
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -225,3 +226,74 @@ def _patterns(content: object) -> Iterator[tuple[str, str]]:
                 pending += [one for key, one in value.items() if key != "split"]
             elif isinstance(value, list):
                 pending += value
+
+
+# The code that a model brings: all of its folder, and the repositories whose code its configurations name.
+
+
+CONFIGURATIONS = (
+    "config.json",
+    "tokenizer_config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "feature_extractor_config.json",
+    "generation_config.json",
+)
+# What git and the hub's client keep of their own.
+_NOT_OF_THE_MODEL = (".git", ".cache")
+_LARGEST_CONFIGURATION_BYTES = 16 * 1024**2
+
+
+def code_files(folder: str) -> dict[str, str]:
+    """The sha256 of every file of a model's folder, hidden ones, compiled ones and those behind links included.
+
+    Code that is allowed may load any of them. Raises OSError for a file that cannot be read, or for a disk of files.
+    """
+    found: dict[str, str] = {}
+    for path in _followed(folder, set()):
+        if len(found) > MOST_FILES:
+            raise TooManyFiles(None, f"it holds more than {MOST_FILES:,} files", folder)
+        found[os.path.relpath(path, folder)] = file_content(path).sha256
+    return found
+
+
+def _followed(folder: str, seen: set[str]) -> Iterator[str]:
+    """The files below a folder, through links to folders too, each folder once."""
+    real = os.path.realpath(folder)
+    if real in seen:
+        return
+    seen.add(real)
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            if name not in _NOT_OF_THE_MODEL:
+                yield from _followed(path, seen)
+        elif os.path.isfile(path):
+            yield path
+
+
+def named_repositories(folder: str) -> list[str]:
+    """The repositories of the hub whose code the configurations of a folder name: "owner/name--module.Class"."""
+    found: dict[str, None] = {}
+    for name in CONFIGURATIONS:
+        try:
+            content = json.loads(read_text(os.path.join(folder, name), _LARGEST_CONFIGURATION_BYTES))
+        except (OSError, ValueError, RecursionError):
+            continue  # loading it says what is wrong with it
+        for reference in _references(content):
+            found.update(dict.fromkeys([reference.partition("--")[0]] if "--" in reference else []))
+    return list(found)
+
+
+def _references(content: object) -> Iterator[str]:
+    """The values of every auto_map and custom_pipelines, however deep: a text, or a list of texts."""
+    pending = [(content, False)]
+    while pending:
+        value, is_named = pending.pop()
+        if isinstance(value, dict):
+            pending += [(one, is_named or key in ("auto_map", "custom_pipelines")) for key, one in value.items()]
+        elif isinstance(value, list):
+            pending += [(one, is_named) for one in value]
+        elif is_named and isinstance(value, str):
+            yield value

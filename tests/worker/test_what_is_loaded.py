@@ -15,7 +15,7 @@ from grpo_recipes.contract.integrity.digests import digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import MANIFEST, as_json
 from grpo_recipes.contract.integrity.seal import Key, opened, sealed
 from grpo_recipes.contract.plan import CODE_OF, Data, Plan
-from grpo_recipes.user_files.model_code import code_files
+from grpo_recipes.user_files.digests import code_files
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 
