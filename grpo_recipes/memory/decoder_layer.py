@@ -1,11 +1,11 @@
-"""One layer of a decoder on a tape: what its operations hold, forward and back."""
+"""One layer of a decoder or of a vision tower on a tape: what its operations hold, forward and back."""
 
 from functools import cache
 
 from grpo_recipes.memory.linear import linear, routed
 from grpo_recipes.memory.tape import Held, Tape, TapeTensor
 from grpo_recipes.memory.update import Update
-from grpo_recipes.user_files.architecture import Architecture
+from grpo_recipes.user_files.architecture import Architecture, Vision
 
 _Heads = tuple[TapeTensor, TapeTensor, TapeTensor]
 
@@ -109,9 +109,9 @@ def _attention(tape: Tape, architecture: Architecture, update: Update, read: Tap
     if groups > 1 and (update.attention == "eager" or (update.attention == "sdpa" and update.is_padded)):
         key, value = (_repeated(tape, architecture, update, one, groups) for one in (key, value))
     if update.attention == "eager":
-        mixed = _eager(tape, architecture, update, (query, key, value), heads)
+        mixed = _eager(tape, architecture.heads, update, (query, key, value), heads)
     else:
-        mixed = _fused(tape, architecture, update, (query, key, value), heads)
+        mixed = _fused(tape, architecture.heads, update, (query, key, value), heads)
     query_size = architecture.heads * architecture.head_dim
     return linear(tape, update, "self_attn.o_proj", mixed, query_size, architecture.hidden)
 
@@ -192,9 +192,7 @@ def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
     return tape.made([cosine, sine], count, width, passes=True)
 
 
-def _fused(
-    tape: Tape, architecture: Architecture, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]
-) -> TapeTensor:
+def _fused(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
     """A kernel that keeps no matrix of scores.
 
     Each call makes an additive mask of its own out of that of booleans and keeps it, when rows are padded. Source:
@@ -202,7 +200,7 @@ def _fused(
     has a float32 accumulator for the gradient of the query.
     """
     query, key, value = (tape.cast(one, update.width) for one in read)
-    count, rows = query.size // query.width, update.tokens * architecture.heads
+    count, rows = query.size // query.width, update.tokens * number
     keeps = [query, key, value, tape.tensor(rows, 4)]
     if update.is_padded and update.attention == "sdpa":
         keeps.append(tape.tensor(update.batch * update.length**2, query.width))
@@ -212,15 +210,13 @@ def _fused(
     )
 
 
-def _eager(
-    tape: Tape, architecture: Architecture, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]
-) -> TapeTensor:
+def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
     """Attention with its whole matrix of scores, softmax in float32.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: eager_attention_forward.
     """
     query, key, value = (tape.cast(one, update.width) for one in read)
-    count, scores = query.size // query.width, update.batch * architecture.heads * update.length**2
+    count, scores = query.size // query.width, update.batch * number * update.length**2
     weights = tape.made([query, key], scores, query.width, keeps=[query, key])
     weights = tape.made([weights], scores, query.width)
     weights = tape.made([weights], scores, max(query.width, update.weight_width), passes=True)
@@ -229,3 +225,68 @@ def _eager(
         shares = tape.made([shares], scores, query.width, holds=[weights])
     weights = tape.cast(shares, update.width)
     return tape.made([weights, value], count, update.width, keeps=[weights, value], holds=holds)
+
+
+# A layer of a tower: update is one of its patches, whose tiles are the rows.
+
+
+@cache
+def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> Held:
+    """What one layer holds. needs_gradient: of its input.
+
+    Source: transformers 5.23.0, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which CLIP's and Idefics3's are
+    like; models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLVisionBlock.
+    """
+    tape = Tape()
+    count = update.tokens * vision.hidden
+    hidden = tape.tensor(count, update.weight_width, needs_gradient)
+    for part in (_seeing_attention, _seeing_mlp):
+        read = vision_norm(tape, vision, update, hidden)
+        mixed = part(tape, vision, update, read)
+        hidden = tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
+    return tape.held()
+
+
+def vision_norm(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
+    """LayerNorm in one operation, of float32 under autocast; or RMSNorm."""
+    if vision.is_gated:
+        return norm(tape, update, read, vision.hidden)
+    wide = tape.cast(read, 4) if update.autocast_width is not None else read
+    count, trains = wide.size // wide.width, update.trains_weights()
+    sums = tape.tensor(2 * count // vision.hidden, 4)
+    return tape.made([wide], count, wide.width, keeps=[wide, sums], trains=trains, holds=[read])
+
+
+def _seeing_attention(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
+    hidden, count = vision.hidden, update.tokens * vision.hidden
+    if vision.is_fused:
+        every = linear(tape, update, "attn.qkv", read, hidden, 3 * hidden)
+        query, key, value = tape.parts(every, (count,) * 3)
+        query, key = (tape.cast(_rotated(tape, tape.cast(one, 4), 4), value.width) for one in (query, key))
+    else:
+        query, key, value = (linear(tape, update, f"self_attn.{name}_proj", read, hidden, hidden) for name in "qkv")
+    attend = _eager if update.attention == "eager" else _fused
+    mixed = attend(tape, vision.heads, update, (query, key, value), (key, value))
+    if vision.is_fused:  # what each window saw is joined
+        mixed = tape.made([mixed], count, mixed.width, passes=True)
+    return linear(tape, update, "attn.proj" if vision.is_fused else "self_attn.out_proj", mixed, hidden, hidden)
+
+
+def _seeing_mlp(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
+    hidden, inner = vision.hidden, vision.intermediate
+    wide = linear(tape, update, "mlp.gate_proj" if vision.is_gated else "mlp.fc1", read, hidden, inner)
+    active = active_of(tape, wide, vision.is_quick)
+    if not vision.is_gated:
+        return linear(tape, update, "mlp.fc2", active, inner, hidden)
+    up = linear(tape, update, "mlp.up_proj", read, hidden, inner)
+    both = tape.made([active, up], active.size // active.width, active.width, keeps=[active, up])
+    return linear(tape, update, "mlp.down_proj", both, inner, hidden)
+
+
+def active_of(tape: Tape, read: TapeTensor, is_quick: bool = False) -> TapeTensor:
+    """GELU or SiLU in one operation, or x * sigmoid(1.702 * x)."""
+    count, width = read.size // read.width, read.width
+    if not is_quick:
+        return tape.made([read], count, width, keeps=[read])
+    share = tape.made([tape.made([read], count, width)], count, width, keeps_result=True)
+    return tape.made([read, share], count, width, keeps=[read, share])

@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from grpo_recipes.memory.layout import Layout, States, states
-from grpo_recipes.memory.moments import (
+from grpo_recipes.memory.layout import (
     VLLM_LEFT_BYTES,
-    Moments,
+    Layout,
+    States,
     cache_bytes,
-    generation_bytes,
-    moments,
-    scoring_bytes,
+    states,
     vllm_bytes,
     vllm_needs,
 )
+from grpo_recipes.memory.moments import Moments, generation_bytes, moments, scoring_bytes
 from grpo_recipes.memory.update import Update
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.user_files.architecture import Architecture, read_architecture
@@ -83,6 +82,10 @@ def estimate(
         return MemoryEstimate((), gpu_bytes, "the config.json of the model is not here")
     architecture = read_architecture(config)
     if architecture is None:
+        from grpo_recipes.user_files.seeing_model import read_seeing  # a model of text does not pay for it
+
+        architecture = read_seeing(config)
+    if architecture is None:
         why = f"models of type {config.get('model_type')} are not covered"
         if config.get("vision_config") is not None:
             why += ": neither the part that sees nor the tokens of images; a run with --smoke measures them"
@@ -120,6 +123,7 @@ def _phases(
 ) -> tuple[MemoryPhase, ...]:
     """The phases in their order; each has what stays, and what it computes."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
+    images = {"images": layout.sequences * update.pixels * _PIXEL}
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
     if layout.strategy == "zero3":  # they stay from the start
         trained["gradients"] = held.gradients
@@ -136,7 +140,7 @@ def _phases(
     idle = {"vllm": (VLLM_LEFT_BYTES if layout.vllm_sleeps else pool) if pool else 0}
     # vLLM takes its whole share when it starts, after the policy; asleep, it is woken for weights without the cache.
     getting = {"vllm": min(pool, needed) if layout.vllm_sleeps else pool}
-    always, gathered = stays | trained | around, {"gathered": held.gathered}
+    always, gathered = stays | trained | around | images, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout, update.accumulation > 1)
     found = [
@@ -245,6 +249,10 @@ _CONTEXT = 600 * 2**20
 """The context of CUDA, kernels of torch and cuBLAS's workspaces: 0.5 to 0.7 GiB on recent GPUs."""
 _COMMUNICATORS = 500 * 2**20
 """Buffers of NCCL for one communicator over several GPUs."""
+_PIXEL = 4
+"""Bytes of a number that a processor makes of an image, float32; TRL keeps those of all rows until the next generation.
+
+Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions."""
 _SLACK = 0.04
 """What the caching allocator cannot use of what it holds, as a share of what comes and goes.
 

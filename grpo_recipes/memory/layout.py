@@ -17,10 +17,19 @@ _ON_THE_HOST = ("paged_adamw_8bit", "paged_adamw_32bit", "paged_adamw")
 
 def weight_bytes(architecture: Architecture, update: Update) -> int:
     """The model's weights as loaded, linear modules in four bits where they are quantized, without an adapter."""
-    width, quantized = update.weight_width, architecture.layers * architecture.linear_parameters()
+    width, quantized = update.weight_width, linear_parameters(architecture)
     if update.four_bits is None:
         return architecture.parameters() * width
     return (architecture.parameters() - quantized) * width + four_bit_bytes(quantized, update.four_bits)
+
+
+def linear_parameters(architecture: Architecture) -> int:
+    """The weights of all linear modules but the output layer, those of a vision part with them.
+
+    Source: transformers 5.23.0, quantizers/base.py: get_modules_to_not_convert, which skips the output layer alone.
+    """
+    seen = 0 if architecture.vision is None else architecture.vision.linear_parameters()
+    return architecture.layers * architecture.linear_parameters() + seen
 
 
 def four_bit_bytes(parameters: int, four_bits: FourBits) -> int:
@@ -33,10 +42,13 @@ def four_bit_bytes(parameters: int, four_bits: FourBits) -> int:
 
 
 def trained_parameters(architecture: Architecture, update: Update) -> int:
-    """The parameters that have a gradient: all, or those of the adapter."""
-    if update.adapter is None:
-        return architecture.parameters()
-    return architecture.layers * update.adapter.parameters(architecture)
+    """The parameters that have a gradient: all, or those of the adapter. Without images the vision part has none."""
+    vision, adapter = architecture.vision, update.adapter
+    if adapter is None:
+        still = 0 if vision is None else vision.idle if update.pixels else vision.parameters
+        return architecture.parameters() - still
+    seen = 0 if vision is None else adapter.vision_parameters(vision)
+    return architecture.layers * adapter.parameters(architecture) + seen
 
 
 def trained_width(update: Update) -> int:
@@ -215,3 +227,40 @@ def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int
     if layout.keeps_gathered:
         return architecture.parameters() * width
     return (2 * architecture.layer_parameters() + architecture.embedding_parameters()) * width
+
+
+# The cache of keys and values, and what vLLM takes.
+
+
+VLLM_LEFT_BYTES = 3 * 2**29
+"""What a sleeping engine leaves: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
+
+
+def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
+    """Keys and values of all layers for whole sequences. Source: transformers 5.23.0, cache_utils.py: DynamicLayer."""
+    each = 2 * architecture.key_value_heads * architecture.head_dim * update.weight_width
+    return round(sequences * architecture.held_tokens(update.length, at_once=update.prompt)) * each
+
+
+def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
+    """What vLLM takes in a training process: its share of the GPU, or what it needs where either is not known.
+
+    With a cache of a fixed size it takes no share. Source: vllm 0.31.0, v1/worker/gpu_worker.py:
+    determine_available_memory.
+    """
+    if gpu_bytes is None or layout.vllm_share is None or layout.vllm_cache is not None:
+        return needed
+    return round(layout.vllm_share * gpu_bytes)
+
+
+def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:
+    """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine.
+
+    With a cache of a fixed size this one, and an allowance for what is outside of it.
+    Windows are left out: how vLLM lays out a cache of two kinds of layers was not looked into, it takes no more.
+    """
+    if layout.vllm_cache is not None:
+        return 2 * architecture.parameters() // layout.vllm_ranks + layout.vllm_cache + VLLM_LEFT_BYTES
+    sequences = layout.sequences * layout.vllm_ranks
+    cache = cache_bytes(architecture._replace(windows=None), update._replace(weight_width=2), sequences)
+    return (2 * architecture.parameters() + cache) // layout.vllm_ranks

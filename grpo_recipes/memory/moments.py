@@ -3,70 +3,22 @@
 from functools import cache
 from typing import NamedTuple
 
-from grpo_recipes.memory.decoder_layer import layer_held, norm
+from grpo_recipes.memory.decoder_layer import active_of, layer_held, norm, vision_layer_held, vision_norm
 from grpo_recipes.memory.layout import (
-    Layout,
+    cache_bytes,
+    linear_parameters,
     optimizer_bytes,
     optimizer_step_bytes,
     trained_parameters,
     trained_width,
     weight_bytes,
 )
-from grpo_recipes.memory.linear import output_held
-from grpo_recipes.memory.tape import Held, Tape
+from grpo_recipes.memory.linear import linear, output_held, product
+from grpo_recipes.memory.tape import Decoder, Held, Tape
 from grpo_recipes.memory.update import Update
-from grpo_recipes.user_files.architecture import Architecture
+from grpo_recipes.user_files.architecture import Architecture, Vision
 
 _INTEGER = 8
-
-
-class Decoder(NamedTuple):
-    """What the layers hold: the first, each other one, the last norm; and what all of them share."""
-
-    first: Held
-    other: Held
-    last_norm: Held
-    layers: int
-    between: int
-    shared: int
-    is_checkpointing: bool
-
-    def kept(self) -> int:
-        """What is kept from the end of the forward pass for the backward pass."""
-        if self.is_checkpointing:
-            return self.layers * self.between + self.last_norm.kept + self.shared
-        return self.first.kept + (self.layers - 1) * self.other.kept + self.last_norm.kept
-
-    def embedded(self) -> int:
-        """The first hidden states, which a variable of the model holds, where nothing keeps them."""
-        return 0 if self.is_checkpointing or self.first.keeps_input else self.between
-
-    def variables(self) -> int:
-        """What the code of the decoder still holds at its end, and is not kept: its first, last and normed states."""
-        return self.embedded() + self.between + (0 if self.last_norm.keeps_input else self.between)
-
-    def forward(self) -> int:
-        """The most during the forward pass."""
-        before = (self.layers - 1) * self.between if self.is_checkpointing else self.kept_before_last()
-        layer = self.other.passing if self.is_checkpointing else self.other.forward
-        in_norm = self.kept() - self.last_norm.kept + self.last_norm.forward
-        return self.shared + self.embedded() + max(before + layer, in_norm)
-
-    def kept_before_last(self) -> int:
-        """What all layers but the last keep."""
-        return self.first.kept + (self.layers - 2) * self.other.kept if self.layers > 1 else 0
-
-    def backward(self, gradients_of_a_layer: int) -> int:
-        """The most during the backward pass; gradients_of_a_layer: that come into being as it goes on, 0 if all are."""
-        if self.is_checkpointing:
-            again = self.between + max(self.other.forward, self.other.backward)
-            steps = (((self.layers - 1) * self.between, 1), (0, self.layers))
-            layers = [kept + again + many * gradients_of_a_layer for kept, many in steps]
-            return self.shared + max(*layers, self.layers * self.between + self.last_norm.backward)
-        at_last = self.kept_before_last() + self.other.backward + gradients_of_a_layer
-        at_first = self.first.backward + self.layers * gradients_of_a_layer
-        at_norm = self.kept() - self.last_norm.kept + self.last_norm.backward
-        return max(at_last, at_first, at_norm)
 
 
 class Moments(NamedTuple):
@@ -110,16 +62,22 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
     there = weights + adapter + optimizer + (gradients if update.accumulation > 1 else 0) + _batch(update)
     cached = _cached_copies(architecture, update)
     kept, shared = decoder.kept(), decoder.shared if not update.is_checkpointing else 0
+    tower = vision_held(architecture, update)
+    seen = 0 if tower is None else tower.kept() + update.tokens * architecture.hidden  # and where images are put
     return Moments(
         weights=weights,
         adapter=adapter,
         gradients=gradients,
         optimizer=optimizer,
-        activations=kept + shared + decoder.variables() + cached,
-        forward=there + decoder.forward() + cached,
-        output_forward=there + kept + decoder.between + cached + output.forward,
-        output_backward=there + kept + _kept_copies(update, cached) + output.backward,
-        backward=there + output.left + _kept_copies(update, cached) + _decoder_backward(architecture, update, decoder),
+        activations=kept + shared + decoder.variables() + cached + seen,
+        forward=there + max(seen + decoder.forward() + cached, 0 if tower is None else tower.forward()),
+        output_forward=there + kept + decoder.between + cached + output.forward + seen,
+        output_backward=there + kept + _kept_copies(update, cached) + output.backward + seen,
+        backward=there
+        + max(
+            seen + output.left + _kept_copies(update, cached) + _decoder_backward(architecture, update, decoder),
+            0 if tower is None else _tower_backward(architecture, update, tower),
+        ),
         step=weights + adapter + optimizer + gradients + optimizer_step_bytes(update.optimizer, trained, width),
         has_gradients=update.accumulation > 1,
     )
@@ -134,7 +92,8 @@ def scoring_bytes(architecture: Architecture, update: Update) -> int:
     decoder, output = decoder_held(architecture, update), output_held(architecture, update)
     layer = decoder.shared + decoder.between + max(decoder.other.passing, decoder.last_norm.passing)
     copies = _cached_copies(architecture, update._replace(is_checkpointing=True))
-    return copies + max(layer, 2 * decoder.between + output.forward) + _batch(update)
+    seen = seeing_bytes(architecture, update, update.batch)
+    return max(seen, copies + max(layer, 2 * decoder.between + output.forward)) + _batch(update)
 
 
 def _decoder_backward(architecture: Architecture, update: Update, decoder: Decoder) -> int:
@@ -202,7 +161,7 @@ def _cached_copies(architecture: Architecture, update: Update) -> int:
         dense = architecture._replace(experts=None, intermediate=0) if architecture.experts else architecture
         return trained_parameters(dense, update) * update.width
     is_beside = update.casts_weights and update.is_checkpointing and update.caches_copies
-    return architecture.layers * architecture.linear_parameters() * update.width * is_beside
+    return linear_parameters(architecture) * update.width * is_beside
 
 
 def _kept_copies(update: Update, cached: int) -> int:
@@ -219,14 +178,6 @@ def _batch(update: Update) -> int:
 
 
 _LOGIT_COPIES = 4
-VLLM_LEFT_BYTES = 3 * 2**29
-"""What a sleeping engine leaves: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
-
-
-def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
-    """Keys and values of all layers for whole sequences. Source: transformers 5.23.0, cache_utils.py: DynamicLayer."""
-    each = 2 * architecture.key_value_heads * architecture.head_dim * update.weight_width
-    return round(sequences * architecture.held_tokens(update.length, at_once=update.prompt)) * each
 
 
 def generation_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
@@ -240,28 +191,82 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
     copied = cache_bytes(architecture._replace(windows=None), update, sequences) // architecture.layers
     casts = _cached_copies(architecture, update._replace(is_checkpointing=True)) if update.trains_weights() else 0
-    return casts + max(first, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
+    seen = seeing_bytes(architecture, prompts, sequences)
+    return casts + max(first, seen, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
 
 
-def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
-    """What vLLM takes in a training process: its share of the GPU, or what it needs where either is not known.
+# The tower of a model that sees: it is through before the decoder begins, and comes last on the way back.
 
-    With a cache of a fixed size it takes no share. Source: vllm 0.31.0, v1/worker/gpu_worker.py:
-    determine_available_memory.
+
+@cache
+def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
+    """What tower and projector hold for the images of a micro-batch; None without any.
+
+    Checkpointing of an adapted model lets gradients go through the whole tower, which none of its weights has: all
+    embeddings require them, those of patches too. Source: transformers 5.23.0, modeling_utils.py:
+    enable_input_require_grads; trl 1.16.0, trainer/grpo_trainer.py.
     """
-    if gpu_bytes is None or layout.vllm_share is None or layout.vllm_cache is not None:
-        return needed
-    return round(layout.vllm_share * gpu_bytes)
+    vision, adapter = architecture.vision, update.adapter
+    if vision is None or not update.pixels:
+        return None
+    patches = -(-update.batch * update.pixels // vision.patch)
+    rows = -(-patches // vision.tile) if vision.tile else update.batch
+    seen = update._replace(batch=rows, prompt=-(-patches // rows), completion=0, is_padded=False)
+    if adapter is not None and adapter.spares_vision:
+        seen = seen._replace(adapter=adapter._replace(targets=()))
+    begins = seen.trains_weights() or seen.is_checkpointing
+    other = vision_layer_held(vision, seen, needs_gradient=begins or _adapts_tower(vision, seen))
+    return Decoder(
+        first=vision_layer_held(vision, seen, needs_gradient=begins),
+        other=other,
+        last_norm=_projected(architecture, vision, seen, seen if vision.is_inside else update),
+        layers=vision.layers,
+        between=patches * vision.hidden * update.weight_width,
+        shared=update.batch * update.pixels * update.width  # cast, or without what is padding
+        + patches * vision.hidden * update.weight_width
+        + (8 * patches * (vision.hidden // vision.heads) if vision.is_fused else 0),
+        is_checkpointing=update.is_checkpointing,
+    )
 
 
-def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:
-    """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine.
+def _adapts_tower(vision: Vision, seen: Update) -> bool:
+    return seen.adapter is not None and any(seen.adapter.adapts(name) for name in vision.linears())
 
-    With a cache of a fixed size this one, and an allowance for what is outside of it.
-    Windows are left out: how vLLM lays out a cache of two kinds of layers was not looked into, it takes no more.
-    """
-    if layout.vllm_cache is not None:
-        return 2 * architecture.parameters() // layout.vllm_ranks + layout.vllm_cache + VLLM_LEFT_BYTES
-    sequences = layout.sequences * layout.vllm_ranks
-    cache = cache_bytes(architecture._replace(windows=None), update._replace(weight_width=2), sequences)
-    return (2 * architecture.parameters() + cache) // layout.vllm_ranks
+
+def _projected(architecture: Architecture, vision: Vision, seen: Update, behind: Update) -> Held:
+    """The last norm and the projector; behind: the update as the projector has it."""
+    tape, hidden = Tape(), architecture.hidden
+    needs_gradient = seen.trains_weights() or seen.is_checkpointing or _adapts_tower(vision, seen)
+    read = tape.tensor(seen.tokens * vision.hidden, seen.weight_width, needs_gradient)
+    tokens = seen.tokens // vision.merged
+    read = vision_norm(tape, vision, seen, read)
+    if not vision.projector:
+        read = tape.made([read], seen.tokens * vision.hidden, read.width, keeps_result=True)
+        read = tape.made([read], tokens * vision.hidden, read.width)
+        read = norm(tape, behind, read, vision.hidden, scales_wide=True)
+        product(tape, behind, read, vision.hidden, hidden, behind.trains_weights())
+        return tape.held()
+    if not vision.is_inside:
+        read = tape.made([read], seen.tokens * vision.hidden, read.width)
+    for place, (name, inputs, outputs) in enumerate(vision.projector):
+        read = active_of(tape, read) if place else read
+        read = linear(tape, behind, name, read, inputs, outputs)
+    return tape.held()
+
+
+def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) -> int:
+    """The most during the backward pass of the tower, when the decoder's gradients are there."""
+    is_first, width, vision = update.accumulation == 1, trained_width(update), architecture.vision
+    assert vision is not None
+    trained = trained_parameters(architecture, update)
+    seen = vision.parameters - vision.idle if update.trains_weights() else 0
+    return (trained - seen) * width * is_first + tower.backward(seen // vision.layers * width * is_first)
+
+
+def seeing_bytes(architecture: Architecture, update: Update, rows: int) -> int:
+    """What tower and projector hold for so many rows in a pass that keeps nothing."""
+    tower = vision_held(architecture, update._replace(batch=rows))
+    if tower is None or architecture.vision is None:
+        return 0
+    states = tower.layers * tower.between if architecture.vision.keeps_states else 0
+    return tower.shared + states + max(tower.other.passing, tower.last_norm.passing)

@@ -44,6 +44,55 @@ class Held(NamedTuple):
     keeps_input: bool
 
 
+class Decoder(NamedTuple):
+    """What the layers of a decoder or a tower hold: the first, each other one, the last norm; and what all share."""
+
+    first: Held
+    other: Held
+    last_norm: Held
+    layers: int
+    between: int
+    shared: int
+    is_checkpointing: bool
+
+    def kept(self) -> int:
+        """What is kept from the end of the forward pass for the backward pass."""
+        if self.is_checkpointing:
+            return self.layers * self.between + self.last_norm.kept + self.shared
+        return self.first.kept + (self.layers - 1) * self.other.kept + self.last_norm.kept
+
+    def embedded(self) -> int:
+        """The first hidden states, which a variable of the model holds, where nothing keeps them."""
+        return 0 if self.is_checkpointing or self.first.keeps_input else self.between
+
+    def variables(self) -> int:
+        """What the code of the decoder still holds at its end, and is not kept: its first, last and normed states."""
+        return self.embedded() + self.between + (0 if self.last_norm.keeps_input else self.between)
+
+    def forward(self) -> int:
+        """The most during the forward pass."""
+        before = (self.layers - 1) * self.between if self.is_checkpointing else self.kept_before_last()
+        layer = self.other.passing if self.is_checkpointing else self.other.forward
+        in_norm = self.kept() - self.last_norm.kept + self.last_norm.forward
+        return self.shared + self.embedded() + max(before + layer, in_norm)
+
+    def kept_before_last(self) -> int:
+        """What all layers but the last keep."""
+        return self.first.kept + (self.layers - 2) * self.other.kept if self.layers > 1 else 0
+
+    def backward(self, gradients_of_a_layer: int) -> int:
+        """The most during the backward pass; gradients_of_a_layer: that come into being as it goes on, 0 if all are."""
+        if self.is_checkpointing:
+            again = self.between + max(self.other.forward, self.other.backward)
+            steps = (((self.layers - 1) * self.between, 1), (0, self.layers))
+            layers = [kept + again + many * gradients_of_a_layer for kept, many in steps]
+            return self.shared + max(*layers, self.layers * self.between + self.last_norm.backward)
+        at_last = self.kept_before_last() + self.other.backward + gradients_of_a_layer
+        at_first = self.first.backward + self.layers * gradients_of_a_layer
+        at_norm = self.kept() - self.last_norm.kept + self.last_norm.backward
+        return max(at_last, at_first, at_norm)
+
+
 class Tape:
     """Operations in their order. Source: torch 2.13.0, tools/autograd/derivatives.yaml says what each keeps."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from grpo_recipes.user_files.architecture import Architecture
+from grpo_recipes.user_files.architecture import Architecture, Vision
 
 Attention = Literal["sdpa", "eager", "flash_attention_2"]
 Output = Literal["fused", "logits", "kernel"]
@@ -11,12 +11,16 @@ Device = Literal["cuda", "cpu"]
 
 
 class Adapter(NamedTuple):
-    """A plain LoRA adapter. targets: "all-linear" or ends of module names; width: bytes of one of its weights."""
+    """A plain LoRA adapter. targets: "all-linear" or ends of module names; width: bytes of one of its weights.
+
+    spares_vision: it leaves the tower of a model that sees as it is, with all that is inside by its name.
+    """
 
     r: int
     targets: str | tuple[str, ...]
     width: int
     has_dropout: bool = False
+    spares_vision: bool = False
 
     def adapts(self, module: str) -> bool:
         """Whether a linear module of a layer, such as "mlp.up_proj", has an adapter."""
@@ -43,6 +47,13 @@ class Adapter(NamedTuple):
         routed = self.r * experts.number * (2 * (hidden + 2 * inner) + inner + hidden) if self.adapts_experts() else 0
         return dense + routed + (self.r * (hidden + experts.number) if self.adapts("mlp.gate") else 0)
 
+    def vision_parameters(self, vision: Vision) -> int:
+        """The weights of the adapter in the vision part."""
+        tower = [(name, *shape) for name, shape in vision.linears().items()] * vision.layers
+        found = [] if self.spares_vision else tower
+        found += [] if self.spares_vision and vision.is_inside else vision.projector
+        return sum(self.r * (inputs + outputs) for name, inputs, outputs in found if self.adapts(name))
+
 
 class FourBits(NamedTuple):
     """Linear modules in four bits. compute_width: bytes of the type that they compute in; is_double: absmax too."""
@@ -58,7 +69,7 @@ class Update(NamedTuple):
     without it. batch: completions in a micro-batch; prompt, completion: tokens, the longest there may be; accumulation:
     micro-batches in a step. is_padded: some prompts are shorter than others. output: how probabilities come from the
     last hidden states. caches_copies: autocast keeps its copies of weights until a forward pass is over; the shim
-    zero_autocast turns that off for ZeRO-3.
+    zero_autocast turns that off for ZeRO-3. pixels: numbers that the processor makes of the images of a row, at most.
     """
 
     weight_width: int
@@ -76,6 +87,7 @@ class Update(NamedTuple):
     is_padded: bool = True
     device: Device = "cuda"
     caches_copies: bool = True
+    pixels: int = 0
 
     @property
     def width(self) -> int:

@@ -17,15 +17,13 @@ from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import named
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, selected, words
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.loaded_model import TOWERS, model_config
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "LRA014"
 EXCLUDED = "LoraConfig.exclude_modules"
 OWNS = (EXCLUDED,)
-TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_tokens)\..*"
-"""The parts of models that see, in transformers 4.46 to 5.23; a projector behind them is adapted."""
 # Names of linear layers of CLIP and SigLIP, which these models see with.
 OF_TOWERS = {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"}
 SEE_WITH_THEM = {"gemma3", "idefics2", "idefics3", "llava", "llava_next", "paligemma", "smolvlm"}

@@ -42,11 +42,59 @@ class LayerStyle(NamedTuple):
     rotated: float = 1.0
 
 
+class Vision(NamedTuple):
+    """A tower of equal ViT layers, and the projector that makes tokens of what it sees.
+
+    idle: parameters behind the layer that is read, which have no gradient.
+    tile: patches that look at each other, 0 for all of an image. patch: elements of its pixel values. parameters: of
+    tower and projector. projector: its linear modules, as linears() has those of a layer; is_inside: they are part of
+    the tower by their names. merged: patches of a token. is_fused: one linear module makes queries, keys and values,
+    and positions turn them. is_gated: RMSNorm and a gated MLP. is_quick: GELU by way of a sigmoid. keeps_states: what
+    each layer makes is held until the last one is over.
+    """
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    tile: int
+    patch: int
+    merged: int
+    parameters: int
+    projector: tuple[tuple[str, int, int], ...]
+    is_inside: bool = False
+    is_fused: bool = False
+    is_gated: bool = False
+    is_quick: bool = False
+    keeps_states: bool = False
+    idle: int = 0
+
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """The linear modules of one layer: name -> (inputs, outputs)."""
+        return vision_linears(self.hidden, self.intermediate, self.is_fused, self.is_gated)
+
+    def linear_parameters(self) -> int:
+        """The weights of all linear modules: what bitsandbytes quantizes."""
+        of_a_layer = sum(inputs * outputs for inputs, outputs in self.linears().values())
+        return self.layers * of_a_layer + sum(inputs * outputs for _, inputs, outputs in self.projector)
+
+
+def vision_linears(hidden: int, intermediate: int, is_fused: bool, is_gated: bool) -> dict[str, tuple[int, int]]:
+    """The linear modules of one layer of a tower; each has a bias."""
+    square, names = (hidden, hidden), ("q_proj", "k_proj", "v_proj", "out_proj")
+    found = {f"self_attn.{name}": square for name in names}
+    if is_fused:
+        found = {"attn.qkv": (hidden, 3 * hidden), "attn.proj": square}
+    wide = ("gate_proj", "up_proj") if is_gated else ("fc1",)
+    found |= {f"mlp.{name}": (hidden, intermediate) for name in wide}
+    return found | {"mlp.down_proj" if is_gated else "mlp.fc2": (intermediate, hidden)}
+
+
 class Architecture(NamedTuple):
     """A decoder of equal layers: attention with rotary positions, RMSNorm, a gated MLP or experts.
 
     *_bias: has one. has_head_norms: q_norm and k_norm. experts: None is a dense MLP of `intermediate`. windows: None
-    where all layers look back on everything, as far as memory goes.
+    where all layers look back on everything, as far as memory goes. vision: None for a model of text alone.
     """
 
     hidden: int
@@ -64,6 +112,7 @@ class Architecture(NamedTuple):
     experts: Experts | None
     style: LayerStyle = LayerStyle()
     windows: Windows | None = None
+    vision: Vision | None = None
 
     def linears(self) -> dict[str, tuple[int, int]]:
         """The linear modules of one layer, those of experts left out: name -> (inputs, outputs)."""
@@ -117,8 +166,9 @@ class Architecture(NamedTuple):
         return self.linear_parameters() + self.expert_parameters() + self.other_parameters()
 
     def embedding_parameters(self) -> int:
-        """The parameters of the embedding, of the output layer where it has its own, and of the last norm."""
-        return self.vocabulary * self.hidden * (1 if self.is_tied else 2) + self.hidden
+        """The parameters of embedding, output layer where it has its own, last norm and vision part."""
+        seen = 0 if self.vision is None else self.vision.parameters
+        return self.vocabulary * self.hidden * (1 if self.is_tied else 2) + self.hidden + seen
 
     def parameters(self) -> int:
         """All parameters, tied embeddings once."""
@@ -148,7 +198,7 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
     if family not in _FAMILIES or any(config.get(name) for name in _NOT_COVERED):
         return None
     names = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
-    found = [_positive(config.get(name)) for name in (*names, "num_key_value_heads")]
+    found = [positive(config.get(name)) for name in (*names, "num_key_value_heads")]
     numbers = [number for number in found if number is not None]
     tied = config.get("tie_word_embeddings", family == "gemma3_text")
     if len(numbers) < len(found) or numbers[2] > _MOST_LAYERS or not isinstance(tied, bool):
@@ -166,7 +216,7 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
         vocabulary=vocabulary,
         heads=heads,
         key_value_heads=key_value_heads,
-        head_dim=_positive(config.get("head_dim")) or usual,
+        head_dim=positive(config.get("head_dim")) or usual,
         is_tied=tied,
         query_bias=family == "qwen2" or (family not in ("mistral", "phi3") and is_biased),
         output_bias=family not in ("qwen2", "mistral", "phi3") and is_biased,
@@ -193,8 +243,8 @@ def _style(family: str, config: Mapping[str, object]) -> LayerStyle:
 
 def _windows(layers: int, config: Mapping[str, object]) -> Windows | None:
     """The windows of gemma3_text: of each layer but every sixth, unless its types are listed."""
-    tokens = _positive(config.get("sliding_window", _GEMMA_WINDOW))
-    pattern = _positive(config.get("sliding_window_pattern")) or _GEMMA_PATTERN
+    tokens = positive(config.get("sliding_window", _GEMMA_WINDOW))
+    pattern = positive(config.get("sliding_window_pattern")) or _GEMMA_PATTERN
     types = config.get("layer_types")
     near = types.count("sliding_attention") if isinstance(types, list) else layers - layers // pattern
     return Windows(near, tokens) if tokens is not None and near else None
@@ -202,8 +252,8 @@ def _windows(layers: int, config: Mapping[str, object]) -> Windows | None:
 
 def _experts(config: Mapping[str, object]) -> Experts | None:
     """The experts of qwen3_moe; None when some layers have none."""
-    count, per_token = _positive(config.get("num_experts")), _positive(config.get("num_experts_per_tok"))
-    intermediate = _positive(config.get("moe_intermediate_size"))
+    count, per_token = positive(config.get("num_experts")), positive(config.get("num_experts_per_tok"))
+    intermediate = positive(config.get("moe_intermediate_size"))
     if count is None or per_token is None or intermediate is None:
         return None
     if config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1:
@@ -211,5 +261,6 @@ def _experts(config: Mapping[str, object]) -> Experts | None:
     return Experts(count, per_token, intermediate)
 
 
-def _positive(value: object) -> int | None:
+def positive(value: object) -> int | None:
+    """A size, None for what is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_SIZE else None

@@ -104,11 +104,12 @@ _MOST_TOKENS = 1 << 30
 
 
 class CountedPrompts(NamedTuple):
-    """longest: tokens of the longest prompt. counted: how many were counted, of all rows."""
+    """longest: tokens of the longest prompt. counted: how many were counted, of all rows. pixels: as in Update."""
 
     longest: int
     counted: int
     rows: int
+    pixels: int = 0
 
 
 def key_of(values: object, files: Iterable[str]) -> str:
@@ -126,7 +127,8 @@ def counted_prompts(key: str) -> CountedPrompts | None:
         counted = CountedPrompts(**kept(_FILE % key, _LARGEST_BYTES))
     except TypeError:
         return None
-    return counted if all(type(each) is int and 0 < each < _MOST_TOKENS for each in counted) else None
+    is_right = all(type(each) is int and 0 <= each < _MOST_TOKENS for each in counted) and all(counted[:3])
+    return counted if is_right else None
 
 
 def keep_counted(key: str, counted: CountedPrompts) -> None:

@@ -31,6 +31,18 @@ def read_model_config(model: str, revision: str | None = None) -> dict[str, obje
     return _well_known(model) if found is None and revision in (None, "main") else found
 
 
+def read_processor(model: str, revision: str | None = None) -> Mapping[str, object]:
+    """How a model's processor treats images: of a local folder or the local hub cache, {} where neither says it."""
+    folder = Path(model) if os.path.isdir(model) else cached_snapshot(model, revision)
+    found = (
+        []
+        if folder is None
+        else [_read(folder / f"{name}.json") for name in ("processor_config", "preprocessor_config")]
+    )
+    inner = (found[0] or {}).get("image_processor") if found else None
+    return inner if isinstance(inner, Mapping) else (found[1] or {}) if found else {}
+
+
 def read_adapter(folder: str) -> dict[str, object] | None:
     """The adapter_config.json of a folder that holds an adapter of PEFT, None for another folder."""
     return _read(Path(folder, "adapter_config.json"))

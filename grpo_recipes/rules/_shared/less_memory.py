@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.memory.estimate import TIGHT, MemoryNeeds
-from grpo_recipes.memory.moments import VLLM_LEFT_BYTES, cache_bytes
+from grpo_recipes.memory.layout import VLLM_LEFT_BYTES, cache_bytes
 from grpo_recipes.memory.update import Adapter, FourBits
 from grpo_recipes.rules._shared.context import Context, has_cut
 from grpo_recipes.rules._shared.loaded_model import quantized

@@ -6,10 +6,12 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.model_config import read_model_config
+from grpo_recipes.user_files.model_config import read_model_config, read_processor
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 MODEL = "model.model_name_or_path"
+TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_tokens)\..*"
+"""The parts of models that see, in transformers 4.46 to 5.23; a projector behind them is adapted."""
 # Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes beside the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
@@ -19,6 +21,13 @@ def model_config(context: Context) -> Mapping[str, object] | None:
     """The config.json of the model, from its folder, the local hub cache or the shipped table; None if unknown."""
     revision = context.value("model_init_kwargs.revision")
     return _config(context.source, context.text(MODEL), None if revision is None else str(revision))
+
+
+def processor_config(context: Context) -> Mapping[str, object]:
+    """What is beside the model's config.json of how its processor treats images, {} where nothing is known."""
+    revision = context.value("model_init_kwargs.revision")
+    path = local_path(context.text(MODEL), context.source.directory(("model", "model_name_or_path")))
+    return read_processor(path or context.text(MODEL), None if revision is None else str(revision))
 
 
 @once_for_a_source

@@ -10,8 +10,9 @@ from grpo_recipes.memory.estimate import MemoryNeeds
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
+from grpo_recipes.rules._shared.loaded_model import TOWERS, adapter_dtype, model_config, processor_config, quantized
 from grpo_recipes.rules._shared.machines import assumed_sizes, gpu_bytes
+from grpo_recipes.rules._shared.training_rows import image_columns
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
 from grpo_recipes.user_files.local_files import local_path
@@ -27,6 +28,7 @@ _ATTENTION: Mapping[str, Attention] = {
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 _ASSUMED_PROMPT = 512
 _OF_THE_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+_OF_THE_PROCESSOR = ("processor_config.json", "preprocessor_config.json")
 _DECIDING = (("model",), ("lora",), ("quantization",))
 _NOT_COVERED = (
     "modules_to_save",
@@ -68,6 +70,9 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
     if isinstance(four_bits, str):
         return four_bits
     prompt, assumed = longest_prompt(context, decides=decides)
+    images = _images(context, config, decides=decides) if config is not None and image_columns(context) else None
+    if images is not None:
+        prompt, assumed = prompt + images.tokens * bool(assumed), (*assumed, *images.assumed)
     cut, strategy = _batch(context), _strategy(context)
     storage = context.value("BitsAndBytesConfig.bnb_4bit_quant_storage")
     if strategy == "fsdp2" and four_bits is not None and storage != context.value("model_init_kwargs.dtype"):
@@ -93,6 +98,7 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
         output=output,
         device="cpu" if context.value("world.device") == "cpu" else "cuda",
         caches_copies=strategy != "zero3",
+        pixels=0 if images is None else images.pixels,
     )
     layout = _layout(context, strategy, cut)
     return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *assumed_sizes(context)))
@@ -128,7 +134,8 @@ def _adapter(context: Context) -> Adapter | str | None:
     if targets is None or odd is not None:
         return f"grpo-run has no estimate for an adapter with {odd or 'these target_modules'}"
     width = _WIDTHS[adapter_dtype(context) or "float32"]
-    return Adapter(context.whole("LoraConfig.r"), targets, width, has_dropout=bool(lora.get("lora_dropout")))
+    spares, dropout = lora.get("exclude_modules") == TOWERS, bool(lora.get("lora_dropout"))
+    return Adapter(context.whole("LoraConfig.r"), targets, width, has_dropout=dropout, spares_vision=spares)
 
 
 def _four_bits(context: Context) -> FourBits | str | None:
@@ -165,6 +172,36 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
     )
 
 
+class _Images(NamedTuple):
+    """The images of a row: numbers that the processor makes of them, and tokens beside those that are counted."""
+
+    pixels: int
+    tokens: int
+    assumed: tuple[str, ...]
+
+
+def _images(context: Context, config: Mapping[str, object], *, decides: bool) -> _Images | None:
+    """The most that the images of a row are: as preflight saw them, else all that the processor makes of an image.
+
+    decides: as in memory_needs. None for a model that is not covered.
+    """
+    from grpo_recipes.user_files.seeing_model import most_of_an_image  # a recipe of text does not pay for it
+
+    key = None if decides else prompts_key(context)
+    counted = None if key is None else counted_prompts(key)
+    if counted is not None and counted.pixels:
+        return _Images(counted.pixels, 0, ())
+    most = context.value("dataset.max_pixels")
+    found = most_of_an_image(config, processor_config(context), most if isinstance(most, int) else None)
+    if found is None:
+        return None
+    number = len(image_columns(context))
+    said = (
+        f"{number} image{'s' if number > 1 else ''} in a row with at most {found[1]} tokens each, no preflight saw them"
+    )
+    return _Images(number * found[0], number * found[1] if counted is None else 0, (said,))
+
+
 def prompts_key(context: Context) -> str | None:
     """The key under which a preflight keeps the prompt lengths, None if more than files and texts make the prompts."""
     if any(context.has_section(name) for name in ("tools", "environment", "rollout")):
@@ -181,7 +218,8 @@ def prompts_key(context: Context) -> str | None:
     data, model = local["dataset"], local["model"]
     if data is not None and not os.path.isfile(data):
         return None
-    files = [] if model is None else [os.path.join(model, name) for name in _OF_THE_TOKENIZER]
+    names = _OF_THE_TOKENIZER + (_OF_THE_PROCESSOR if image_columns(context) else ())
+    files = [] if model is None else [os.path.join(model, name) for name in names]
     said = [sections, context.value("GRPOConfig.chat_template_kwargs")]
     return key_of(said, [*([] if data is None else [data]), *files])
 

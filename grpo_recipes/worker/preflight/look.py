@@ -144,7 +144,7 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
             for place, prompt in zip(seen.sample, prompts, strict=True)
         ]
         if seen.processor is not None:
-            seen.measured, seen.lengths = measured_with_images(seen, data)
+            seen.measured, seen.lengths, seen.pixels = measured_with_images(seen, data)
             return
         started = time.monotonic()
         longest = max(added.values(), key=lambda text: len(seen.tokenizer(text)["input_ids"]), default="")

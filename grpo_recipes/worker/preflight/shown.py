@@ -106,10 +106,10 @@ def _prompts(seen: Seen) -> list[tuple[str, str]]:
 
 
 def _counted(seen: Seen) -> dict[str, int] | None:
-    """Returns the longest prompt, for memory estimates."""
+    """Returns the longest prompt and the most pixel values of a row, for memory estimates."""
     if not seen.lengths or seen.data is None:
         return None
-    return {"longest": max(seen.lengths), "counted": len(seen.lengths), "rows": seen.data.total}
+    return {"longest": max(seen.lengths), "counted": len(seen.lengths), "rows": seen.data.total, "pixels": seen.pixels}
 
 
 def _ends(seen: Seen) -> list[tuple[str, str]]:

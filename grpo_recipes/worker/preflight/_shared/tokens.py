@@ -4,6 +4,7 @@ import functools
 import hashlib
 import importlib.util
 import io
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,8 +77,8 @@ def as_rewarded(rows: Rows, places: Sequence[int]) -> list[dict[str, Any]]:
     return [{**row, "prompt": shown_with(row["prompt"], row.get(IMAGES))} for row in found]
 
 
-def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int]]:
-    """Returns the indices of prompts, and their token counts including image tokens.
+def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int], int]:
+    """Returns the indices of prompts, their token counts including image tokens, and the most pixel values of a row.
 
     The prompts are the sample, and the rows with the most pixels and with the narrowest image. Raises Refused for an
     image token in a text, and ValueError with the row for what the processor refuses.
@@ -93,7 +94,7 @@ def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int]]:
     fewest, at_most = (choose(every, key=lambda place: len(sizes[place])) for choose in (min, max))
     if len(sizes[fewest]) < len(sizes[at_most]):
         _with_images(seen, data, [fewest, at_most])
-    return places, lengths
+    return places, [tokens for tokens, _ in lengths], max(pixels for _, pixels in lengths)
 
 
 def _size(content: bytes) -> tuple[int, int]:
@@ -104,18 +105,24 @@ def _size(content: bytes) -> tuple[int, int]:
     return width, height
 
 
-def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> int:
-    """Returns the first prompt's token count including image tokens."""
+def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> tuple[int, int]:
+    """Returns the first prompt's token count including image tokens, and the number of pixel values of all."""
     prompts = [row["prompt"] for row in as_rewarded(data, places)]
     how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(seen)}
     named = " beside row ".join(str(data.number(place)) for place in places)
     try:
-        found = list(seen.processor.apply_chat_template(conversation=prompts, **how)["input_ids"][0])
+        made = seen.processor.apply_chat_template(conversation=prompts, **how)
+        found = list(made["input_ids"][0])
     except Exception as problem:  # a processor may raise anything
         raise ValueError(f"row {named}: {type(problem).__name__}: {problem}") from problem
     if getattr(seen.config, "image_token_id", None) not in (None, *found):
         raise ValueError(f"row {named}: the chat template writes nothing for a part of the type image")
-    return len(found)
+    return len(found), _numbers(made.get("pixel_values", ()))
+
+
+def _numbers(value: Any) -> int:
+    """Returns how many numbers are in lists of arrays."""
+    return sum(map(_numbers, value)) if isinstance(value, list | tuple) else math.prod(getattr(value, "shape", ()))
 
 
 # Looks up single tokens in a tokenizer.

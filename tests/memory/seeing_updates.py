@@ -1,0 +1,139 @@
+"""`python seeing_updates.py`: real updates of models that see, on the CPU; each a line of JSON in, its bytes out.
+
+The loss is that of the installed GRPOTrainer, and each tensor is followed while it lives.
+"""
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import torch
+from support.tracing.bare_trainer import autocast, bare_trainer, batch, prepare
+from support.tracing.live import LiveBytes
+
+from grpo_recipes.rules.adapter_has_modules_left import TOWERS
+
+CLASSES = {"idefics3": "Idefics3", "llava_next": "LlavaNext", "gemma3": "Gemma3", "qwen2_5_vl": "Qwen2_5_VL"}
+IMAGE_TOKEN = 5
+
+
+class _Alive(LiveBytes):
+    """The bytes of real tensors, whose values decide what the code does."""
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return func(*args, **kwargs)
+
+
+def updated(asked: Mapping[str, Any]) -> dict[str, int]:
+    """The bytes of the second update: of each kind, and the most at any moment."""
+    live = _Alive(0)
+    with live:
+        model = _model(asked)
+    weights = live.now
+    prepare(model, asked)
+    model.train()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
+    with live:
+        trainer = bare_trainer(model, asked)
+        inputs = {**batch(asked), **_seen(asked)}
+        _follow(model, live)
+        for _ in range(2):
+            live.peaks.clear()
+            for _ in range(asked["accumulation"]):
+                before = live.now
+                live.phase = "forward"
+                with autocast(asked):
+                    loss = trainer._compute_loss(model, inputs)
+                kept = live.at_output - before
+                live.phase = "backward"
+                live.note()
+                loss.backward()
+                del loss
+            gradients = sum(_bytes(one.grad) for one in trained if one.grad is not None)
+            live.phase = "step"
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+    states = sum(_bytes(value) for state in optimizer.state.values() for value in state.values() if value.dim())
+    return {
+        "parameters": sum(one.numel() for one in model.parameters()),
+        "weights": weights,
+        "gradients": gradients,
+        "optimizer": states,
+        "activations": kept,
+        "peak": max(live.peaks.values()),
+    }
+
+
+def _model(asked: Mapping[str, Any]) -> Any:
+    import transformers
+    from peft import LoraConfig, get_peft_model
+    from trl.trainer.utils import add_fused_lm_head
+
+    config = dict(asked["config"])
+    name = CLASSES[config.pop("model_type")]
+    read = getattr(transformers, f"{name}Config")(**json.loads(json.dumps(config)))
+    model = getattr(transformers, f"{name}ForConditionalGeneration")._from_config(
+        read, dtype=getattr(torch, asked["dtype"])
+    )
+    if asked["checkpointing"]:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    lora = asked["lora"]
+    if lora is None:
+        return model
+    excluded = TOWERS if lora["spares_vision"] else None
+    model.requires_grad_(False)
+    adapted = get_peft_model(
+        model,
+        LoraConfig(r=lora["r"], target_modules=lora["targets"], exclude_modules=excluded, task_type="CAUSAL_LM"),
+    )
+    if asked["checkpointing"]:
+        adapted.enable_input_require_grads()
+    return adapted
+
+
+def _seen(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What the processor of the family makes of the images of a micro-batch, and prompts with their tokens."""
+    config, rows = asked["config"], asked["batch"]
+    ids = torch.full((rows, asked["prompt"]), 7)
+    ids[:, : asked["image_tokens"]] = IMAGE_TOKEN
+    found: dict[str, Any] = {"prompt_ids": ids, "num_images": [1] * rows}
+    kinds = torch.nn.functional.pad((ids == IMAGE_TOKEN).long(), (0, asked["completion"]))
+    side = config["vision_config"].get("image_size", 0)
+    if config["model_type"] == "qwen2_5_vl":
+        high, wide = asked["grid"]
+        found["pixel_values"] = torch.randn(rows * high * wide, 1176)
+        found["image_grid_thw"] = torch.tensor([[1, high, wide]] * rows)
+        found["mm_token_type_ids"] = kinds
+        return found
+    if config["model_type"] == "gemma3":
+        return {**found, "pixel_values": torch.randn(rows, 3, side, side), "token_type_ids": kinds}
+    found["pixel_values"] = torch.randn(rows, asked["tiles"], 3, side, side)
+    if config["model_type"] == "idefics3":
+        return {**found, "pixel_attention_mask": torch.ones(rows, asked["tiles"], side, side, dtype=torch.long)}
+    return {**found, "image_sizes": torch.tensor([[2 * side, 2 * side]] * rows)}
+
+
+def _follow(model: Any, live: LiveBytes) -> None:
+    def at_the_end(module: Any, inputs: Any, output: Any) -> None:
+        live.at_output = live.now
+
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = base.model
+    getattr(inner, "language_model", getattr(inner, "text_model", None)).norm.register_forward_hook(at_the_end)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    for line in sys.stdin:
+        print(json.dumps(updated(json.loads(line))), flush=True)

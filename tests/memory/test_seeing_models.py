@@ -1,0 +1,167 @@
+"""A model that sees is estimated with its vision part: exact weights, and activations near those of real updates."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from seeing_cases import CONFIGS, PUBLISHED, computed_update, measured_updates, seeing, written
+
+from grpo_recipes.memory.estimate import MemoryEstimate, estimate
+from grpo_recipes.memory.layout import Layout, linear_parameters
+from grpo_recipes.memory.update import Adapter, FourBits, Update
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.rules._shared.loaded_model import TOWERS
+from grpo_recipes.rules._shared.memory_needs import memory_needs
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.user_files.architecture import Architecture, Vision
+from grpo_recipes.user_files.seeing_model import read_seeing
+
+COLOURS = str(Path(__file__).parents[2] / "recipes" / "colours.yaml")
+GIB = 2**30
+PIXELS = 3 * 896**2
+FULL = Update(2, 2, None, None, True, "sdpa", 8, 768, 256, 4, "adamw_torch_fused", "fused", pixels=PIXELS)
+SPARED = FULL._replace(adapter=Adapter(16, "all-linear", width=4, spares_vision=True))
+ALONE = Layout("single", 1, "transformers", 32)
+GEMMA = PUBLISHED["gemma3"]
+
+
+def _read(config: dict[str, Any]) -> tuple[Architecture, Vision]:
+    found = read_seeing(config)
+    assert found is not None and found.vision is not None
+    return found, found.vision
+
+
+def _terms(found: MemoryEstimate, phase: str) -> dict[str, int]:
+    return found.by_phase()[phase]
+
+
+def test_an_adapter_that_spares_the_tower_has_no_gradients_of_it() -> None:
+    architecture, vision = _read(GEMMA)
+    full, spared = (_terms(estimate(GEMMA, update, ALONE), "update") for update in (FULL, SPARED))
+    assert full["weights"] == spared["weights"] == 2 * architecture.parameters() > 2 * vision.parameters > 800e6
+    assert full["gradients"] == 2 * architecture.parameters()
+    whole = _terms(estimate(GEMMA, SPARED._replace(adapter=Adapter(16, "all-linear", width=4)), ALONE), "update")
+    tower = 16 * sum(sum(shape) for shape in vision.linears().values()) * vision.layers
+    assert whole["adapter"] - spared["adapter"] == 4 * tower
+
+
+def test_without_images_the_vision_part_has_weights_alone() -> None:
+    _, vision = _read(GEMMA)
+    found = _terms(estimate(GEMMA, FULL._replace(pixels=0), ALONE), "update")
+    assert found["weights"] - found["gradients"] == 2 * vision.parameters
+    assert "images" not in found
+
+
+def test_linear_modules_of_the_vision_part_are_packed_too() -> None:
+    architecture, _ = _read(GEMMA)
+    update = SPARED._replace(four_bits=FourBits(2, is_double=False))
+    packed = _terms(estimate(GEMMA, update, ALONE), "update")["weights"]
+    assert packed == 2 * architecture.parameters() - (2 - 0.5 - 4 / 64) * linear_parameters(architecture)
+
+
+def test_shards_cut_the_vision_part_as_the_decoder() -> None:
+    architecture, _ = _read(GEMMA)
+    found = _terms(estimate(GEMMA, FULL, ALONE._replace(strategy="zero3", processes=8)), "update")
+    assert found["weights"] == 2 * architecture.parameters() // 8
+
+
+def test_images_are_held_for_all_rows_and_seen_at_once_to_generate() -> None:
+    few, many = (estimate(GEMMA, SPARED, ALONE._replace(sequences=number)) for number in (32, 64))
+    for phase in ("generate", "update", "save"):
+        assert _terms(many, phase)["images"] == 2 * _terms(few, phase)["images"] == 64 * 4 * PIXELS
+    assert _terms(many, "generate")["generation"] > 1.9 * _terms(few, "generate")["generation"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"model_type": "mllama"}, id="another family"),
+        pytest.param({"vision_config": {**GEMMA["vision_config"], "model_type": "other"}}, id="another tower"),
+        pytest.param({"vision_config": {**GEMMA["vision_config"], "vision_use_head": True}}, id="a head behind it"),
+        pytest.param({"vision_config": {**GEMMA["vision_config"], "hidden_size": "large"}}, id="no number"),
+        pytest.param({"text_config": {"model_type": "gemma2"}}, id="another decoder"),
+    ],
+)
+def test_what_is_not_covered_is_unknown_with_the_reason(change: dict[str, Any]) -> None:
+    found = estimate(GEMMA | change, SPARED, ALONE, 80 * GIB)
+    assert found.verdict() == "unknown"
+    assert "neither the part that sees nor the tokens of images" in found.unknown
+
+
+def _judged(tmp_path: Path, family: str, gpu: str, *overrides: str) -> tuple[Any, list[tuple[str, str]]]:
+    folder = written(tmp_path, family)
+    stack, _ = parse_target(f"tested,gpus={gpu}")
+    assert stack is not None
+    named = (f"model.model_name_or_path={folder}", "training.bf16=true", "training.use_cpu=false", *overrides)
+    found = resolve(COLOURS, stack, named)
+    assert found.context is not None, [one.message for one in found.findings]
+    return memory_needs(found.context), [(one.rule, one.severity) for one in found.findings]
+
+
+@pytest.mark.processes
+def test_an_adapter_by_default_and_the_most_of_an_image_are_assumed(tmp_path: Path) -> None:
+    needs, _ = _judged(tmp_path, "gemma3", "1xA100-80GB", "lora={r: 8}")
+    assert needs.update.adapter.spares_vision and needs.update.pixels == PIXELS
+    assert needs.update.prompt == 512 + 256 + 4
+    assert needs.assumed[1] == "1 image in a row with at most 260 tokens each, no preflight saw them"
+    written_out = _judged(tmp_path, "gemma3", "1xA100-80GB", f"lora={{r: 8, exclude_modules: '{TOWERS}.*x'}}")[0]
+    assert not written_out.update.adapter.spares_vision
+
+
+def test_fewer_pixels_are_fewer_patches_of_qwen(tmp_path: Path) -> None:
+    all_of_it, few = (
+        _judged(tmp_path, "qwen2_5_vl", "1xA100-80GB", f"dataset.max_pixels={most}")[0].update
+        for most in ("null", 200704)
+    )
+    assert (all_of_it.pixels, few.pixels) == (12_845_056 * 6, 200_704 * 6)
+    assert (all_of_it.prompt, few.prompt) == (512 + 16384, 512 + 256)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("gpu", "severity"), [("1xRTX-4090", "error"), ("1xA100-40GB", "warning"), ("1xH200-141GB", None)]
+)
+def test_it_is_an_error_where_weights_alone_do_not_fit(tmp_path: Path, gpu: str, severity: str | None) -> None:
+    """Of Idefics3 8B with an adapter, 15.8 GiB of weights fit into 24 GiB, and those of all weights do not into 80."""
+    whole = () if gpu == "1xRTX-4090" else ("lora={r: 8}", "model.dtype=bfloat16")
+    _, rules = _judged(tmp_path, "idefics3", gpu, *whole)
+    assert dict(rules).get("MEM001") == severity
+
+
+# Against the installed libraries.
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_parameters_are_those_of_the_class(family: str) -> None:
+    import torch
+    import transformers
+
+    config = json.loads(json.dumps(PUBLISHED[family]))
+    read = transformers.AutoConfig.for_model(
+        config["model_type"], **{k: v for k, v in config.items() if k != "model_type"}
+    )
+    with torch.device("meta"):
+        model = transformers.AutoModelForImageTextToText.from_config(read)
+    linear = (one for name, one in model.named_modules() if isinstance(one, torch.nn.Linear) and name != "lm_head")
+    architecture, vision = _read(PUBLISHED[family])
+    assert architecture.parameters() == sum(one.numel() for one in model.parameters())
+    assert linear_parameters(architecture) == sum(one.weight.numel() for one in linear)
+    own = (each.numel() for name, each in model.named_parameters() if "vision" in name or "visual" in name)
+    assert vision.parameters >= sum(own)
+    assert _read(json.loads(read.to_json_string(use_diff=False)))[0] == architecture, "of a config that is written out"
+
+
+@pytest.mark.stack
+@pytest.mark.slow
+def test_updates_hold_what_the_formulas_say() -> None:
+    spares = {"r": 8, "targets": "all-linear", "spares_vision": True}
+    asked = [seeing(family, batch=2) for family in CONFIGS]
+    asked += [seeing(family, batch=2, lora=spares, checkpointing=True) for family in ("idefics3", "qwen2_5_vl")]
+    for one, measured in zip(asked, measured_updates(asked), strict=True):
+        computed = computed_update(one)
+        exact = ("parameters", "gradients", "optimizer")
+        assert {name: computed[name] for name in exact} == {name: measured[name] for name in exact}
+        assert computed["activations"] == pytest.approx(measured["activations"], rel=0.15), one["config"]["model_type"]
+        assert computed["peak"] == pytest.approx(measured["peak"], rel=0.05)
