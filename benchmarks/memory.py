@@ -1,6 +1,6 @@
 """Compares the memory formulas with traces, with trainings on the CPU and with published figures.
 
-    python benchmarks/memory.py [--older FOLDER] [--write]
+    python benchmarks/memory.py [--older FOLDER] [--seeing] [--write]
 
 Writes benchmarks/memory.md with --write, prints it otherwise. Traces take some CPU seconds each; those that were made
 are kept in build/memory_traces.jsonl. FOLDER has the packages of an older stack of tests/stacks/environments.py.
@@ -23,6 +23,7 @@ sys.path[:0] = [str(TESTS), str(ROOT)]
 
 from bench_cases import CPU_RUNS, Case, cases, limited_cases  # noqa: E402
 from published import FIGURES, Figure, computed_gib  # noqa: E402
+from seeing_cases import computed_update, measured_updates, seeing_cases  # noqa: E402
 from traces import pairs, traces, update_of  # noqa: E402
 
 from grpo_recipes.memory.estimate import estimate  # noqa: E402
@@ -133,6 +134,21 @@ def on_the_cpu() -> list[str]:
     return rows
 
 
+def seen() -> list[str]:
+    """A row for each update of a model that sees: what the formulas have beside what its tensors held."""
+    terms = ("parameters", "activations", "peak", "generation")
+    rows = ["| family | trained | images | parameters | activations, MiB | peak, MiB | generation, MiB |"]
+    rows.append("|---|---|---|---|---|---|---|")
+    chosen = seeing_cases()
+    for (words, asked), measured in zip(chosen, measured_updates([one for _, one in chosen]), strict=True):
+        computed = computed_update(asked)
+        off = {term: computed[term] / measured[term] - 1 for term in terms}
+        told = [f"{off[term]:+.1%} of {measured[term] / 2**20:.1f}" for term in terms[1:]]
+        rows.append(f"| {words} | {off['parameters']:+.1%} | {' | '.join(told)} |")
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
 def limited() -> list[str]:
     """A row for each training, which ran under a limit below its estimate and under one above it."""
     rows = ["| parameters | trained | completions | estimate, MiB | limit 15 % below | limit 15 % above |"]
@@ -164,8 +180,12 @@ def _figure(figure: Figure, have: float | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--older", default="", help="packages of a stack with TRL 0.20 to 0.29, traced as well")
+    parser.add_argument("--seeing", action="store_true", help="print the table of models that see alone")
     parser.add_argument("--write", action="store_true", help="write the page instead of printing it")
     options = parser.parse_args()
+    if options.seeing:
+        print("\n".join(seen()))
+        return
     template = (ROOT / "benchmarks" / "memory_template.md").read_text()
     newest = compared(cases(), "fused", "")
     # The experts of transformers 4 choose by values, which a fake tensor has none of.
@@ -177,6 +197,7 @@ def main() -> None:
         older_count=len(older),
         older="\n".join(summary(older)) if older else "Not traced.",
         cpu="\n".join(on_the_cpu()),
+        seen="\n".join(seen()),
         limited="\n".join(limited()),
         published="\n".join(published()),
         listed="\n".join(listed(newest)),

@@ -123,7 +123,9 @@ def _phases(
 ) -> tuple[MemoryPhase, ...]:
     """The phases in their order; each has what stays, and what it computes."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
-    images = {"images": layout.sequences * update.pixels * _PIXEL}
+    # TRL keeps those of all rows until the next generation (1.16.0, trainer/grpo_trainer.py: _prepare_inputs).
+    seen = 0 if architecture.vision is None else architecture.vision.image_bytes(update.pixels)
+    images = {"images": layout.sequences * seen}
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
     if layout.strategy == "zero3":  # they stay from the start
         trained["gradients"] = held.gradients
@@ -249,10 +251,6 @@ _CONTEXT = 600 * 2**20
 """The context of CUDA, kernels of torch and cuBLAS's workspaces: 0.5 to 0.7 GiB on recent GPUs."""
 _COMMUNICATORS = 500 * 2**20
 """Buffers of NCCL for one communicator over several GPUs."""
-_PIXEL = 4
-"""Bytes of a number that a processor makes of an image, float32; TRL keeps those of all rows until the next generation.
-
-Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions."""
 _SLACK = 0.04
 """What the caching allocator cannot use of what it holds, as a share of what comes and goes.
 

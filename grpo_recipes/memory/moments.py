@@ -64,6 +64,8 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
     kept, shared = decoder.kept(), decoder.shared if not update.is_checkpointing else 0
     tower = vision_held(architecture, update)
     seen = 0 if tower is None else tower.kept() + update.tokens * architecture.hidden  # and where images are put
+    if tower is not None and update.trains_weights() and not update.is_checkpointing:
+        seen += tower.shared
     return Moments(
         weights=weights,
         adapter=adapter,

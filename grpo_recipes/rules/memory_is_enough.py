@@ -12,6 +12,9 @@ of 0.5B to 7B was estimated 2 to 4 % too large. Without max_prompt_length or a p
 assumed, and the estimate was up to 2.4 times what short ones took. From 0.92 of the GPU on it is a warning, with the
 part that does not depend on texts and the estimate.
 
+With images it is an error only if weights, adapter, reference, gradients, optimizer states and the CUDA context do not
+fit: their vision part is exact, but no model that sees was measured on a GPU.
+
 The fixes keep the experiment unless they say otherwise. The rule does not judge models, options or releases that the
 estimate does not cover, models whose config.json is missing, or runs on the CPU. If several sizes share a GPU's name,
 it judges the smallest.

@@ -68,6 +68,11 @@ class Vision(NamedTuple):
     is_quick: bool = False
     keeps_states: bool = False
     idle: int = 0
+    has_masks: bool = False
+
+    def image_bytes(self, pixels: int) -> int:
+        """What a processor gives of images of so many numbers: float32, and an int64 for each pixel of a mask."""
+        return 4 * pixels + (8 * pixels // 3 if self.has_masks else 0)
 
     def linears(self) -> dict[str, tuple[int, int]]:
         """The linear modules of one layer: name -> (inputs, outputs)."""

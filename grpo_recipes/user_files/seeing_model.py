@@ -111,6 +111,7 @@ def _vision(family: str, config: Mapping[str, object], seen: Mapping[str, object
         is_gated=is_gated,
         is_quick="quick" in str(seen.get("hidden_act", "quick_gelu" if is_clip or family == "qwen2_vl" else "")),
         keeps_states=is_clip,
+        has_masks=family in ("idefics3", "smolvlm"),
         idle=unused * of_a_layer + 2 * hidden * is_clip,
     )
 
@@ -135,7 +136,10 @@ def most_of_an_image(
     vision = architecture.vision
     if vision.is_fused:
         named = _size(processor, "size", "longest_edge") or positive(processor.get("max_pixels")) or 28 * 28 * 1280
-        patches = -(-min(named, most or named) // (vision.patch // 6))
+        if most is not None:  # edges are rounded to 28 pixels: so much it is up to seven times as wide as high
+            named = min(named, most + 42 * math.isqrt(most) + 28**2)
+        least = _size(processor, "size", "shortest_edge") or positive(processor.get("min_pixels")) or 56 * 56
+        patches = -(-max(named, least) // (vision.patch // 6))
         return patches * vision.patch, -(-patches // vision.merged)
     tiles, tokens = 1, vision.tile // vision.merged
     if family in ("idefics3", "smolvlm") and processor.get("do_image_splitting") is not False:

@@ -10,7 +10,10 @@ from typing import Any
 
 from traces import traced, update_of
 
+from grpo_recipes.memory.layout import cache_bytes
+from grpo_recipes.memory.moments import generation_bytes, moments
 from grpo_recipes.memory.update import Update
+from grpo_recipes.user_files.architecture import Vision
 from grpo_recipes.user_files.seeing_model import read_seeing
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +209,36 @@ def seeing(family: str, *, lora: dict[str, Any] | None = None, size: int = 1, **
     return {**asked, **shown, "config": config, "pixels": pixels, "lora": lora}
 
 
+_SPARES = {"r": 8, "targets": "all-linear", "spares_vision": True}
+_MIXED = {"dtype": "float32", "autocast": "bfloat16"}
+
+
+def seeing_cases() -> list[tuple[str, dict[str, Any]]]:
+    """Updates with what they are in words: of each family whole and with adapters, and images of several sizes."""
+    found = []
+    for family in CONFIGS:
+        sizes = (1, 2, 4) if family in ("idefics3", "qwen2_5_vl") else (1,)
+        ways: list[tuple[str, dict[str, Any]]] = [
+            ("float32", {"batch": 4}),
+            ("bfloat16 checkpointing", {"dtype": "bfloat16", "checkpointing": True}),
+            ("bfloat16 LoRA", {"dtype": "bfloat16", "lora": _SPARES}),
+            ("float32 autocast LoRA checkpointing", {**_MIXED, "checkpointing": True, "lora": _SPARES}),
+            ("bfloat16 LoRA in the tower too", {"dtype": "bfloat16", "lora": {**_SPARES, "spares_vision": False}}),
+        ]
+        for place, (words, values) in enumerate(ways):
+            asked = seeing(family, size=sizes[place % len(sizes)], **values)
+            shown = f"{asked['batch']} x {asked['pixels'] // read_vision(asked).patch} patches"
+            found.append((f"{family} | {words} | {shown}", asked))
+    return found
+
+
+def read_vision(asked: dict[str, Any]) -> Vision:
+    """The vision part of what is asked."""
+    architecture = read_seeing(asked["config"])
+    assert architecture is not None and architecture.vision is not None
+    return architecture.vision
+
+
 def seeing_update(asked: dict[str, Any]) -> Update:
     """The same update as the formulas take it."""
     update = update_of(asked)._replace(pixels=asked["pixels"])
@@ -225,15 +258,13 @@ def measured_updates(asked: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]
 
 def computed_update(asked: dict[str, Any]) -> dict[str, int]:
     """The same bytes by the formulas."""
-    from grpo_recipes.memory.moments import moments
-
     architecture = read_seeing(asked["config"])
     assert architecture is not None
     update = seeing_update(asked)
     found = moments(architecture, update)
     assert found is not None
     adapter = found.adapter // 4
-    images = 4 * update.batch * update.pixels
+    images = update.batch * read_vision(asked).image_bytes(update.pixels)
     return {
         "parameters": architecture.parameters() + adapter,
         "weights": found.weights + found.adapter,
@@ -241,4 +272,9 @@ def computed_update(asked: dict[str, Any]) -> dict[str, int]:
         "optimizer": found.optimizer,
         "activations": found.activations,
         "peak": found.peak() + images,
+        "generation": found.weights
+        + found.adapter
+        + images
+        + cache_bytes(architecture, update, update.batch)
+        + generation_bytes(architecture, update, update.batch),
     }

@@ -3,6 +3,7 @@
 The loss is that of the installed GRPOTrainer, and each tensor is followed while it lives.
 """
 
+import contextlib
 import json
 import sys
 import warnings
@@ -30,7 +31,7 @@ class _Alive(LiveBytes):
 
 
 def updated(asked: Mapping[str, Any]) -> dict[str, int]:
-    """The bytes of the second update: of each kind, and the most at any moment."""
+    """The bytes of the second update: of each kind, and the most at any moment; and the most while it generates."""
     live = _Alive(0)
     with live:
         model = _model(asked)
@@ -41,7 +42,9 @@ def updated(asked: Mapping[str, Any]) -> dict[str, int]:
     optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
     with live:
         trainer = bare_trainer(model, asked)
-        inputs = {**batch(asked), **_seen(asked)}
+        seen = _seen(asked)
+        generated = _generated(model, seen, asked, live)
+        inputs = {**batch(asked), **seen}
         _follow(model, live)
         for _ in range(2):
             live.peaks.clear()
@@ -67,7 +70,21 @@ def updated(asked: Mapping[str, Any]) -> dict[str, int]:
         "optimizer": states,
         "activations": kept,
         "peak": max(live.peaks.values()),
+        "generation": generated,
     }
+
+
+def _generated(model: Any, seen: Mapping[str, Any], asked: Mapping[str, Any], live: LiveBytes) -> int:
+    """The most bytes while completions are made, as TRL has them made: without autocast of an adapted model."""
+    ids, length = seen["prompt_ids"], asked["completion"]
+    kinds = {name: value[:, : ids.shape[1]] for name, value in seen.items() if name.endswith("type_ids")}
+    rest = {name: value for name, value in seen.items() if name not in ("prompt_ids", "num_images")}
+    live.phase = "generation"
+    mixed = autocast(asked) if asked["lora"] is None else contextlib.nullcontext()
+    with torch.no_grad(), mixed:
+        given = {**rest, **kinds, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        model.generate(**given, do_sample=True, max_new_tokens=length, min_new_tokens=length)
+    return live.peaks["generation"]
 
 
 def _model(asked: Mapping[str, Any]) -> Any:

@@ -1,11 +1,13 @@
 """A model that sees is estimated with its vision part: exact weights, and activations near those of real updates."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from seeing_cases import CONFIGS, PUBLISHED, computed_update, measured_updates, seeing, written
+from seeing_cases import CONFIGS, PROCESSORS, PUBLISHED, computed_update, measured_updates, seeing, written
+from support.seeing_models import image_processor
 
 from grpo_recipes.memory.estimate import MemoryEstimate, estimate
 from grpo_recipes.memory.layout import Layout, linear_parameters
@@ -15,7 +17,7 @@ from grpo_recipes.rules._shared.loaded_model import TOWERS
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.user_files.architecture import Architecture, Vision
-from grpo_recipes.user_files.seeing_model import read_seeing
+from grpo_recipes.user_files.seeing_model import most_of_an_image, read_seeing
 
 COLOURS = str(Path(__file__).parents[2] / "recipes" / "colours.yaml")
 GIB = 2**30
@@ -24,6 +26,7 @@ FULL = Update(2, 2, None, None, True, "sdpa", 8, 768, 256, 4, "adamw_torch_fused
 SPARED = FULL._replace(adapter=Adapter(16, "all-linear", width=4, spares_vision=True))
 ALONE = Layout("single", 1, "transformers", 32)
 GEMMA = PUBLISHED["gemma3"]
+GRID = PUBLISHED["llava_next"]["image_grid_pinpoints"]
 
 
 def _read(config: dict[str, Any]) -> tuple[Architecture, Vision]:
@@ -114,8 +117,9 @@ def test_fewer_pixels_are_fewer_patches_of_qwen(tmp_path: Path) -> None:
         _judged(tmp_path, "qwen2_5_vl", "1xA100-80GB", f"dataset.max_pixels={most}")[0].update
         for most in ("null", 200704)
     )
-    assert (all_of_it.pixels, few.pixels) == (12_845_056 * 6, 200_704 * 6)
-    assert (all_of_it.prompt, few.prompt) == (512 + 16384, 512 + 256)
+    assert (all_of_it.pixels, all_of_it.prompt) == (12_845_056 * 6, 512 + 16384)
+    assert 200_704 * 6 < few.pixels < 1.2 * 200_704 * 6
+    assert 512 + 256 < few.prompt < 512 + 1.2 * 256
 
 
 @pytest.mark.processes
@@ -151,6 +155,40 @@ def test_parameters_are_those_of_the_class(family: str) -> None:
     own = (each.numel() for name, each in model.named_parameters() if "vision" in name or "visual" in name)
     assert vision.parameters >= sum(own)
     assert _read(json.loads(read.to_json_string(use_diff=False)))[0] == architecture, "of a config that is written out"
+
+
+def _processor(family: str) -> Any:
+    """The processor of images as published."""
+    edge = {"height": 896, "width": 896}
+    crop = {"size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}}
+    found = {
+        "idefics3": ("idefics3", "Idefics3", {**PROCESSORS["idefics3"], "do_image_splitting": True}),
+        "gemma3": ("gemma3", "Gemma3", {"size": edge}),
+        "llava_next": ("llava_next", "LlavaNext", {**crop, "image_grid_pinpoints": GRID}),
+        "llava": ("clip", "CLIP", crop),
+        "qwen2_5_vl": ("qwen2_vl", "Qwen2VL", {"size": {"shortest_edge": 3136, "longest_edge": 12_845_056}}),
+    }[family]
+    return image_processor(*found[:2])(**found[2])
+
+
+def _numbers(value: Any) -> int:
+    return sum(map(_numbers, value)) if isinstance(value, list | tuple) else math.prod(value.shape)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("family", ["idefics3", "gemma3", "llava_next", "llava", "qwen2_5_vl"])
+def test_no_processor_makes_more_of_an_image(family: str) -> None:
+    from PIL import Image
+
+    processor = _processor(family)
+    made = []
+    for size in ((28, 28), (640, 480), (300, 2000), (1500, 1500), (3000, 2000)):
+        image = Image.new("RGB", size)
+        found = _numbers(processor([[image]] if family == "idefics3" else [image])["pixel_values"])
+        bound = most_of_an_image(PUBLISHED[family], json.loads(processor.to_json_string()), math.prod(size))
+        assert bound is not None and found <= bound[0]
+        made.append(found / bound[0])
+    assert max(made) > 0.95
 
 
 @pytest.mark.stack

@@ -72,7 +72,7 @@ def _idefics3(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, 
         pad_token_id=tokenizer.pad_token_id,
         architectures=["Idefics3ForConditionalGeneration"],
     )
-    images = _image_processor("idefics3", "Idefics3")(
+    images = image_processor("idefics3", "Idefics3")(
         size={"longest_edge": SIDE}, max_image_size={"longest_edge": SIDE}, do_image_splitting=False
     )
     template = tokenizer.chat_template
@@ -90,7 +90,7 @@ def _llava_next(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any
         tie_word_embeddings=False,
         architectures=["LlavaNextForConditionalGeneration"],
     )
-    images = _image_processor("llava_next", "LlavaNext")(
+    images = image_processor("llava_next", "LlavaNext")(
         size={"shortest_edge": SIDE}, crop_size={"height": SIDE, "width": SIDE}, image_grid_pinpoints=grid
     )
     processor = library.LlavaNextProcessor(
@@ -115,13 +115,13 @@ def _gemma3(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, An
         eoi_token_index=token("<eoi>"),
         architectures=["Gemma3ForConditionalGeneration"],
     )
-    images = _image_processor("gemma3", "Gemma3")(size={"height": SIDE, "width": SIDE}, image_seq_length=4)
+    images = image_processor("gemma3", "Gemma3")(size={"height": SIDE, "width": SIDE}, image_seq_length=4)
     processor = library.Gemma3Processor(images, tokenizer, chat_template=tokenizer.chat_template, image_seq_length=4)
     return config, processor
 
 
 def _paligemma(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
-    images = _image_processor("siglip", "Siglip")(size={"height": SIDE, "width": SIDE})
+    images = image_processor("siglip", "Siglip")(size={"height": SIDE, "width": SIDE})
     images.image_seq_length = 16
     tokenizer.bos_token = "<|im_start|>"
     processor = library.PaliGemmaProcessor(images, tokenizer, chat_template=tokenizer.chat_template)
@@ -252,7 +252,7 @@ def _of_qwen(
     )
 
 
-def _image_processor(family: str, name: str) -> Any:
+def image_processor(family: str, name: str) -> Any:
     """The class that needs no torchvision; the only one before transformers 5."""
     import importlib
 
