@@ -56,6 +56,23 @@ def test_a_preflight_tells_the_estimate_how_long_prompts_are(grpo_run: Callable,
     assert [{key: row[key] for key in ("key", "value")} for row in after["settings"]] == settings
 
 
+@pytest.mark.stack
+def test_a_preflight_tells_the_estimate_what_is_made_of_images(
+    grpo_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    colours = RECIPES / "colours.yaml"
+    assert _assumed(grpo_run, colours) == [
+        ASSUMED,
+        "1 image in a row with at most 8 tokens each, no preflight saw them",
+    ]
+    assert grpo_run("preflight", str(colours), "--rows", "2").code == 0
+    (said,) = _assumed(grpo_run, colours)
+    assert said.startswith("prompts of at most 32 tokens")
+    (kept,) = (tmp_path / "grpo-run" / "prompts").iterdir()
+    assert json.loads(kept.read_text())["pixels"] == 3 * 28 * 28
+
+
 @pytest.mark.parametrize(
     ("change", "is_counted"),
     [
