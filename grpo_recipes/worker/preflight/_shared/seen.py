@@ -86,12 +86,12 @@ class Seen:
     counts of the prompts at the indices `measured`, including what the environment adds; for prompts without a reset,
     the longest text added to any. pixels: the most pixel values that the processor made of a row. context: tokens that
     the model can take. template_problem: why a prompt could not be rendered, "" if all could. processor: of a vision
-    model, None for text rows. was_known: the ids of added tokens that already existed. gold: how right completions were made, "" without any; reference: the column they were made from;
-    trial_texts: for each kind of completion, by row of the sample. tools: the result of trying them, None without any;
-    template: the chat template that TRL uses with them instead of the tokenizer's, None for the tokenizer's.
-    played_tokens: of the played completion, None if unknown. tools_of: of several environments, by name, {} without.
-    held_out: each set, as far as it loads. rewards_of_sets: by section of each named set, the rewards that score it,
-    called on its first row.
+    model, None for text rows. was_known: the ids of added tokens that already existed. gold: how right completions were
+    made, "" without any; reference: the column they were made from; trial_texts: for each kind of completion, by row of
+    the sample. tools: the result of trying them, None without any; template: the chat template that TRL uses with them
+    instead of the tokenizer's, None for the tokenizer's. played_tokens: of the played completion, None if unknown.
+    tools_of: of several environments, by name, {} without. held_out: each set, as far as it loads. rewards_of_sets: by
+    section of each named set, the rewards that score it, called on its first row.
     """
 
     plan: Plan
