@@ -1,5 +1,6 @@
 """Finds the run folder for a command that needs a trained model, and prints what the model's process answered."""
 
+import base64
 import json
 import os
 import shlex
@@ -49,6 +50,18 @@ def trained_run(
     called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder
+
+
+def image_part(file: str) -> dict[str, str]:
+    """A file as a part of a message, with its bytes in base64. Raises Refusal."""
+    try:
+        if not os.path.isfile(file) and os.path.exists(file):
+            raise OSError("it is not a file")
+        with open(file, "rb") as opened:
+            return {"type": "image", "image": base64.b64encode(opened.read()).decode()}
+    except (OSError, ValueError) as problem:
+        because = getattr(problem, "strerror", None) or str(problem)
+        raise Refusal.of(f"the image {file} cannot be read", because=because, fix="the path of an image") from None
 
 
 def tell_answer(answer: dict[str, Any], what: str, text: Callable[[dict[str, Any]], str], *, as_json: bool) -> int:

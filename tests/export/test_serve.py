@@ -122,6 +122,10 @@ def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(run: Path, war
     assert "fix: --port with a free number" in done.err
 
 
+def linked(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
 USER = {"role": "user", "content": "1+1="}
 
 
@@ -132,7 +136,14 @@ USER = {"role": "user", "content": "1+1="}
         ({"messages": []}, "messages is not a list"),
         ({"messages": ["1+1="]}, "messages is not a list"),
         ({"messages": [{**USER, "role": "tool"}]}, "a role of system, user, assistant"),
-        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "messages is not a list"),
+        ({"messages": [{**USER, "content": 7}]}, "messages is not a list"),
+        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "a part of a message is a text or an image_url"),
+        ({"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]}, "a part of a message is"),
+        *(
+            ({"messages": [{**USER, "content": [linked(url)]}]}, f"{url} is not fetched; an image_url is data:image/")
+            for url in ("http://127.0.0.1:9/a.png", "file:///etc/passwd", "/etc/passwd", "data:image/png,7")
+        ),
+        ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not in base64"),
         ({"messages": [USER], "stop": ["4"]}, "stop is not supported; a request can have model, messages"),
         ({"messages": [USER], "stream": True}, "only stream false"),
         ({"messages": [USER], "n": 2}, "n 1"),
@@ -148,6 +159,8 @@ def test_a_request_that_cannot_be_answered_is_refused(body: Any, because: str) -
 
 
 def test_what_a_request_leaves_out_is_the_recipes() -> None:
+    of_text = {**USER, "content": [{"type": "text", "text": "1+"}, {"type": "text", "text": "1="}]}
+    assert asked_of({"messages": [of_text]}) == asked_of({"messages": [USER]})
     assert asked_of({"messages": [USER], "stream": False, "stop": None}) == {"messages": [USER], "sampling": {}}
     more = {"temperature": 0, "top_p": 0.5, "max_completion_tokens": 9, "user": "somebody"}
     asked = {"messages": [USER], "sampling": {"top_p": 0.5}, "greedy": True, "max_tokens": 9}

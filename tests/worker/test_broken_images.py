@@ -285,6 +285,8 @@ GOOD: dict[str, tuple[Callable[[], bytes], tuple[Any, Any]]] = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_file_is_read_as_its_viewer_shows_it_whatever_max_pixels_is(name: str, tmp_path: Path) -> None:
+    from grpo_recipes.worker.data.images import image_as_in_rows
+
     make, colours = GOOD[name]
     (tmp_path / name).write_bytes(make())
     is_turned = name.startswith("turned") and name not in {f"turned_{number}.jpg" for number in (1, 2, 3, 4)}
@@ -292,6 +294,7 @@ def test_a_good_file_is_read_as_its_viewer_shows_it_whatever_max_pixels_is(name:
     for most, (width, height) in ((None, (40, 20)), (800, (40, 20)), (200, (20, 10))):
         rows = prepared(data_of(tmp_path, name, max_pixels=most), tmp_path / str(most))
         (image,) = decoded(rows[0])["images"]
+        assert image_as_in_rows((tmp_path / name).read_bytes(), most) == image, "which a user shows the model"
         places = [(height // 2, width // 4), (height // 2, 3 * width // 4)]
         places = places if is_turned else [place[::-1] for place in places]
 

@@ -11,12 +11,13 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import conversation_text, said_text
 
-_COMMANDS = "/reset begins a new conversation, /exit or Ctrl-D ends it"
+_COMMANDS = "/reset begins a new conversation, /image FILE gives the next message an image, /exit or Ctrl-D ends it"
 
 
 @click.command()
@@ -27,8 +28,8 @@ _COMMANDS = "/reset begins a new conversation, /exit or Ctrl-D ends it"
 def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int:
     """Talk to a run's trained model: each line that you type, or that a pipe has, is a message.
 
-    Uses the recipe's chat template, system prompt, stops, sampling and tools. Lines with commands: /reset, /exit. Exits
-    0 ended, 1 a line was not answered, 2 nothing was started, 3 tools differ from the run's.
+    Uses the recipe's chat template, system prompt, stops, sampling and tools. Lines with commands: /reset, /image
+    FILE, /exit. Exits 0 ended, 1 a line was not answered, 2 nothing was started, 3 tools differ from the run's.
 
     \b
     grpo-run chat runs/addition-20260101-120000
@@ -50,13 +51,21 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
         how = exchange("loading the model")
         click.echo(redact(f"{conversation_text(how)}\n{_COMMANDS}"), err=True)
         messages: list[Any] = []
+        images: list[Any] = []
         while (line := _line()) != "/exit":
             if line == "/reset":
-                messages = []
+                messages, images = [], []
+            elif line.startswith("/image "):
+                try:
+                    images.append(image_part(line.removeprefix("/image ").strip()))
+                except Refusal as problem:
+                    refuse(line, str(problem))
             elif re.fullmatch(r"/\w+", line):
                 refuse(line, f"{line} is not a command: {_COMMANDS}")
             elif line:
-                asked = [*(messages if how["is_conversation"] else []), {"role": "user", "content": line}]
+                content = [*images, {"type": "text", "text": line}] if images else line
+                asked = [*(messages if how["is_conversation"] else []), {"role": "user", "content": content}]
+                images = []
                 said = exchange("answering", {"messages": asked})
                 if "refused" in said:
                     refuse(line, f"{said['refused']}; {_COMMANDS}")

@@ -7,7 +7,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.report.trained_text import generate_text
 
@@ -15,6 +15,7 @@ from grpo_recipes.report.trained_text import generate_text
 @click.command()
 @click.argument("run", metavar="RUNDIR", shell_complete=files, callback=a_run)
 @click.argument("prompt", required=False)
+@click.option("--image", "images", multiple=True, metavar="FILE", help="Show the prompt with this image; repeatable.")
 @click.option("--rows", type=click.IntRange(1, 100_000), help="Answer this many held-out rows, and score the answers.")
 @click.option("--held-out", metavar="SET", help="Of several held-out sets, take the rows of this one.")
 @click.option("--base", is_flag=True, help="Also show the untrained model's answers.")
@@ -24,6 +25,7 @@ from grpo_recipes.report.trained_text import generate_text
 def generate(
     run: str,
     prompt: str | None,
+    images: tuple[str, ...],
     rows: int | None,
     held_out: str | None,
     base: bool,
@@ -34,7 +36,7 @@ def generate(
     """Let a run's trained model answer a prompt or held-out rows.
 
     Uses the recipe's chat template, stops, sampling and tools, and for rows its rewards. Exits 0 answered, 1 a reward
-    failed, 2 nothing was started, 3 data, rewards or tools differ from the run's.
+    failed, 2 nothing was started, 3 data, rewards or tools differ from the run's, or an image cannot be shown.
 
     \b
     grpo-run generate runs/addition-20260101-120000 --rows 20 --greedy
@@ -44,6 +46,9 @@ def generate(
             "generate needs either a prompt or --rows",
             fix=f'grpo-run generate {shlex.quote(run)} "PROMPT", or --rows 20',
         )
+    if images and prompt is None:
+        raise Refusal.of("--image goes with a prompt", because="rows have images of their own", fix="leave out --image")
+    parts = [image_part(file) for file in images]
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
     sets = [] if plan.evaluation is None else [one.name for one in plan.evaluation.sets if one.name]
     if held_out is not None and rows is None:
@@ -55,7 +60,8 @@ def generate(
         has = f"it has {', '.join(sets)}" if sets else "its held-out rows have no names of sets"
         fix = f"--held-out {sets[0]}, or another of them" if sets else "leave out --held-out"
         raise Refusal.of(f"the run has no held-out set {held_out}", because=has, fix=fix)
-    request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
+    asked = [*parts, {"type": "text", "text": prompt}] if parts else prompt
+    request: dict[str, object] = {"run": folder, "prompt": asked, "rows": rows, "base": base, "greedy": greedy}
     request["held_out"] = held_out
     from grpo_recipes.launch.part import part_answer  # only where something is run
 

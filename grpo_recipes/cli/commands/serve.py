@@ -1,5 +1,6 @@
 """`grpo-run serve`: a trained model behind the chat completions of OpenAI's protocol, one request after another."""
 
+import base64
 import contextlib
 import json
 import os
@@ -33,7 +34,7 @@ _NUMBERS = {
     "max_completion_tokens": (1, 1 << 20),
 }
 _TAKEN = ("model", "messages", *_NUMBERS, "n", "stream", "user")
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 32 << 20
 _SILENT_S = 10.0
 
 
@@ -167,7 +168,9 @@ def asked_of(body: Any) -> dict[str, Any]:
     for name, (least, most) in _NUMBERS.items():
         if name in given and not (type(given[name]) in (int, float) and least <= given[name] <= most):
             raise ValueError(f"{name} is not a number from {least} to {most}")
-    asked: dict[str, Any] = {"messages": [{name: one[name] for name in ("role", "content")} for one in messages]}
+    asked: dict[str, Any] = {
+        "messages": [{"role": one["role"], "content": _content(one["content"])} for one in messages]
+    }
     asked["sampling"] = {name: float(given[name]) for name in ("temperature", "top_p") if given.get(name)}
     if "temperature" in given:
         asked["greedy"] = given["temperature"] == 0
@@ -177,7 +180,32 @@ def asked_of(body: Any) -> dict[str, Any]:
 
 
 def _is_message(given: Any) -> bool:
-    return isinstance(given, dict) and given.get("role") in _ROLES and isinstance(given.get("content"), str)
+    is_content = isinstance(given, dict) and isinstance(given.get("content"), (str, list))
+    return is_content and given.get("role") in _ROLES
+
+
+def _content(given: str | list[Any]) -> Any:
+    """A text, or parts of which one is an image. Raises ValueError for other parts, and for what would be fetched."""
+    if isinstance(given, str):
+        return given
+    parts = [_part(one) for one in given]
+    return parts if any("image" in part for part in parts) else "".join(part["text"] for part in parts)
+
+
+def _part(given: Any) -> dict[str, str]:
+    match given:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "text": text}
+        case {"type": "image_url", "image_url": {"url": str(url)}}:
+            kind, is_base64, content = url.partition(";base64,")
+            if not (kind.startswith("data:") and is_base64):
+                raise ValueError(f"{url[:80]} is not fetched; an image_url is data:image/png;base64,...")
+            try:
+                base64.b64decode(content, validate=True)
+            except ValueError as problem:
+                raise ValueError(f"an image_url is not in base64: {problem}") from None
+            return {"type": "image", "image": content}
+    raise ValueError("a part of a message is a text or an image_url, each as OpenAI's protocol has it")
 
 
 def completion_of(said: Mapping[str, Any], model: str) -> dict[str, Any]:

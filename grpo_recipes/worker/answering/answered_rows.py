@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
-from grpo_recipes.worker._shared.inputs import answer_text, prompt_text
-from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_asked, as_trained, called_tools
+from grpo_recipes.worker._shared.inputs import Refused, answer_text, prompt_text
+from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_asked, as_trained, called_tools, shown
 from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
 from grpo_recipes.worker.completions.evaluation import answered_and_judged
 from grpo_recipes.worker.completions.generation import undisturbed
@@ -24,7 +24,7 @@ def answered_rows(
     folder: Path,
     scratch: Path,
     *,
-    prompt: str | None,
+    prompt: Any,
     rows: int,
     greedy: bool,
     base: bool,
@@ -32,8 +32,9 @@ def answered_rows(
 ) -> dict[str, Any]:
     """Each row with the completions of the models and their rewards, and the mean rewards, as JSON values.
 
-    prompt: of a user, which has no columns that rewards could judge by; None takes so many rows of the held-out data,
-    or of the training data where nothing is held out. held_out: the set of these rows, None for that which decides.
+    prompt: of a user, a text or parts of a message, which has no columns that rewards could judge by; None takes so
+    many rows of the held-out data, or of the training data where nothing is held out. held_out: the set of these rows,
+    None for that which decides.
     base: the untrained model answers too, with the same draws.
     Raises Refused where data or rewards are not those of the plan.
     """
@@ -51,7 +52,11 @@ def answered_rows(
             judges = tuple(one for one in plan.rewards if not judging or one.name in judging)
             rewards = load_rewards(judges, folder / "worker" / "user", refuse_no_numbers)
         else:
-            shaped = as_asked(data, prompt) if is_chat(data, processing) else prompt
+            try:
+                asked = shown(as_asked(data, prompt), plan, processing)
+            except ValueError as problem:
+                raise Refused.of("the model is not asked", because=str(problem)) from None
+            shaped = asked if is_chat(data, processing) else prompt
             given, judges, rewards = [{"prompt": shaped}], (), []
         weights = {reward.name: reward.weight for reward in judges}
         weights |= {name: 1.0 for name in tools.own_rewards if not judging or name in judging}
@@ -72,7 +77,7 @@ def answered_rows(
     return {
         "data": None if prompt is not None else where,
         "greedy": greedy,
-        "without": without(plan, None if prompt is None else data),
+        "without": without(plan, None if prompt is None else data, has_images=not isinstance(prompt, str)),
         "rows": [
             {
                 "row": place,
@@ -93,11 +98,11 @@ def is_chat(data: Data, processing: Any) -> bool:
     return data.prompt_format == "conversational"
 
 
-def without(plan: Plan, of_prompt: Data | None) -> list[str]:
+def without(plan: Plan, of_prompt: Data | None, *, has_images: bool) -> list[str]:
     """What made completions of the training, and not these. of_prompt: the data of a user's prompt, None for rows."""
     environments = plan.all_environments.values() if of_prompt is not None else ()
     left_out = [f"environment {one.name}" for one in environments]
-    left_out += ["the images of a row"] if of_prompt is not None and of_prompt.images else []
+    left_out += ["the images of a row"] if of_prompt is not None and of_prompt.images and not has_images else []
     return left_out + ([f"rollout {plan.rollout.name}"] if plan.rollout is not None else [])
 
 

@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 from grpo_recipes.contract.files.part_files import tell
 from grpo_recipes.contract.plan import Evaluation, Plan
 from grpo_recipes.worker.answering.answered_rows import is_chat, said, without
-from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_trained, called_tools
+from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_trained, called_tools, shown
 from grpo_recipes.worker.answering.trained import FINAL, load_trained, make_own_model
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of
@@ -41,7 +41,7 @@ def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, g
             "stops": list(dict.fromkeys([*ends.texts, *map(tokenizer_of(policy).decode, plan.expect.stop_token_ids)])),
             "system": system if is_conversation else None,
             "tools": [tool.__name__ for tool in tools.functions],
-            "without": without(plan, data),
+            "without": without(plan, data, has_images=True),
         }
         tell(here, json.dumps(begin))
         with undisturbed(policy):
@@ -53,13 +53,20 @@ def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, g
                 sampling = {**how.sampling, **asked.get("sampling", {})}
                 of_this = replace(how, greedy=asked.get("greedy", greedy), sampling=sampling)
                 policy.args.max_completion_length = policy.max_completion_length = asked.get("max_tokens", longest)
-                if is_conversation or len(asked["messages"]) == 1:
-                    prompt = messages if is_conversation else asked["messages"][0]["content"]
+                try:
+                    prompt = shown(messages, plan, processing) if is_conversation else _text(asked["messages"])
                     answer = _answer(policy, tools, of_this, ends, prompt)
-                else:
-                    answer = {"refused": "the recipe's prompts are text, which one message can have"}
+                except ValueError as problem:
+                    answer = {"refused": str(problem)}
                 tell(here, json.dumps(answer))
     return {}
+
+
+def _text(messages: list[dict[str, Any]]) -> str:
+    """The prompt of a recipe whose prompts are text. Raises ValueError where a conversation is more than that."""
+    if len(messages) > 1 or not isinstance(messages[0]["content"], str):
+        raise ValueError("the recipe's prompts are text, which one message without images can have")
+    return messages[0]["content"]
 
 
 def _answer(policy: Policy, tools: CalledTools, how: Evaluation, ends: Ends, prompt: Any) -> dict[str, Any]:

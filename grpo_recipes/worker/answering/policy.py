@@ -1,6 +1,7 @@
 """What stands where a trainer does in a run, for what generates and judges: nothing here is trained."""
 
 import asyncio
+import base64
 import inspect
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from trl import GRPOTrainer
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
 from grpo_recipes.worker.completions.tool_turns import LOOP, answer_held_out_rows_with
+from grpo_recipes.worker.data.images import image_as_in_rows, tokens_of_images
 from grpo_recipes.worker.ends.ends import tokenizer_of
 from grpo_recipes.worker.tools.environments import NO_TOOLS, OWN_REWARD
 from grpo_recipes.worker.tools.turns import Turns, load_turns
@@ -85,10 +87,37 @@ def _reward_tokenizer(reward: Any, model: Any) -> Any:
     return tokenizer
 
 
-def as_asked(data: Data, text: str) -> list[dict[str, str]]:
-    """A text as the conversation that a template of the recipe makes of it, with its system prompt."""
+def as_asked(data: Data, content: Any) -> list[dict[str, Any]]:
+    """What a user says as the conversation that a template of the recipe makes of it, with its system prompt."""
     system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
-    return [*system, {"role": "user", "content": text}]
+    return [*system, {"role": "user", "content": content}]
+
+
+def shown(messages: list[dict[str, Any]], plan: Plan, processing: Any) -> list[dict[str, Any]]:
+    """Messages with images of Pillow in the place of files in base64, made as those of the rows.
+
+    Raises ValueError with why they cannot be.
+    """
+    data = next((one for one in plan.trained_data.values() if one.images), None)
+    has_images = any(not isinstance(message["content"], str) for message in messages)
+    if data is None and has_images:
+        raise ValueError("the recipe names no dataset.images: the model was trained to read text alone")
+    if data is None:
+        return messages
+    told, tokens = [], tokens_of_images(processing)
+    for message in messages:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if written := [token for token in tokens for part in parts if token in part.get("text", "")]:
+            raise ValueError(f"the text has {written[0]}, which the model's processor takes for an image")
+        told.append({**message, "content": [_shown(part, data) for part in parts]})
+    return told if has_images else messages
+
+
+def _shown(part: dict[str, Any], data: Data) -> dict[str, Any]:
+    if part["type"] != "image":
+        return part
+    return {**part, "image": image_as_in_rows(base64.b64decode(part["image"]), data.max_pixels)}
 
 
 # What completions of a run are made with, for its trained model: TRL's own loop, with a policy for a trainer.

@@ -186,6 +186,16 @@ def unreadable_image(content: bytes) -> str | None:
     return None
 
 
+def image_as_in_rows(content: bytes, most: int | None) -> Any:
+    """An image of Pillow, as a row with this file has it. Raises ValueError for what cannot be decoded.
+
+    most: as max_pixels of the rows.
+    """
+    if (fault := unreadable_image(content)) is not None:
+        raise ValueError(f"an image cannot be used: {fault}")
+    return decoded({IMAGES: [{"bytes": _kept(content, most), "path": None}]})[IMAGES][0]
+
+
 def _as_rgb(image: Any) -> Any:
     """The image upright, on white where it is transparent, and with 8 of 16 bits: convert makes white of all above 255.
 
@@ -236,6 +246,12 @@ def wrong_prompt_for_images(prompt: Any) -> str | None:
     return None if any(message["role"] == "user" for message in prompt) else "it has no message of the user"
 
 
+def tokens_of_images(processing: Any) -> list[str]:
+    """What a processor takes for an image where it is in a text."""
+    named = (getattr(processing, name, None) for name in ("image_token", "boi_token"))  # Gemma 3 looks for the second
+    return [token for token in named if isinstance(token, str)]
+
+
 def refuse_written_tokens(
     processing: Any, data: Iterable[Any], where: str = "dataset", number: Callable[[int], int] | None = None
 ) -> None:
@@ -243,8 +259,7 @@ def refuse_written_tokens(
 
     data: rows of the training and held-out rows; those without images may have it. number: of a row by its place.
     """
-    named = (getattr(processing, name, None) for name in ("image_token", "boi_token"))  # Gemma 3 looks for the second
-    tokens = [token for token in named if isinstance(token, str)]
+    tokens = tokens_of_images(processing)
     for rows in (one for one in data if tokens and IMAGES in one.column_names):
         for place, prompt in enumerate(
             prompt for batch in rows.select_columns("prompt").iter(1000) for prompt in batch["prompt"]
