@@ -29,8 +29,8 @@ from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
+from grpo_recipes.worker.data.chosen_rows import refuse_tokens_of_images
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
-from grpo_recipes.worker.data.images import refuse_written_tokens
 from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
@@ -150,7 +150,7 @@ class Training:
         redact_completions(trainer)
         refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
         refuse_endless_template(trainer, self.rows)
-        refuse_written_tokens(trainer.processing_class, [self.rows, *self.held_out])
+        refuse_tokens_of_images(plan, trainer.processing_class, self.rows, self.held_out)
         if told:
             self._say(told)
         if ignored := set_aside(trainer):

@@ -4,6 +4,7 @@ import io
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -181,8 +182,6 @@ def test_rows_that_images_do_not_fit_are_refused(
 
 
 def test_sources_have_images_all_or_none(data_of: Callable[..., Data], tmp_path: Path) -> None:
-    from dataclasses import replace
-
     from grpo_recipes.worker.data.mixture import together
 
     (tmp_path / "a.png").write_bytes(red())
@@ -225,13 +224,39 @@ def test_the_tokens_of_images_are_counted(
 
 
 def test_the_token_of_an_image_in_a_text_is_refused(data_of: Callable[..., Data], tmp_path: Path) -> None:
-    from types import SimpleNamespace
-
     from grpo_recipes.worker.data.images import refuse_written_tokens
 
     (tmp_path / "a.png").write_bytes(red())
     rows = prepared(data_of([{"question": "what is in <image> ?", "picture": "a.png"}]), tmp_path)
 
-    with pytest.raises(Refused, match="a prompt has <image> in its text"):
-        refuse_written_tokens(SimpleNamespace(image_token="<image>"), [rows])
-    refuse_written_tokens(SimpleNamespace(image_token="<other>"), [rows])
+    with pytest.raises(Refused, match=r"dataset: a prompt has <image> in its text(.|\n)*preflight names the row"):
+        refuse_written_tokens(SimpleNamespace(image_token="<image>"), rows, "dataset", None)
+    refuse_written_tokens(SimpleNamespace(image_token="<other>"), rows, "dataset", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "evaluation: the prompt of row 2 has <image>"),
+        ({"filter": "{{ true }}"}, "evaluation: a prompt has <image>"),
+    ],
+)
+def test_a_run_names_the_row_with_the_token_of_an_image(
+    changes: dict[str, Any], says: str, data_of: Callable[..., Data], tmp_path: Path
+) -> None:
+    from grpo_recipes.worker.data.chosen_rows import refuse_tokens_of_images
+
+    (tmp_path / "a.png").write_bytes(red())
+    data = data_of([row("a.png"), {"question": "<image>", "picture": "a.png"}])
+    written = prepared(data, tmp_path)
+    fine, processor = written.select([0]), SimpleNamespace(image_token="<image>")
+    one: Any = SimpleNamespace(section="evaluation", data=replace(data, **changes))
+    plan: Any = SimpleNamespace(sources=(), data=data, evaluation=SimpleNamespace(sets=(one,)))
+
+    with pytest.raises(Refused, match=says):
+        refuse_tokens_of_images(plan, processor, fine, [written])
+    with pytest.raises(Refused, match="dataset: the prompt of row 2 has <image>"):
+        refuse_tokens_of_images(plan, processor, written, [fine])
+    plan.sources, named = (data,), written.add_column("source_name", ["charts", "maps"])
+    with pytest.raises(Refused, match=r"datasets\.maps: a prompt has <image>"):
+        refuse_tokens_of_images(plan, processor, named, [fine])

@@ -11,7 +11,7 @@ from grpo_recipes.contract.findings.finding import dotted, mistake
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused
-from grpo_recipes.worker.data.images import wrong_prompt_for_images
+from grpo_recipes.worker.data.images import refuse_written_tokens, wrong_prompt_for_images
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.row_filter import TOKENS, RowFilter
 from grpo_recipes.worker.data.unreadable_rows import TooMuch
@@ -49,6 +49,20 @@ class LeftOut:
 def chooses(data: Data) -> bool:
     """Whether the plan chooses rows by more than a number of first ones."""
     return any(each is not None for each in (data.filter, data.max_prompt_tokens, data.shuffle_seed, data.sort_by))
+
+
+def refuse_tokens_of_images(plan: Plan, processing: Any, rows: Any, held_out: Sequence[Any]) -> None:
+    """Raises Refused for a prompt of a run that has the token of an image in its text, by its row where that is known.
+
+    rows: of the training. held_out: those of each set of the evaluation.
+    """
+    if plan.sources:
+        refuse_written_tokens(processing, rows, "datasets", None)
+    sets = () if plan.evaluation is None else plan.evaluation.sets
+    whole = [] if plan.sources else [("dataset", plan.data, rows)]
+    whole += [(one.section, one.data, of_set) for one, of_set in zip(sets, held_out, strict=True)]
+    for where, data, of_data in whole:
+        refuse_written_tokens(processing, of_data, where, None if chooses(data) else lambda place: place + 1)
 
 
 def counts_tokens(data: Data) -> bool:

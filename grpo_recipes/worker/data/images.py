@@ -5,7 +5,7 @@ import io
 import math
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from datasets import Image
 from datasets import Sequence as ListOf  # a list, also before datasets 4
 
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused, decoded
 
 ROLES = ("system", "user", "assistant")
@@ -252,23 +253,22 @@ def tokens_of_images(processing: Any) -> list[str]:
     return [token for token in named if isinstance(token, str)]
 
 
-def refuse_written_tokens(
-    processing: Any, data: Iterable[Any], where: str = "dataset", number: Callable[[int], int] | None = None
-) -> None:
+def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callable[[int], int] | None) -> None:
     """Raises Refused where the text of a prompt has the token of an image, which a processor takes for one more.
 
-    data: rows of the training and held-out rows; those without images may have it. number: of a row by its place.
+    rows: those without images may have it. number: of a row by its place, None where the rows were chosen or mixed.
     """
-    tokens = tokens_of_images(processing)
-    for rows in (one for one in data if tokens and IMAGES in one.column_names):
-        for place, prompt in enumerate(
-            prompt for batch in rows.select_columns("prompt").iter(1000) for prompt in batch["prompt"]
-        ):
-            text, token = next(((one["content"], t) for one in prompt for t in tokens if t in one["content"]), ("", ""))
-            if text:
-                row = "a prompt" if number is None else f"the prompt of row {number(place)}"
-                raise Refused.of(
-                    f"{where}: {row} has {token} in its text",
-                    because=[f"it is {text[:100]!r}", "the model's processor takes it for one more image"],
-                    fix=f"leave {token} out of the prompts; images come before the text by themselves",
-                )
+    if IMAGES not in rows.column_names or not (tokens := tokens_of_images(processing)):
+        return
+    prompts = (prompt for batch in rows.select_columns("prompt").iter(1000) for prompt in batch["prompt"])
+    for place, prompt in enumerate(prompts):
+        text, token = next(((one["content"], t) for one in prompt for t in tokens if t in one["content"]), ("", ""))
+        if text:
+            source = rows.select_columns(SOURCE_NAME)[place][SOURCE_NAME] if SOURCE_NAME in rows.column_names else ""
+            row = "a prompt" if number is None else f"the prompt of row {number(place)}"
+            which = "; grpo-run preflight names the row" if number is None else ""
+            raise Refused.of(
+                f"{where}{source and f'.{source}'}: {row} has {token} in its text",
+                because=[f"it is {text[:100]!r}", "the model's processor takes it for one more image"],
+                fix=f"leave {token} out of the prompts; images come before the text by themselves{which}",
+            )

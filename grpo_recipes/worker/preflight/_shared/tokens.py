@@ -84,7 +84,7 @@ def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int], 
     image token in a text, and ValueError with the row for what the processor refuses.
     """
     for rows in (data, *seen.held_out):
-        refuse_written_tokens(seen.processor, [rows.rows], rows.where, rows.number)
+        refuse_written_tokens(seen.processor, rows.rows, rows.where, rows.number)
     sizes = [[_size(image["bytes"]) for image in row[IMAGES]] for row in data.rows.select_columns(IMAGES)]
     every = range(len(sizes))
     most = max(every, key=lambda place: sum(wide * high for wide, high in sizes[place]))
