@@ -217,6 +217,14 @@ def test_another_algorithm_of_axolotl_is_refused(word: str, tmp_path: Path) -> N
     assert row(taken(tmp_path, AXOLOTL.replace("rl: grpo", f"rl: {word}")), "rl").fate == "refused"
 
 
+def test_what_axolotl_says_of_images_is_led_to_their_keys(tmp_path: Path) -> None:
+    own = "processor_type: AutoProcessor\nimage_size: 512\nimage_resize_algorithm: bilinear\n"
+    one = taken(tmp_path, f"{AXOLOTL}{own}")
+    assert row(one, "processor_type").fate == "mapped"
+    assert "dataset.images" in row(one, "image_size").because and row(one, "image_size").fate == "refused"
+    assert "dataset.max_pixels" in row(one, "image_resize_algorithm").because
+
+
 def test_every_key_of_axolotl_has_a_row(tmp_path: Path) -> None:
     tables = table_of("axolotl")
     renamed = [name for name, row in other_names()["keys"].items() if "axolotl" in row["tools"].split(", ")]
