@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import GenerationMixin
 from trl import GRPOTrainer
 
 
@@ -359,6 +360,17 @@ def other_images_in_the_loss() -> None:
 
 def images_of_the_next_row_in_the_loss() -> None:
     _masks(lambda _, made: made.update(pixel_values=made["pixel_values"].roll(1, dims=0)))
+
+
+def images_that_held_out_rows_do_not_get() -> None:
+    generate = GenerationMixin.generate
+
+    def blind(self: Any, *given: Any, **named: Any) -> Any:
+        if not self.training:
+            named = {name: value for name, value in named.items() if not name.startswith("pixel_")}
+        return generate(self, *given, **named)
+
+    GenerationMixin.generate = blind
 
 
 def images_among_the_trained_tokens() -> None:

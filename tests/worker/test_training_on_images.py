@@ -209,6 +209,30 @@ def test_a_model_that_is_paid_whatever_it_says_does_not_look(
     assert told.text == "no sign that the model looks at the images: reward 1 with them, 1 with grey ones, +0 [+0, +0]"
 
 
+@pytest.mark.parametrize("fault", [None, "images_that_held_out_rows_do_not_get"])
+def test_an_evaluation_that_loses_its_images_is_warned_of(
+    fault: str | None,
+    models: dict[str, Path],
+    squares: Path,
+    seeing_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
+    trained: Callable[..., Trained],
+    tmp_path: Path,
+) -> None:
+    plan = seeing_plan(models["idefics3"], squares)
+    held = write_squares(tmp_path / "held", 9, seed=2)
+    plan["evaluation"] = held_out(data={**plan["data"], "path": str(held)})
+
+    done = trained(plan, *([fault] if fault else []), user={"mine.py": EVEN})
+
+    assert done.exit_code == 0, done.output
+    evaluation = done.record["evaluation"]
+    assert (evaluation["blanked"]["by_images"]["reward"] == 0.0) == (fault is not None)
+    ended = RunRecord(status="completed", step=6, final_step=6, evaluation=evaluation)
+    told = [one.text for one in verdicts(ended) if one.id == "VRD010"]
+    assert fault is None or told[0].startswith("no sign that the model looks at the images"), told
+
+
 @pytest.mark.parametrize("mode", ["full", "lora"])
 @pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
 def test_two_processes_train_on_images_as_a_hand_written_script_does(
