@@ -110,6 +110,9 @@ def _with_images(context: Context) -> Iterator[Finding]:
             yield context.finding(f"dataset.images does not go with {what}", key, why, fix=fix)
     if config is not None and config.get("model_type") == "paligemma":
         yield from _of_paligemma(context)
+    if context.value("distributed.strategy") == "fsdp2":
+        said, because = "dataset.images does not go with fsdp2", "models that see do not start with it, or train amiss"
+        yield context.wrong(said, "distributed.strategy", because, "zero3", fix="strategy: zero3")
     for section in ("environment", "environments", "rollout"):
         if context.has_section(section):
             said = f"dataset.images does not go with {section}"

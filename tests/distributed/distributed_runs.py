@@ -132,11 +132,11 @@ def grpo_run(strategy: str, kind: str, folder: Path, inside: Sequence[str] = (),
     return Run(strategy, kind, folder / "run", *ended)
 
 
-def recipe_run(recipe: Path, strategy: str, folder: Path) -> Run:
-    """`grpo-run` of another recipe to its end, in a folder beside it that is named as the strategy."""
+def recipe_run(recipe: Path, strategy: str, folder: Path, *words: str) -> Run:
+    """`grpo-run` of another recipe to its end, in a folder beside it, with more words."""
     command = [python(strategy), "-m", "grpo_recipes.cli.main", str(recipe), "--out", str(folder)]
     processes = 1 if strategy == "single" else 2
-    command += ["--set", f"distributed.strategy={strategy}", "--set", f"launch.num_processes={processes}"]
+    command += ["--set", f"distributed.strategy={strategy}", "--set", f"launch.num_processes={processes}", *words]
     command += ["--accept", "WLD003"] if strategy == "fsdp2" else []
     return Run(strategy, recipe.stem, folder, *_timed(command, recipe.parent, strategy))
 
