@@ -14,6 +14,10 @@ colocate mode, vllm 0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server wa
 rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
 PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
 generation feeds one step and there is no reference model.
+
+FSDP2 shards the classes that a model names: LLaVA-NeXT and Gemma 3 name classes that they do not have, a ValueError
+before the first step, and the output layer of Idefics3 silently got other gradients than with DDP (accelerate 1.15.0,
+trl 1.16.0). ZeRO trains as DDP does.
 """
 
 from collections.abc import Iterator, Mapping
