@@ -7,6 +7,7 @@ then on. Without one the page says that there was none.
 import argparse
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def page(results: Results | None) -> str:
     """benchmarks/gpu.md. Raises ValueError for results of a CPU."""
     head = "# On a GPU\n\n<!-- made by gpu_kit/report.py -->\n\n"
     if results is None:
-        return head + NOT_YET + "`make test-gpu` runs these stages; docs/gpu.md has the rest.\n\n" + _planned()
+        return head + NOT_YET + "`make test-gpu` runs these stages; docs/gpu.md has the rest.\n\n" + _planned(STAGES)
     if results.device != "cuda":
         raise ValueError("these results are of a CPU; benchmarks/gpu.md has those of a GPU alone")
     return head + _body(results)
@@ -35,8 +36,8 @@ def report(results: Results) -> str:
     return f"# Stages on {results.device}\n\n{small}{_body(results)}"
 
 
-def _planned() -> str:
-    rows = [f"| {name} | {stage.limit_s} | {stage.tells} |" for name, stage in STAGES.items()]
+def _planned(names: Iterable[str]) -> str:
+    rows = [f"| {name} | {STAGES[name].limit_s} | {STAGES[name].tells} |" for name in names]
     return "\n".join(["| stage | seconds at most | what it tells |", "|---|---|---|", *rows]) + "\n"
 
 
@@ -53,7 +54,7 @@ def _body(results: Results) -> str:
         ),
         "\n".join(["| stage | what it tells | | seconds | at a time | |", "|---|---|---|---|---|---|", *rows]),
     ]
-    parts += [f"Not run: {', '.join(missing)}."] if missing else []
+    parts += [f"Not run:\n\n{_planned(missing).rstrip()}"] if missing else []
     parts += [_details(name, one) for name, one in known if one.figures or one.wrong or one.said]
     return "\n\n".join(parts) + "\n"
 

@@ -18,6 +18,7 @@ from gpu_kit.stages.catalog import STAGES, Stage
 from gpu_kit.trained import ROOT, environment
 
 MARK = "GPU_KIT_STAGE"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 KEPT = (".json", ".jsonl", ".yaml", ".log")
 LEAST_S = 45
 """A stage is not begun with less than this left, or its own limit if that is shorter."""
@@ -84,7 +85,7 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
-    code, said = _ended(session, device, name, folder, min(stage.limit_s, left))
+    code, said = _ended(session, device, name, folder, min(stage.limit_s, left), seen(stage.gpus))
     found = _found(folder) or Result("failed")
     if code is None:
         found.status, found.reason = "late", f"ended after {time.monotonic() - began:.0f} s"
@@ -98,7 +99,18 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
     return found
 
 
-def _ended(session: Session, device: str, name: str, folder: Path, limit_s: float) -> tuple[int | None, str]:
+def seen(gpus: int | None) -> dict[str, str]:
+    """The variable that shows a process so many of the GPUs that this one sees; CUDA takes as many as there are."""
+    if gpus is None:
+        return {}
+    here = os.environ.get(VISIBLE)
+    every = [*map(str, range(gpus))] if here is None else here.split(",")
+    return {VISIBLE: ",".join(every[:gpus])}
+
+
+def _ended(
+    session: Session, device: str, name: str, folder: Path, limit_s: float, variables: dict[str, str]
+) -> tuple[int | None, str]:
     """The exit code of a stage's process, None where it took too long, and what it printed."""
     words = [sys.executable, "-m", "gpu_kit.one_stage", name, str(session.work), device]
     words += [str(session.older)] if session.older else []
@@ -106,7 +118,12 @@ def _ended(session: Session, device: str, name: str, folder: Path, limit_s: floa
     mark = f"{name}-{os.getpid()}-{time.time_ns()}"
     with log.open("w") as output:
         process = subprocess.Popen(
-            words, cwd=ROOT, env=environment(**{MARK: mark}), stdout=output, stderr=output, start_new_session=True
+            words,
+            cwd=ROOT,
+            env=environment(**variables, **{MARK: mark}),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             code = process.wait(limit_s)

@@ -1,6 +1,7 @@
-"""Runs that are told to stop, and go on."""
+"""Runs that are told to stop, and go on; and one that loses a process."""
 
 import hashlib
+import os
 import signal
 import subprocess
 import time
@@ -8,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpu_kit.bench import DETERMINISTIC, Bench, Broken
+from gpu_kit.stages.sharded import need_two_gpus
 from gpu_kit.trained import Trained, command, environment, run_of, train
+from grpo_recipes.contract.host.processes import descendants, ranks
 
 EXIT_INTERRUPTED = 75
 _WAIT_S = 240
@@ -46,8 +49,34 @@ def run_sigterm(bench: Bench) -> None:
     bench.holds(bool(cut.record.get("checkpoint")), "nothing was saved")
 
 
-def _interrupted(bench: Bench, file: Path, settings: tuple[str, ...], is_time: Callable[[Trained], bool]) -> Trained:
-    """A run that gets SIGTERM as soon as `is_time` says so."""
+def run_lost(bench: Bench) -> None:
+    """Two processes, of which one is killed: the other one waits for it in a collective, and has to end as well."""
+    need_two_gpus(bench)
+    file = bench.recipe("lost", "0.5B", tokens=128)
+
+    def kill_one(run: "subprocess.Popen[bytes]") -> None:
+        *_, second = ranks(descendants(run.pid))
+        os.kill(second, signal.SIGKILL)
+
+    settings = ("training.max_steps=50", "launch.num_processes=2")
+    cut = _interrupted(bench, file, settings, lambda run: len(run.steps) >= 1, kill_one)
+    bench.figure("said", cut.messages or cut.record.get("message"))
+    bench.holds(cut.record.get("status") in ("failed", "interrupted"), f"run.json says {cut.record.get('status')}")
+    bench.holds(cut.code != 0, "a run that lost a process ended with 0")
+
+
+def _tell_to_stop(run: "subprocess.Popen[bytes]") -> None:
+    run.send_signal(signal.SIGTERM)
+
+
+def _interrupted(
+    bench: Bench,
+    file: Path,
+    settings: tuple[str, ...],
+    is_time: Callable[[Trained], bool],
+    end: "Callable[[subprocess.Popen[bytes]], None]" = _tell_to_stop,
+) -> Trained:
+    """A run that is told to stop, or harmed, as soon as `is_time` says so."""
     out = bench.run_folder(f"{file.stem}-cut")
     words = [word for setting in settings for word in ("--set", setting)]
     began = time.time()
@@ -67,12 +96,12 @@ def _interrupted(bench: Bench, file: Path, settings: tuple[str, ...], is_time: C
                 raise Broken(f"no step after {_WAIT_S} s: {log.read_text()[-2000:]}")
             time.sleep(0.02)
         told = time.monotonic()
-        process.send_signal(signal.SIGTERM)
+        end(process)
         try:
             code = process.wait(_SOON_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise Broken(f"still there {_SOON_S} s after SIGTERM: {log.read_text()[-2000:]}") from None
+            raise Broken(f"still there {_SOON_S} s later: {log.read_text()[-2000:]}") from None
     bench.figure("seconds from the signal to the end", round(time.monotonic() - told, 1))
     return run_of(out, code, log.read_text(), began)
 

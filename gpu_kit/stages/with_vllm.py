@@ -3,15 +3,19 @@
 from gpu_kit.bench import GROUP, Bench, LeftOut
 from gpu_kit.machine import installed, versions
 from gpu_kit.stages.quantized import FOUR_BITS
+from gpu_kit.stages.sharded import need_two_gpus
 from gpu_kit.trained import Trained
 
+USED = "generation.use_vllm=true"
+RATE = "training.learning_rate=1e-5"
+"""With 1e-4 the model that nothing trained answers at random after two steps."""
 SETTINGS = (
-    "generation.use_vllm=true",
+    USED,
+    RATE,
     "generation.vllm_mode=colocate",
     "generation.vllm_gpu_memory_utilization=0.2",
     # vLLM refuses to measure how much is free while other stages take and give back memory
     f"generation.vllm_engine.kv_cache_memory_bytes={8 << 30}",
-    "training.learning_rate=1e-5",  # with 1e-4 the model that nothing trained answers at random after two steps
 )
 ADAPTER = "generation.weight_sync=adapter"
 SAMPLER, HAND_OVER, ENDS = "PRF010", "PRF011", "PRF008"
@@ -48,6 +52,13 @@ def run_sleep(bench: Bench) -> None:
     _proved(bench, _trained_7b(bench, "asleep", "trl.vllm_enable_sleep_mode=true"), prompts=8)
 
 
+def run_server(bench: Bench) -> None:
+    """The run's own server on the second GPU, which gets each new policy through NCCL."""
+    need_two_gpus(bench)
+    more = ("generation.vllm_mode=server", "vllm_server.gpu_memory_utilization=0.3")
+    _proved(bench, _trained(bench, "served", 4, settings=(USED, RATE, *more)))
+
+
 def run_stops(bench: Bench) -> None:
     """A stop text ends what vLLM generates: completions are shorter, and fewer run into the limit."""
     found = {}
@@ -61,7 +72,8 @@ def run_stops(bench: Bench) -> None:
 
 def run_speed(bench: Bench) -> None:
     """Steps of 1.5B with vLLM in the training process, and those of TRL alone with the same arguments."""
-    run = _trained(bench, "ours", 10, size="1.5B", kv_cache=False)
+    settings = tuple(one for one in SETTINGS if "kv_cache" not in one)  # of vLLM's engine, which TRL alone does not set
+    run = _trained(bench, "ours", 10, size="1.5B", settings=settings)
     _proved(bench, run)
     alone = bench.measured("plain_trl.py", str(run.folder / "plan.json"), str(bench.folder / "plain"))
     seconds = {"grpo-run": run.step_seconds(without=2), "TRL alone": alone["median_step_s"]}
@@ -108,13 +120,12 @@ def _trained(
     more: tuple[str, ...] = (),
     size: str = "0.5B",
     prompts: int = 16,
-    kv_cache: bool = True,
+    settings: tuple[str, ...] = SETTINGS,
 ) -> Trained:
     if bench.scale.device == "cpu":
         raise LeftOut("vLLM takes the weights of a trainer from a GPU alone")
     if not installed("vllm"):
         raise LeftOut("vllm is not installed")
     bench.figure("packages", versions())
-    settings = SETTINGS if kv_cache else tuple(one for one in SETTINGS if "kv_cache" not in one)
     file = bench.recipe(name, size, tokens=tokens, prompts=prompts)
     return bench.completed(bench.train(file, f"training.max_steps={steps}", *settings, *more))

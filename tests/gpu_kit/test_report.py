@@ -51,7 +51,7 @@ def test_the_page_has_the_machine_how_each_stage_ended_and_what_is_wrong() -> No
     assert "| left out | 0 | 1 | vllm is not installed |" in page
     assert "- **wrong**: PRF004 | is not proved" in page
     assert "one\ntwo\n```" in page
-    assert "Not run: real_model, images, seed_again, " in page
+    assert "Not run:\n\n| stage | seconds at most | what it tells |\n|---|---|---|\n| real_model | " in page
 
 
 def test_results_of_a_cpu_are_no_page_of_the_benchmarks() -> None:

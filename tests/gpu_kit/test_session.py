@@ -19,6 +19,19 @@ pytestmark = pytest.mark.processes
 LONG_S = 3000
 
 
+@pytest.mark.parametrize(
+    ("here", "gpus", "shown"),
+    [(None, 1, "0"), (None, 2, "0,1"), ("3,1,0", 1, "3"), ("GPU-a", 2, "GPU-a"), ("", 1, ""), ("3,1,0", None, None)],
+)
+def test_a_stage_sees_the_gpus_that_it_is_for(
+    here: str | None, gpus: int | None, shown: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(sessions.VISIBLE, raising=False)
+    if here is not None:
+        monkeypatch.setenv(sessions.VISIBLE, here)
+    assert sessions.seen(gpus) == ({} if shown is None else {sessions.VISIBLE: shown})
+
+
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """On a busy machine doctor takes longer than it may on one with a GPU."""
