@@ -302,19 +302,40 @@ def test_each_command_is_tried() -> None:
     assert {*COMMANDS} - {"run", "preflight"} <= tried
 
 
+# Inside of a container: 64 MB of shared memory, and a home that cannot be written, by root neither.
+CONTAINER = [
+    *("unshare", "--mount", "sh", "-c"),
+    'mount -t tmpfs -o size=64m small /dev/shm && mount --bind "$HOME" "$HOME" && mount -o remount,bind,ro "$HOME"'
+    ' && ! touch "$HOME/written" 2> /dev/null && exec "$@"',
+    "sh",
+]
+TRIED = [["doctor"], ["preflight"], ["run", "--out", "OUT", "--set", "training.max_steps=1"]]
+
+
 @pytest.mark.stack
-@pytest.mark.parametrize("words", [["preflight"], ["run", "--out", "OUT", "--set", "training.max_steps=1"]], ids=str)
-def test_a_user_without_home_and_name_trains(words: list[str], tmp_path: Path) -> None:
-    if not can_be_nameless():
+@pytest.mark.parametrize("is_nameless", [True, False], ids=["without home and name", "home is read-only"])
+@pytest.mark.parametrize("words", TRIED, ids=[words[0] for words in TRIED])
+def test_a_user_of_a_container_trains(words: list[str], is_nameless: bool, tmp_path: Path) -> None:
+    (home := tmp_path / "home").mkdir()
+    variables = {"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    around = [] if is_nameless else CONTAINER
+    if is_nameless and not can_be_nameless():
         pytest.skip("this system has no namespaces of users")
+    if not is_nameless:
+        variables["HOME"] = str(home)
+        if subprocess.run([*around, "true"], env=variables, capture_output=True).returncode:
+            pytest.skip("nothing can be mounted here")
     shutil.copytree(Path(__file__).parents[2] / "recipes", tmp_path / "recipes")
+    recipe = [] if words == ["doctor"] else ["recipes/quickstart.yaml"]
     done = subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.cli.main", words[0], "recipes/quickstart.yaml", *words[1:]],
+        [*around, sys.executable, "-m", "grpo_recipes.cli.main", words[0], *recipe, *words[1:]],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
-        preexec_fn=nameless,
+        env=variables,
+        preexec_fn=nameless if is_nameless else None,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    if words == ["doctor"]:
+        assert "[STK018]" in done.stdout, "the hub's cache cannot be written"
