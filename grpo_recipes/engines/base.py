@@ -36,8 +36,11 @@ class Engine:
         """Shows how the active run goes on and returns its exit code; nothing is started. Raises Refusal."""
         raise Refusal.of(f"{folder}: this run cannot be followed", fix="its train.log and metrics.jsonl grow")
 
-    def look(self, plan: Plan, count: int, echo: TextIO) -> list[Finding]:
-        """What so many machines that the engine would start the run on find at themselves. Raises Refusal."""
+    def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
+        """What so many machines that the engine would start the run on find at themselves.
+
+        limit_s: how long they are waited for. Raises Refusal.
+        """
         because = f"launch.engine is {plan.world.engine}, which shares out no machines here"
         raise Refusal.of("--on-nodes cannot look at machines of this run", because=because)
 

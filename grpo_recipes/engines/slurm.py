@@ -265,11 +265,13 @@ class SlurmEngine(Engine):
         """Follows the job that the folder was submitted as."""
         return follow_job(folder, echo=echo, view=view)
 
-    def look(self, plan: Plan, count: int, echo: TextIO) -> list[Finding]:
+    def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
         """Lets machines look at themselves that Slurm shares out as for the job."""
         from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # of preflight alone
 
-        nodes = asked_nodes(plan, count)
+        machines = "machine" if count == 1 else "machines"
+        print(f"asking Slurm for {count} {machines}, for at most {limit_s} s in its queue; Ctrl-C stops", file=echo)
+        nodes = asked_nodes(plan, count, limit_s)
         print(f"looked at {', '.join(node.name for node in nodes)}", file=echo)
         return nodes_findings(plan, nodes)
 

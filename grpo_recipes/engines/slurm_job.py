@@ -207,14 +207,17 @@ def job_sbatch(plan: Plan) -> str:
     )
 
 
-def nodes_sh(plan: Plan, count: int, minutes: int = 10) -> str:
-    """A script that lets so many machines say what they have, asked for as the job asks. Raises Refusal likewise."""
+def nodes_sh(plan: Plan, count: int, limit_s: int, minutes: int = 10) -> str:
+    """A script that lets so many machines say what they have, asked for as the job asks. Raises Refusal likewise.
+
+    limit_s: how long it waits in the queue. minutes: how long the machines may take.
+    """
     asked = slurm_job(plan)
     # It begins at once, and srun has no word for the last two.
     of_the_job = ("job-name", "signal", "requeue", "begin", "deadline", "dependency", "kill-on-invalid-dep", "hold")
     left_out = (*of_the_job, "cluster-constraint", "wait-all-nodes")
     header = {key: value for key, value in _header(plan, asked).items() if key not in left_out}
-    header |= {"nodes": count, "ntasks": count, "time": minutes}
+    header |= {"nodes": count, "ntasks": count, "time": minutes, "immediate": limit_s}
     options = [f"--{key}" if value is True else f"--{key}={value}" for key, value in header.items()]
     return fill("nodes.sh.j2", job=job_of(plan), options=options, **_container(plan, asked.container))
 

@@ -20,6 +20,7 @@ from grpo_recipes.render.job import job_of
 from grpo_recipes.render.launch_script import exported
 from grpo_recipes.stack.stack import Stack, from_json_value
 
+OTHER_MACHINE = "WLD014"
 _OF_NCCL, _OF_GLOO = "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
 _TRAINING = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
 
@@ -34,14 +35,14 @@ class AskedNode:
     limits: MachineLimits | None
 
 
-def asked_nodes(plan: Plan, count: int) -> list[AskedNode]:
+def asked_nodes(plan: Plan, count: int, limit_s: int) -> list[AskedNode]:
     """Asks so many machines, when Slurm shares them out; what srun says meanwhile is seen on stderr.
 
-    Raises Refusal where there is no srun or a machine does not answer.
+    limit_s: in the queue. Raises Refusal where there is no srun or a machine does not answer.
     """
     if shutil.which("srun") is None:
         raise Refusal.of("there is no srun here", fix="start it on a machine of the cluster that submits jobs")
-    words = ["bash", "-c", nodes_sh(plan, count)]
+    words = ["bash", "-c", nodes_sh(plan, count, limit_s)]
     environment = clean_environment(PYTHON=sys.executable)
     asking = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
@@ -55,7 +56,7 @@ def asked_nodes(plan: Plan, count: int) -> list[AskedNode]:
         raise Refusal.of(
             f"{len(nodes)} of {count} machines answered",
             because="srun says above why the others did not",
-            fix="the recipe's slurm section; sinfo lists the partitions",
+            fix="--queue-limit SECONDS for a busy cluster; or the recipe's slurm section: sinfo lists the partitions",
         )
     return sorted(nodes, key=lambda node: node.name)
 
@@ -99,14 +100,14 @@ def _of_node(plan: Plan, node: AskedNode) -> Iterator[Finding]:
     needed, there = job_of(plan).gpus_per_node, len(node.stack.gpus or ())
     if there < needed:
         fix = "sinfo -o '%n %G' shows what the machines have; slurm.gpu_option: gres for some clusters"
-        yield Finding("", "error", f"a task sees {there} GPUs, the plan needs {needed}", fix=fix)
+        yield Finding(OTHER_MACHINE, "error", f"a task sees {there} GPUs, the plan needs {needed}", fix=fix)
     planned = plan.stack.get("packages")
     planned = planned if isinstance(planned, dict) else {}
     for name in _TRAINING:
         here = node.stack.version(name)
         if name in planned and planned[name] != here:
             fix = "plan for that stack: --target with what grpo-run doctor --json prints there"
-            yield Finding("", "error", f"{name} {here or 'is absent'}, planned for {planned[name]}", fix=fix)
+            yield Finding(OTHER_MACHINE, "error", f"{name} {here or 'is absent'}, planned for {planned[name]}", fix=fix)
     if node.limits is None or plan.world.num_processes < 2:
         return
     if plan.world.device == "cuda":
@@ -127,4 +128,4 @@ def _interfaces(plan: Plan, there: tuple[str, ...]) -> Iterator[Finding]:
             continue
         if not any(fnmatch.filter(there, name if is_whole else f"{name}*") for name in names):
             said = f"{variable} is {value}, and it has the network interfaces {', '.join(there)}"
-            yield Finding("", "error", said, fix=f"launch.environment.{variable}: one of them")
+            yield Finding(OTHER_MACHINE, "error", said, fix=f"launch.environment.{variable}: one of them")

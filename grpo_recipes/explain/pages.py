@@ -56,10 +56,18 @@ def worker_pages() -> dict[str, str]:
     return pages
 
 
-# The ids of what is said about a declared stack, with what each means.
+# The ids of what is said about a declared stack and about a machine, with what each means.
 
 
 MEANINGS: dict[str, str] = {
+    "WLD013": "`/dev/shm`, or the memory that a process may lock beside InfiniBand, may be too small for NCCL between"
+    " GPUs. `doctor`, `preflight` and the start of a run with several GPUs look at it, on the machine that trains."
+    " NVIDIA's containers ask for 1 GiB and no limit; Docker and Kubernetes give 64 MiB and 64 KiB by themselves.",
+    "WLD014": "A machine of the cluster is not what the plan needs, as `preflight --on-nodes N` finds: fewer GPUs, a"
+    " package of another release, or no network interface of the name in NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME.",
+    "STK018": "A library cannot write the folder in which it keeps what it compiled or downloaded: vLLM and flashinfer"
+    " end at their import then, a download ends when it begins. `doctor` and `preflight` warn; a run with vLLM in its"
+    " processes does not start.",
     "STK001": "A --target cannot be read: it is name==version items separated by commas, or a doctor file.",
     "STK002": "A --target names a package that grpo-run does not know.",
     "STK003": "A --target gives a version that is no version.",

@@ -251,7 +251,7 @@ def warn_of_small_limits(plan: Plan) -> None:
     """Warns once per machine about limits that may be too small for NCCL, minutes before it fails."""
     if os.environ.get("LOCAL_RANK", "0") == "0" and plan.world.device == "cuda" and plan.world.num_processes > 1:
         for finding in small_for_nccl():
-            print(f"warning: {socket.gethostname()}: {finding.message}; {finding.fix}", flush=True)
+            print(f"warning: {socket.gethostname()}: {finding.message}; {finding.fix} [{finding.rule}]", flush=True)
 
 
 def _end_at_once(record: Record) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from slurm_runs import ROOT, environment
+from support.processes import wait_until
 from throw_away_cluster import Cluster
 
 pytestmark = pytest.mark.slurm
@@ -54,6 +55,17 @@ def test_shared_memory_of_a_container_on_one_machine_is_found(slurm: Cluster, tm
         assert line.startswith(f"recipe.yaml: warning: {small}: /dev/shm has 64 MiB free")
     finally:
         slurm.crash(small)
+
+
+def test_a_queue_is_waited_in_for_so_long_and_left(slurm: Cluster, tmp_path: Path) -> None:
+    whole = ["--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 600"]
+    job = slurm.run("sbatch", "--parsable", *whole).strip()
+    wait_until(lambda: slurm.job(job)["JobState"] == "RUNNING", timeout_s=60)
+    code, _, err = looked(slurm, tmp_path, "--on-nodes", "1", "--queue-limit", "3", gpus=0)
+    assert code == 2
+    assert "asking Slurm for 1 machine, for at most 3 s in its queue; Ctrl-C stops" in err
+    assert "0 of 1 machines answered" in err and "--queue-limit SECONDS" in err
+    assert slurm.run("squeue", "--noheader", "--format=%i").split() == [job], "nothing waits on"
 
 
 def test_machines_that_slurm_does_not_give_are_an_error(slurm: Cluster, tmp_path: Path) -> None:

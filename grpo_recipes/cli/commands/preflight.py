@@ -61,10 +61,24 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     type=click.IntRange(1, 10_000),
     help="Let N machines of the cluster look at themselves, as the job would get them, and try nothing else.",
 )
+@click.option(
+    "--queue-limit",
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.IntRange(1, 86_400),
+    help="Seconds that --on-nodes waits in the cluster's queue.",
+)
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def preflight(
-    recipe: str, rows: int, time_limit: float, memory_limit: float | None, on_nodes: int | None, **options: Any
+    recipe: str,
+    rows: int,
+    time_limit: float,
+    memory_limit: float | None,
+    on_nodes: int | None,
+    queue_limit: int,
+    **options: Any,
 ) -> int:
     """Try data, tokenizer, rewards and tools of a recipe; no model, no GPU.
 
@@ -86,7 +100,7 @@ def preflight(
     if on_nodes is not None:
         from grpo_recipes.engines.base import engine_of
 
-        found = engine_of(plan).look(plan, on_nodes, sys.stderr)
+        found = engine_of(plan).look(plan, on_nodes, queue_limit, sys.stderr)
         return _answer(resolution.file, [*resolution.findings, *found], "", asked.as_json)
     limits: dict[str, object] = {
         "rows": rows,

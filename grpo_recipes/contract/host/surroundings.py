@@ -100,7 +100,7 @@ def locked_caches(environment: Mapping[str, str], packages: Collection[str], sev
     if not locked:
         return None
     return Finding(
-        "",
+        LOCKED_CACHE,
         severity,
         f"caches that this user cannot write: {len(locked)}",
         because=tuple(locked.values()),
@@ -118,6 +118,8 @@ def _can_be_made(folder: str) -> bool:
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
 
 
+SMALL_LIMIT = "WLD013"
+LOCKED_CACHE = "STK018"
 _SHARED, _LEAST_SHARED = "/dev/shm", 1 << 30
 _INFINIBAND, _LEAST_LOCKED = "/dev/infiniband", 1 << 30
 
@@ -162,11 +164,11 @@ def small_for_nccl(machine: MachineLimits | None = None) -> list[Finding]:
     if has.shared_memory is not None and has.shared_memory < _LEAST_SHARED:
         said = f"{_SHARED} has {has.shared_memory >> 20} MiB free, which may be too little for NCCL between GPUs"
         fix = "docker run --shm-size=16g; in Kubernetes mount an emptyDir with medium: Memory there"
-        found.append(Finding("", "warning", said, fix=fix))
+        found.append(Finding(SMALL_LIMIT, "warning", said, fix=fix))
     if has.infiniband and has.locked_memory is not None and has.locked_memory < _LEAST_LOCKED:
         said = f"a process may lock {has.locked_memory >> 10} KiB, which may be too little for NCCL over InfiniBand"
         fix = "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and for the scheduler"
-        found.append(Finding("", "warning", said, fix=fix))
+        found.append(Finding(SMALL_LIMIT, "warning", said, fix=fix))
     return found
 
 
