@@ -37,6 +37,9 @@ class KubernetesJob:
     secrets: tuple[str, ...] = ()
     node_selector: dict[str, str] = field(default_factory=dict)
     pod: dict[str, object] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    security_context: dict[str, object] = field(default_factory=dict)
 
 
 def kubernetes_job(plan: Plan) -> KubernetesJob:
@@ -52,13 +55,15 @@ def kubernetes_job(plan: Plan) -> KubernetesJob:
 def manifest(plan: Plan) -> str:
     """The text of job.yaml."""
     asked, job, name = kubernetes_job(plan), job_of(plan), job_name(plan)
-    labels = {"app.kubernetes.io/name": "grpo-run", "app.kubernetes.io/instance": name}
-    about = {"name": name} | ({} if asked.namespace is None else {"namespace": asked.namespace}) | {"labels": labels}
+    own = {"app.kubernetes.io/name": "grpo-run", "app.kubernetes.io/instance": name}
+    labels = asked.labels | own
+    about = {"name": name} | ({} if asked.namespace is None else {"namespace": asked.namespace})
     several = job.all_nodes > 1
     documents: list[dict[str, object]] = []
     if several:
-        service = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels}
-        documents.append({"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": service})
+        service = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": own}
+        documents.append({"apiVersion": "v1", "kind": "Service", "metadata": about | {"labels": own}, "spec": service})
+    of_pods = {"labels": labels} | ({"annotations": asked.annotations} if asked.annotations else {})
     spec = {
         "completionMode": "Indexed",
         "completions": job.all_nodes,
@@ -67,9 +72,9 @@ def manifest(plan: Plan) -> str:
         "backoffLimit": asked.max_restarts * job.all_nodes,
         "podReplacementPolicy": "Failed",  # two pods of one number must not train
         "podFailurePolicy": {"rules": _RULES},
-        "template": {"metadata": {"labels": labels}, "spec": _pod(plan, asked, job, name if several else None)},
+        "template": {"metadata": of_pods, "spec": _pod(plan, asked, job, name if several else None)},
     }
-    documents.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec})
+    documents.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": about | {"labels": labels}, "spec": spec})
     return to_yaml(_comment(plan, asked, job), *documents)
 
 
@@ -106,9 +111,11 @@ def _pod(plan: Plan, asked: KubernetesJob, job: Job, service: str | None) -> dic
             {"name": "HF_HOME", "value": f"{asked.volume_path}/.cache/huggingface"},
             {"name": "XDG_CACHE_HOME", "value": _CACHE},
             {"name": "TRITON_CACHE_DIR", "value": f"{_CACHE}/triton"},
+            {"name": "FLASHINFER_WORKSPACE_BASE", "value": _CACHE},
         ],
         "envFrom": [{"secretRef": {"name": secret}} for secret in asked.secrets],
         "resources": {"limits": limits},
+        "securityContext": asked.security_context,
         "volumeMounts": [
             {"name": "runs", "mountPath": asked.volume_path},
             {"name": "shared-memory", "mountPath": "/dev/shm"},

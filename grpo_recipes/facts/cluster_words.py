@@ -43,6 +43,8 @@ POD_FIELDS: Mapping[str, type] = {
     "topologySpreadConstraints": list,
 }
 """They choose the machine and the rights of the pod; what it runs and mounts is grpo-run's."""
+_OWN_LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/instance")
+_CAPABILITIES = {"drop": re.compile(r"[A-Z_]+"), "add": re.compile("IPC_LOCK")}
 
 
 def faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -55,15 +57,33 @@ def faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     secrets = section.get("secrets")
     if isinstance(secrets, list | tuple) and not all(re.fullmatch(_SUBDOMAIN, str(name)) for name in secrets):
         yield "secrets", "names of Secrets: lower-case letters, digits, dashes and dots"
-    for name, value in _mapped(section, "node_selector").items():
-        if not re.fullmatch(_QUALIFIED, name) or not re.fullmatch(rf"({_WORD})?", str(value)):
-            yield f"node_selector.{name}", "a label of nodes and its value, such as pool: gpu, 63 characters at most"
+    for key in ("node_selector", "labels"):
+        for name, value in _mapped(section, key).items():
+            if not re.fullmatch(_QUALIFIED, name) or not re.fullmatch(rf"({_WORD})?", str(value)):
+                yield f"{key}.{name}", "a label and its value, such as pool: gpu, 63 characters at most"
+            elif key == "labels" and name in _OWN_LABELS:
+                yield f"{key}.{name}", "absent: grpo-run finds its pods by it"
+    for name in _mapped(section, "annotations"):
+        if not re.fullmatch(_QUALIFIED, name):
+            yield f"annotations.{name}", "named as a label is, such as k8s.v1.cni.cncf.io/networks"
+    for name, value in _mapped(section, "security_context").items():
+        if not (isinstance(value, bool) if name == "allowPrivilegeEscalation" else _are_capabilities(name, value)):
+            yield f"security_context.{name}", "allowPrivilegeEscalation, or capabilities with drop, or add: [IPC_LOCK]"
     for name, value in _mapped(section, "pod").items():
         kind = POD_FIELDS.get(name)
         if kind is None:
             yield f"pod.{name}", f"one of {', '.join(POD_FIELDS)}"
         elif not isinstance(value, kind):
             yield f"pod.{name}", "a text" if kind is str else "a list" if kind is list else "a mapping"
+
+
+def _are_capabilities(name: str, value: object) -> bool:
+    return (
+        name == "capabilities"
+        and isinstance(value, Mapping)
+        and all(isinstance(some, list) and key in _CAPABILITIES for key, some in value.items())
+        and all(_CAPABILITIES[key].fullmatch(str(one)) for key, some in value.items() for one in some)
+    )
 
 
 def _resource_faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -122,9 +122,19 @@ class KubernetesSection(Section):
     """Names of Secrets in the namespace; each of their keys becomes an environment variable, such as HF_TOKEN."""
     node_selector: dict[str, str] = {}
     """Labels of the nodes to use."""
+    labels: dict[str, str] = {}
+    """Further labels of the Job and its pods, such as `{kueue.x-k8s.io/queue-name: gpu}` or
+    `{sidecar.istio.io/inject: "false"}`: with a sidecar that never ends, no pod is complete.
+    """
+    annotations: dict[str, str] = {}
+    """Annotations of the pods, such as `{k8s.v1.cni.cncf.io/networks: rdma-net}`."""
     pod: dict[str, Any] = {}
     """Further fields of the pod by Kubernetes' names: tolerations, affinity, priorityClassName, imagePullSecrets,
     serviceAccountName, securityContext, runtimeClassName, schedulerName, topologySpreadConstraints.
+    """
+    security_context: dict[str, Any] = {}
+    """Of the container: allowPrivilegeEscalation and capabilities, which a namespace that enforces Pod Security's
+    `restricted` wants, or `{capabilities: {add: [IPC_LOCK]}}` for InfiniBand. The rest is under pod.
     """
     grace_seconds: PositiveInt = 600
     """Seconds a pod gets to save when it is evicted or deleted. A run stops where a generation ends, so this has to

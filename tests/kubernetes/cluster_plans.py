@@ -31,6 +31,9 @@ KUBERNETES = (
     "kubernetes.volume_claim=runs",
     "kubernetes.secrets=[hf-token]",
     "kubernetes.resources={cpu: 16, memory: 128Gi}",
+    "kubernetes.labels={kueue.x-k8s.io/queue-name: gpu}",
+    "kubernetes.annotations={k8s.v1.cni.cncf.io/networks: rdma}",
+    "kubernetes.security_context={capabilities: {drop: [ALL], add: [IPC_LOCK]}}",
     "kubernetes.pod={tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]}",
 )
 SKYPILOT = (
