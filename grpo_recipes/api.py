@@ -46,7 +46,7 @@ class LoadedRecipe:
 
     @property
     def text(self) -> str:
-        """The merged recipe as a file of its own."""
+        """The merged recipe as a standalone file."""
         return merged_recipe_text(self.source)
 
 

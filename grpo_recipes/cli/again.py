@@ -30,7 +30,7 @@ from grpo_recipes.stack.stack import Stack, from_json_value
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A plan made again. plan, recipe_text: None if the recipe is refused now. lines: the drift."""
+    """A plan resolved again. plan, recipe_text: None if the recipe is now refused. lines: the drift."""
 
     lock: Lock
     plan: Plan | None
@@ -52,7 +52,7 @@ class Again:
 
 
 def stack_of(plan: Plan, target: str | None = None) -> Stack:
-    """The stack that a plan is compared with: this machine's, or the planned one of an image, which is compared there.
+    """The stack to compare a plan with: this machine's, or the planned one of an image, which is compared inside it.
 
     Raises Refusal for an unreadable target.
     """
@@ -68,9 +68,9 @@ def shown_path(lock: Lock) -> str:
 
 
 def train_again(place: str, asked: RunOptions, view: View) -> int:
-    """Launches the plan of a run folder or a plan in a new folder, after printing its drift; returns the exit code.
+    """Launches the plan of a run folder, or a plan, in a new folder, after printing its drift; returns the exit code.
 
-    Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that did not end.
+    Raises Refusal as read_lock, planned_again and allowed_plan do, and for a run that has not ended.
     """
     lock = read_lock(place)
     again = planned_again(lock, stack_of(lock.plan, asked.target), asked)
@@ -87,9 +87,9 @@ def train_again(place: str, asked: RunOptions, view: View) -> int:
 
 
 def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
-    """Extends a finished run in a new folder, after printing what starts fresh; returns the exit code.
+    """Extends a finished run in a new folder, after printing which values start over; returns the exit code.
 
-    words: KEY=VALUE. Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that cannot be
+    words: KEY=VALUE. Raises Refusal as read_lock, planned_again and allowed_plan do, and for a run that cannot be
     extended.
     """
     if asked.is_of_a_recipe:
@@ -120,9 +120,9 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
 
 
 def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
-    """The plan on this stack with today's files, and its drift.
+    """The plan resolved on this stack with the present files, and its drift.
 
-    Raises Refusal for a plan without a recipe or a changed one.
+    Raises Refusal for a plan that was changed or has no recipe.
     """
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)

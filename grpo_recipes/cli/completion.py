@@ -1,6 +1,6 @@
-"""A shell's suggestions for the words of a command line: files, and known names.
+"""Shell completion for the words of a command line: files and known names.
 
-Imports nothing until it is used, since every command has it.
+Every command imports this module, so it imports nothing until needed.
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ def shipped_names(ctx: "Context", param: "Parameter", incomplete: str) -> "list[
 
 
 def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
-    """The keys of a recipe with their =."""
+    """The keys of a recipe, followed by =."""
     from grpo_recipes.schemas.accepted import recipe_keys
 
     return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
@@ -63,10 +63,10 @@ def _beginning(words: list[str], incomplete: str) -> "list[CompletionItem]":
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
-# Which rules `--accept` takes.
+# Decides which rules `--accept` takes.
 
 
-# Rules whose errors a patched library cannot fix, with the reason.
+# Rules whose errors no patched library can fix, with the reason.
 NEVER = {
     "DAT001": "a run needs its data",
     "MDL001": "a run needs its model",
@@ -75,7 +75,7 @@ NEVER = {
     "TOK001": "a run needs its chat template",
 }
 SHIMS = {"SHM024": "shims.equal_rewards", "SHM025": "shims.less_padding"}
-"""Rules whose shim a run may do without, and the shim."""
+"""Rules whose shim is optional, and the shim."""
 TRUST = "TRU"
 """Prefixes of the rules that judge what a recipe may do to a machine."""
 
@@ -94,7 +94,7 @@ def why_not_accepted(one: str) -> str | None:
         return None
     if rule is not None:
         return "this rule decides a value and reports no errors"
-    from grpo_recipes.explain.pages import known_ids  # only for what is refused
+    from grpo_recipes.explain.pages import known_ids  # only needed for a refusal
 
     if one not in known_ids():
         near = nearest_words(one, known_ids(), cutoff=0.7)

@@ -1,4 +1,4 @@
-"""`grpo-run validate --fix`: the fixes of findings as a diff, or written into the recipe."""
+"""`grpo-run validate --fix`: shows the fixes of findings as a diff, or writes them into the recipe."""
 
 import codecs
 import difflib
@@ -24,7 +24,7 @@ SUGGESTED = "suggested"
 
 
 def asked_rules(text: str | None) -> tuple[str, ...] | None:
-    """The rules named by --fix=BAT001,SCH003; None for all, --fix=suggested.
+    """The rules in --fix=BAT001,SCH003; None for all, --fix=suggested.
 
     Raises Refusal for anything else.
     """
@@ -41,9 +41,9 @@ def asked_rules(text: str | None) -> tuple[str, ...] | None:
 
 
 def fixed(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *, write: bool) -> Fixes:
-    """Prints the diff that fixes a recipe, and the findings that it cannot fix; writes it if asked to.
+    """Prints the diff that fixes a recipe, and the findings that it cannot fix; writes it if requested.
 
-    again: resolves the recipe with a different text. rules: those whose suggestions are applied too, None for all.
+    again: resolves the recipe with a different text. rules: also apply the suggestions of these, None for all.
     """
     text = read_recipe(resolution.file)
     if not isinstance(text, str):
@@ -64,7 +64,7 @@ def fixed(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *
 
 
 def _tell(made: Fixes, before: Resolution) -> None:
-    """Prints on stderr what is left, and how the fixes change the experiment."""
+    """Prints on stderr the remaining findings, and how the fixes change the experiment."""
     rest = by_place([*made.suggested, *made.left])
     if rest:
         click.echo(redact(findings_text(rest, before.file) + "\n"), err=True)
@@ -73,7 +73,7 @@ def _tell(made: Fixes, before: Resolution) -> None:
 
 
 def _changes(made: Fixes, before: Resolution) -> list[str]:
-    """The parts of the experiment that the fixes change, if it could be trained before and after."""
+    """The parts of the experiment that the fixes change, if it could be trained both before and after."""
     if not made.fixed or before.refused or made.after.refused or before.context is None or made.after.context is None:
         return []
     found = differences(plan_of(before), plan_of(made.after)).experiment
@@ -95,7 +95,7 @@ def _rules(findings: Sequence[Finding]) -> list[str]:
 
 
 def _replace(path: str, before: str, after: str) -> None:
-    """Writes the file completely or not at all. Raises Refusal if that fails, or if another program changed it."""
+    """Writes the file atomically. Raises Refusal if that fails, or if another program changed it meanwhile."""
     place = Path(os.path.realpath(path))
 
     def refuse_changed() -> None:
@@ -105,7 +105,7 @@ def _replace(path: str, before: str, after: str) -> None:
     try:
         mode = stat.S_IMODE(place.stat().st_mode)
         write_whole(place.parent, place.name, _byte_order_mark(place) + after, mode, check=refuse_changed)
-        place.chmod(mode)  # also what the umask takes from a new file
+        place.chmod(mode)  # including bits that the umask removes from a new file
     except OSError as problem:
         raise Refusal.of(
             f"{path} cannot be written, and is unchanged",

@@ -1,4 +1,4 @@
-"""Shared by every command that starts processes: asks for consent, launches, and reports the result."""
+"""Asks for consent, launches, and reports the result, for every command that starts processes."""
 
 import gc
 import json
@@ -50,10 +50,10 @@ Anew = Callable[[Plan, str], tuple[Plan, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A plan to launch. recipe_text: of its recipe.yaml. beside: the parent folder of its run folder.
+    """A plan to launch. recipe_text: of its recipe.yaml. beside: the parent of its run folder.
 
-    is_pinned: it was planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe.
-    goes_on_from: the run folder whose checkpoint it reads, None if it begins at step 0.
+    is_pinned: planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe. goes_on_from:
+    the run folder whose checkpoint it resumes, None if it begins at step 0.
     """
 
     plan: Plan
@@ -70,14 +70,14 @@ def names_a_plan(place: str) -> bool:
 
 
 def ready_of(resolution: Resolution) -> Ready:
-    """What a recipe launches that is not refused."""
+    """The launch of a recipe that is not refused."""
     assert resolution.context is not None
     source = resolution.context.source
     return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
 
 
 def recipe_files(source: Source) -> tuple[str, ...]:
-    """The recipe, and its own (not shipped) parents that name its rewards and tools."""
+    """The recipe, and its own (not shipped) parents that set its rewards and tools."""
     said = {
         mark.file for path, mark in source.marks.items() if {path[:1], path[:2]} & NAMING_CODE
     } - source.folders.keys()
@@ -92,10 +92,10 @@ def ask_trust(
     folder: str | None = None,
     plays_turns: bool = False,
 ) -> None:
-    """Prints which code is allowed by its folder. Raises Refusal for code that this user has not allowed.
+    """Prints the code that is allowed by its folder. Raises Refusal for code that this user has not allowed.
 
-    given: by --allow-code. files: recipe_files of a recipe that was planned now; none for an earlier plan.
-    folder: the run folder of the checkpoint. plays_turns: the calls of preflight.turns are made.
+    given: by --allow-code. files: recipe_files of a newly planned recipe; none for an earlier plan.
+    folder: the run folder of the checkpoint. plays_turns: preflight.turns will be played.
     """
     from grpo_recipes.trust.code import code_parts, turn_parts
     from grpo_recipes.trust.folders import checkpoint_parts, consent
@@ -110,7 +110,7 @@ def ask_trust(
 
 
 def started(ready: Ready, asked: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:
-    """Writes a new run folder and starts it, unless --dry-run only writes it; returns the exit code."""
+    """Writes a new run folder and, without --dry-run, starts it; returns the exit code."""
     if asked.dry_run:
         folder = _written(_tried(ready.plan, asked), asked.out, ready, is_code_pinned=False)
         click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
@@ -140,7 +140,7 @@ def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool)
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
-    with busy("writing the run folder"):  # the model and the data are read for their digests, or asked of the hub
+    with busy("writing the run folder"):  # model and data are read for their digests, or looked up on the hub
         whole = completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
         whole = replace(whole, folder=os.path.abspath(out))
         _warn_of_other_profile(whole)
@@ -148,7 +148,7 @@ def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool)
 
 
 def _warn_of_other_profile(plan: Plan) -> None:
-    """Says where the rows of a local file were profiled with a different model; only now all digests are known."""
+    """Warns if the rows of a local file were profiled with a different model; all digests are known only now."""
     from grpo_recipes.contract.profile import OTHER, other_profile
     from grpo_recipes.user_files.local_rows import first_row
 
@@ -171,9 +171,9 @@ def launched(
     """Starts a run folder through the engine of its plan, reports the result, returns the exit code.
 
     Files in the folder never choose the engine. follow: follow the active run instead of starting one. For a trial
-    (--smoke) it prints whether it passed. view: how much is shown meanwhile.
-    prepare: called once the folder is locked and nothing was started; returns lines to print.
-    anew: called after the run; returns a plan and a run folder to launch instead, once.
+    (--smoke) it prints whether it passed. view: how much is shown. prepare: called after the folder is locked and
+    before anything is started; returns lines to print. `anew`: called after the run; returns a plan and a run folder to
+    launch instead, once.
     """
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
@@ -213,13 +213,13 @@ def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
         click.echo(redact(line), err=True)
     if plan.smoke:
         click.echo(redact(_verdict(code, record)), err=as_json)
-    if (problem := left_out("stdout")) is not None:  # the exit is that of the run
+    if (problem := left_out("stdout")) is not None:  # the exit code is the run's
         click.echo(redact(f"could not print the result, see run.json: {problem.strerror}"), err=True)
     return code
 
 
 def _width() -> int:
-    """Columns of the terminal, 100 where there is none."""
+    """The terminal's width in columns, 100 without a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
 
@@ -234,7 +234,7 @@ def _verdict(code: int, record: "RunRecord | None") -> str:
 
 
 def _print_commands(plan: Plan, folder: str, commands: list[str], advice: list[str], *, as_json: bool) -> None:
-    """Prints what a person types, and on stderr what to know about it."""
+    """Prints the commands to type, and on stderr the advice about them."""
     for line in advice:
         click.echo(redact(line), err=True)
     if as_json:

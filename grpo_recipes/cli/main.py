@@ -1,4 +1,4 @@
-"""`grpo-run`: the commands, and the handling of their failures."""
+"""`grpo-run`: finds and runs the command, and reports its failures."""
 
 import errno
 import gc
@@ -69,7 +69,7 @@ def _is_without_folder() -> bool:
     return False
 
 
-# A check frees nothing before it ends, so garbage collection only costs time; a run enables it again.
+# A check frees nothing before it ends, so garbage collection would only cost time; a run enables it again.
 gc.disable()
 
 import click
@@ -82,7 +82,7 @@ from grpo_recipes.contract.host.standard_streams import left_out, make_steady
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Name -> the line in --help; the module is only imported when the command is used.
+# Name -> the line in --help; the module is imported only when the command is used.
 COMMANDS = {
     "run": "Train a recipe (the default command).",
     "validate": "Check recipes; no torch, no GPU.",
@@ -106,7 +106,7 @@ COMMANDS = {
     "completion": "Print the shell completion script.",
     "allowed": "List folders whose code is allowed, or forget one.",
 }
-# These commands need an argument.
+# Commands that need an argument.
 NEEDING = ("run", "validate", "preflight", "profile", "plan", "fit", "diff", "watch")
 
 
@@ -132,7 +132,7 @@ class Commands(click.Group):
 
         from grpo_recipes.cli.completion import first_words
 
-        # click's own Group imports all commands for their help.
+        # click's own Group would import all commands for their help.
         names = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
         return first_words([*names, *click.Command.shell_complete(self, ctx, incomplete)], incomplete)
 
@@ -141,7 +141,7 @@ class Commands(click.Group):
         first = words[0] if words else None
         own = {"--help", "--version"}
         if len(words) == 1 and first in NEEDING and os.path.isfile(os.path.join(first, "plan.json")):
-            # A run folder with the name of a command, and no argument for the command.
+            # A run folder may have the name of a command that needs an argument and gets none.
             args, first = [os.path.join(os.curdir, arg) if arg == first else arg for arg in args], None
         if args and first not in COMMANDS and not (own & set(args[:1])):
             if (

@@ -1,4 +1,4 @@
-"""The options that several commands have, and the stack and the view that they choose."""
+"""The options shared by several commands, and the stack and view that they select."""
 
 import os
 import shlex
@@ -68,12 +68,12 @@ class RunOptions(NamedTuple):
 
     @property
     def is_of_a_recipe(self) -> bool:
-        """Whether there is an option that changes what is planned, or only plans."""
+        """Whether any option changes the plan, or only prints it."""
         return any((self.overrides, self.accepted, self.target, self.validate_only, self.dry_run, self.smoke))
 
 
 def a_run(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """The callback of an argument that takes runs: says so to who names a recipe, or mistypes a folder."""
+    """The callback of an argument that takes runs: explains that to users who name a recipe or mistype a folder."""
     for place in value if isinstance(value, tuple) else [value]:
         if not os.path.exists(place):
             from grpo_recipes.user_files.local_files import near_path

@@ -1,4 +1,4 @@
-"""The first step of every command that reads a recipe."""
+"""Resolves a recipe, the first step of every command that reads one."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from grpo_recipes.stack.stack import Stack
 
 
 def resolved(recipe: str, stack: Stack, asked: RunOptions, content: str | None = None) -> Resolution:
-    """The resolution of a recipe; strict turns unchecked points into errors, accepted rules only warn.
+    """Resolves a recipe; strict turns unchecked points into errors, accepted rules only warn.
 
-    content: used instead of the recipe's own text. Raises Refusal for a rule that cannot be accepted.
+    content: replaces the recipe's own text. Raises Refusal for a rule that cannot be accepted.
     """
     resolution = resolve(recipe, stack, asked.overrides, content)
     return judged(resolution, strict=asked.strict, accepted=asked.accepted)
@@ -32,18 +32,18 @@ def _strict(finding: Finding) -> Finding:
 
 
 def findings_answer(file: str, findings: Sequence[Finding], *, as_json: bool, between: str = "", then: str = "") -> str:
-    """Findings as JSON, or as text with a line that counts them. between, then: before and behind that line."""
+    """Findings as JSON, or as text with a line that counts them. between, then: texts before and after that line."""
     if as_json:
-        from grpo_recipes.report.findings_formats import findings_json  # which takes a moment to import
+        from grpo_recipes.report.findings_formats import findings_json  # takes a moment to import
 
         return findings_json({file: findings})
     count = f"{file}: {count_text(findings)}{then}"
     return "\n\n".join(filter(None, (findings_text(findings, file), between, count)))
 
 
-# `--accept RULE`: turns a rule's errors into warnings, for a patched stack that lacks the defect.
+# `--accept RULE`: turns a rule's errors into warnings, for a patched stack without the defect.
 #
-# A shim whose defect changes no experiment is left out instead: SHM024, SHM025.
+# If its shim would not change the experiment, it is left out instead: SHM024, SHM025.
 
 
 def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:

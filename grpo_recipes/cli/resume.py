@@ -52,7 +52,7 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
     asked = asked._replace(strict=False)
     again = planned_again(lock, stack_of(lock.plan), asked)
     if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
-        say(again)  # nothing to report about a run that was never started and is unchanged
+        say(again)  # nothing to report about an unchanged run that was never started
     plan = allowed_plan(again, asked)
     _refuse_another_start(folder, lock.plan, plan)
     ask_trust(plan, asked.allowed, folder=lock.folder)
@@ -69,7 +69,7 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:
-    """The plan for plan.json: it names the user's files at their original paths, from which they were copied."""
+    """The plan for plan.json, with the original paths of the user's files, which the folder has copies of."""
     known = {(file.target, file.sha256): file.path for file in user_files(lock.plan)}
     as_before = with_changed(plan, lambda file: {"path": known.get((file.target, file.sha256), file.path)})
     return replace(as_before, folder=lock.folder)
@@ -92,7 +92,7 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
 
 
 def _recipe_instead(recipe: str) -> Refusal:
-    """The refusal of a recipe instead of a run folder, listing its runs in runs/, the default folder."""
+    """The error for a recipe instead of a run folder, listing its runs in runs/, the default folder."""
     runs = _runs_of(recipe)
     because = [f"{folder}: {words}" for folder, words in [*runs.items()][:_SHOWN]] or ["it has no runs in runs/"]
     cut_off, failed = (
@@ -109,7 +109,7 @@ def _recipe_instead(recipe: str) -> Refusal:
 
 
 def _runs_of(recipe: str) -> dict[str, str]:
-    """The status of each run of a recipe in runs/, the newest first, by its folder."""
+    """The status of each run of a recipe in runs/, newest first, by folder."""
     found = {}
     plans = [plan for plan in Path("runs").glob("*/plan.json") if plan.is_file()]
     for plan in sorted(plans, key=lambda plan: os.path.getmtime(plan) if plan.is_file() else 0.0, reverse=True):

@@ -1,4 +1,4 @@
-"""What a wrong command line was meant to be: other tools' words for commands and options, and forgotten --set."""
+"""Suggests what a wrong command line meant: other tools' names for commands and options, or a missing --set."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import click
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.wording import nearest_words
 
-# What other tools call a command, and how it is said here: {} stands for the words after it.
+# Other tools' names for commands, and the command here; {} stands for the remaining words.
 _OTHER_COMMANDS = {
     **dict.fromkeys(("train", "start", "launch", "grpo"), "{}"),
     **dict.fromkeys(("resume", "continue"), "{} --resume"),
@@ -32,7 +32,7 @@ _OTHER_COMMANDS = {
 
 
 def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
-    """The refusal of the first word, with the file or the command that is nearest to it."""
+    """The error for an unknown first word, with the most similar file or command."""
     word, *rest = words
     because = f"no file has this name, and the commands are {', '.join(commands)}"
     fix = "the file of a recipe; grpo-run --help lists the commands"
@@ -46,7 +46,7 @@ def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
 
 
 def meant(error: click.UsageError, given: Sequence[str]) -> str | None:
-    """click's message with what was meant; None where nothing is known. given: the words of the command line."""
+    """click's message with a suggestion; None if there is none. given: the words of the command line."""
     return _with_set(error, given) if isinstance(error, click.NoSuchOption) else _with_equals(error, given)
 
 
@@ -54,7 +54,7 @@ _PROCESSES = dict.fromkeys(("gpus", "num_gpus", "n_gpus", "nproc", "nproc_per_no
 
 
 def _with_equals(error: click.UsageError, given: Sequence[str]) -> str | None:
-    """The answer to KEY=VALUE without --set, and to --set KEY VALUE."""
+    """The suggestion for KEY=VALUE without --set, and for --set KEY VALUE."""
     if "unexpected extra argument" not in error.message:
         return None
     apart = [
@@ -72,7 +72,7 @@ def _with_equals(error: click.UsageError, given: Sequence[str]) -> str | None:
 
 
 def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
-    """The answer to an option that has the name of a recipe's key, such as --max_steps 5: the same with --set."""
+    """The suggestion for an option named like a recipe key, such as --max_steps 5: use --set."""
     if error.ctx is None or not any("--set" in parameter.opts for parameter in error.ctx.command.params):
         return None
     from grpo_recipes.explain.explain import keys_of, nearest_key

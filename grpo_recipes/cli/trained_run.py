@@ -1,4 +1,4 @@
-"""Finds the run folder for a command that needs a trained model, and prints what the model's process answered."""
+"""Finds the run folder for a command that needs a trained model, and prints the answer of the model's process."""
 
 import base64
 import json
@@ -26,11 +26,11 @@ FINAL = "final"
 def trained_run(
     place: str, allowed: tuple[str, ...], *, with_rewards: bool, with_tools: bool = False
 ) -> tuple[Plan, str]:
-    """The plan and the absolute folder of a run that has trained its model.
+    """The plan and the absolute folder of a run with a trained model.
 
     allowed: by --allow-code. The model's code needs consent as in a run; code of rewards, tools and an environment
-    needs it where they are called.
-    Raises Refusal if the run does not exist, its plan was changed, or its code is not allowed.
+    needs it if it is called. Raises Refusal if the run does not exist, its plan was changed, or its code is not
+    allowed.
     """
     lock = read_lock(place) if names_a_plan(place) else None
     if lock is None or not lock.is_run_folder:
@@ -44,9 +44,9 @@ def trained_run(
         damaged = refuse_damaged(lock, FINAL, own_model=_own_model(lock.plan))
     for line in damaged:
         click.echo(redact(line), err=True)
-    called = replace(lock.plan, rollout=None)  # nothing calls these after the training
+    called = replace(lock.plan, rollout=None)  # not called after training
     if not (with_tools and with_rewards):
-        called = replace(called, environment_class=None, environment_classes={})  # they need their own row
+        called = replace(called, environment_class=None, environment_classes={})  # not needed without tools
     called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder
@@ -65,7 +65,7 @@ def image_part(file: str) -> dict[str, str]:
 
 
 def tell_answer(answer: dict[str, Any], what: str, text: Callable[[dict[str, Any]], str], *, as_json: bool) -> int:
-    """Prints what a part of the worker answered, and returns the exit code. text: of what it shows, for a person."""
+    """Prints the answer of a part of the worker, and returns the exit code. text: formats its output for a person."""
     shown = answer["shown"]
     if as_json:
         click.echo(redact(json.dumps({what: 1, **(shown or {}), "findings": answer["findings"]}, indent=2)))
@@ -88,7 +88,7 @@ def _untrained(place: str, lock: Lock) -> Refusal:
     because = f"its run.json says {status}" if status is not None else "it was planned, but never started"
     fix = f"grpo-run {shlex.quote(place)}{'' if status == 'completed' else ' --resume'}"
     if status in ("failed", "stopped"):
-        fix = f"mend what ended it, and train the recipe again; {fix} continues with the run's own copy of your code"
+        fix = f"fix the cause, and train the recipe again; {fix} continues with the run's own copy of your code"
     if lock.plan.smoke:
         because, fix = "a run with --smoke keeps none", "train its recipe without --smoke"
     elif status == "running" and is_running(lock.folder):

@@ -1,4 +1,4 @@
-"""`grpo-run RUNDIR --verify`: everything in a run folder that has a digest, compared with it; and who wrote it."""
+"""`grpo-run RUNDIR --verify`: checks everything in a run folder that has a digest, and reports who wrote it."""
 
 import json
 import time
@@ -36,7 +36,7 @@ from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, NOBODY, SOMEBOD
 from grpo_recipes.contract.secrets.redact import redact
 
 MODELS = ("final", "extended_model", "merged_model", "dequantized_model")
-# Grow while the run goes on, or are made anew where they are needed.
+# These grow during the run, or are rewritten when needed.
 _TRACES = tuple(name for kind in ENGINES.values() for name in kind.traces if not name.startswith("."))
 _GROWING = (
     "metrics.jsonl",
@@ -52,9 +52,9 @@ _GROWING = (
 
 @dataclass
 class Verified:
-    """What was found. files, bytes: that were read. signers: by what they signed. faults: what is not as written.
+    """The result. files, bytes: number read. signers: by what they signed. faults: differences to what was written.
 
-    not_verified: what nobody can judge, each with the reason.
+    not_verified: parts that cannot be judged, each with the reason.
     """
 
     files: int = 0
@@ -64,7 +64,7 @@ class Verified:
     not_verified: dict[str, str] = field(default_factory=dict)
 
     def add(self, folder: Path, where: str, files: Mapping[str, Digest], *, is_closed: bool) -> None:
-        """Compares the files below a part of the run folder. is_closed: nothing else may lie there."""
+        """Compares the files below a part of the run folder. is_closed: no other entries are allowed."""
         found = faults(folder / where, files, contents=True) if is_closed else list(_only_named(folder, files))
         prefix = f"{where}/" if where else ""
         self.faults += [FileFault(f"{prefix}{one.name}", one.kind, one.because) for one in found]
@@ -73,7 +73,7 @@ class Verified:
 
 
 def verified(folder: Path) -> Verified:
-    """Reads a run folder and says what of it is not as it was written. Raises OSError."""
+    """Reads a run folder and finds every difference to what was written. Raises OSError."""
     found = Verified()
     _what_was_planned(found, folder)
     _record(found, folder)
@@ -83,7 +83,7 @@ def verified(folder: Path) -> Verified:
             _part(found, folder, model)
     for name in _GROWING:
         if (folder / name).exists():
-            found.not_verified[name] = "it grows or is made anew, and has no digest"
+            found.not_verified[name] = "it grows or is rewritten, so it has no digest"
     found.faults.sort(key=lambda fault: fault.name)
     return found
 
@@ -96,7 +96,7 @@ def _what_was_planned(found: Verified, folder: Path) -> None:
         return
     if written is None:
         if is_lost(folder):
-            found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
+            found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, and has the digests of the rest"))
         else:
             found.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
         return
@@ -130,18 +130,18 @@ def _record(found: Verified, folder: Path) -> None:
 
 
 def _what_it_names(found: Verified, folder: Path, record: Mapping[str, object]) -> None:
-    """The newest checkpoint and the trained model. Of a run that was completed, checkpoints may have been removed."""
+    """Checks the newest checkpoint and the trained model. A completed run's checkpoints may have been removed."""
     if record.get("final") is not None and not (folder / "final").exists():
         found.faults.append(FileFault("final", "missing", f"is missing, and {RECORD_FILE} names it"))
     lost = lost_checkpoint(folder, record.get("checkpoint"))
     if lost is not None and record.get("status") == "completed":
-        found.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, and it is not there any more"
+        found.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, but it no longer exists"
     elif lost is not None:
         found.faults.append(FileFault(f"checkpoints/{lost}", "missing", f"is missing, and {RECORD_FILE} names it"))
 
 
 def _checkpoints(found: Verified, folder: Path) -> None:
-    """Judges the checkpoints that --resume would look at; what else has such a name, a link too, is one too many."""
+    """Checks the checkpoints that --resume would consider; any other entry with such a name is a fault."""
     judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
     for checkpoint in sorted(judged):
         _part(found, folder, checkpoint.relative_to(folder).as_posix())
@@ -161,7 +161,7 @@ def _part(found: Verified, folder: Path, where: str) -> None:
                 found.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
     except FileNotFoundError:
         if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
-            because = "is missing, which has the digests of the rest"
+            because = "is missing, and has the digests of the rest"
             found.faults.append(FileFault(f"{where}/{MANIFEST}", "missing", because))
         else:
             found.not_verified[where] = "an older grpo-run wrote no digests of it"

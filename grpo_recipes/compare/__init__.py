@@ -1,1 +1,1 @@
-"""What differs: between plans, between a plan and now, and between releases of TRL."""
+"""Finds differences between plans, between a plan and the present, and between releases of TRL."""

@@ -1,6 +1,6 @@
-"""Model, data, rewards and tools of two plans as what they contain, wherever they lie, as far as both plans know it.
+"""Represents model, data, rewards and tools of two plans by their contents, if both plans know them.
 
-A file or folder is its digest and a hub repository its commit where both plans have one; else it is its name.
+A file or folder is represented by its digest and a hub repository by its commit if both plans have one; else by name.
 """
 
 import dataclasses
@@ -11,12 +11,12 @@ from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
 
 Code = Tool | EnvironmentClass | Rollout
 Values = dict[str, Any]
-# What a digest stands for, and what a plan knows only of files that it could read.
+# The objects that digests identify, and the values a plan has only for files that it could read.
 FOLLOWS = ("files", "rows", "chat_template_sha256")
 
 
 def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
-    """The values of both plans by their keys, in which equal contents are equal values."""
+    """The values of both plans by key, in which equal contents are equal values."""
     found: tuple[Values, Values] = ({}, {})
     _enter(found, "model", _alike(dataclasses.asdict(a.model), dataclasses.asdict(b.model)))
     data = [plan.trained_data for plan in (a, b)]
@@ -40,7 +40,7 @@ def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
 
 
 def _enter_tools(found: tuple[Values, Values], a: Plan, b: Plan) -> None:
-    """What completions are made with, each by what is in its file; tools also by the order in which they are told."""
+    """Adds tools, environment and rollout, each by the content of its file; tools also by their order."""
     tools = [{tool.name: tool for tool in plan.tools} for plan in (a, b)]
     if tools[0].keys() == tools[1].keys():
         for values, own in zip(found, tools, strict=True):
@@ -70,14 +70,14 @@ def _enter(found: tuple[Values, Values], section: str, pair: tuple[Values, Value
 
 
 def _flat(key: str, value: object) -> Values:
-    """A map as its entries, so that what differs in it is named."""
+    """The entries of a map as separate values, so that each difference is named."""
     if not isinstance(value, dict):
         return {key: value}
     return {name: one for below, item in value.items() for name, one in _flat(f"{key}.{below}", item).items()}
 
 
 def _alike(ours: Values, theirs: Values) -> tuple[Values, Values]:
-    """Both without what says the same in another way, or is known on one side alone."""
+    """Both sides without equivalent values, and without those that only one side knows."""
     unsaid: set[str] = set()
     if _both("sha256", ours, theirs):
         unsaid.add("path")
@@ -97,7 +97,7 @@ def _both(name: str, ours: Values, theirs: Values) -> bool:
 
 
 def _pinned(ours: Values, theirs: Values) -> bool:
-    """Whether one side's revision is the commit that the other one's led to."""
+    """Whether one side's revision is the commit that the other's resolved to."""
     return any(
         one.get("commit") is not None and one["commit"] == other.get("revision")
         for one, other in ((ours, theirs), (theirs, ours))
@@ -118,7 +118,7 @@ def _templates(a: Plan, b: Plan) -> tuple[Values, Values]:
 
 
 def _started_from(plan: Plan, other: Plan) -> Values:
-    """What a plan starts from, and how: its weights, or where they are as long as both plans do not know them."""
+    """The starting point of a plan: its weights, or its path if not both plans know the weights."""
     own, others = plan.extends or plan.ancestor, other.extends or other.ancestor
     if own is None:
         return {}
@@ -128,16 +128,16 @@ def _started_from(plan: Plan, other: Plan) -> Values:
 
 
 def _in_words(reward: Reward | None) -> str:
-    """A reward that the other side does not have."""
+    """A reward that the other side lacks."""
     assert reward is not None
     return f"{reward.kind} {reward.target}, weight {reward.weight}"
 
 
 def _rewards(ours: Reward, theirs: Reward) -> tuple[Values, Values]:
-    """Both as what they compute; their one name is in the key."""
+    """Both rewards by what they compute; their common name is in the key."""
     mine, others = dataclasses.asdict(ours), dataclasses.asdict(theirs)
     if ours.package is not None and theirs.package is not None:
-        # What one side's stack does not say is no difference.
+        # Values unknown on one side's stack are no difference.
         for name in [one for one in mine["package"] if None in (mine["package"][one], others["package"][one])]:
             del mine["package"][name], others["package"][name]
     known = _both("sha256", mine, others)

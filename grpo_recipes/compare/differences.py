@@ -1,7 +1,7 @@
-"""What differs between two plans: the experiment, the machine, and what is passed otherwise for the same meaning.
+"""Finds the differences between two plans: the experiment, the machine, and arguments with the same meaning.
 
-The settings of a plan have the recipe's values, in the recipe's words, whatever its release calls them, passes for
-them, or does by itself; so what differs there is the experiment, and what differs in the arguments alone is not.
+The settings of a plan have the recipe's values in the recipe's terms, however its release spells them or whether it
+does them by default; so a difference in them is one of the experiment, and a difference only in the arguments is not.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from grpo_recipes.stack.stack import Stack, from_json_value
 
 # Values with two spellings in one release.
 SPELLINGS: Mapping[str, Mapping[bool, str]] = {"grpo.scale_rewards": {True: "group", False: "none"}}
-# Said by plan.data, plan.rewards, plan.tools, plan.model and plan.tokenizer, with the digests of files instead of their
-# places.
+# Covered by plan.data, plan.rewards, plan.tools, plan.model and plan.tokenizer, with the digests of files instead of
+# their paths.
 BY_CONTENT = (
     "dataset.",
     "datasets",
@@ -33,13 +33,13 @@ BY_CONTENT = (
     "model.model_revision",
     "tokenizer.chat_template_path",
 )
-# Follow from training.prompts_per_step and the machine, unless the recipe has them; see effective_batch.
+# Follow from training.prompts_per_step and the machine, unless the recipe sets them; see effective_batch.
 GEOMETRY = ("GRPOConfig.steps_per_generation", "GRPOConfig.generation_batch_size")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that differs; None on the side that does not have it.
+    """One value that differs; None on the side that lacks it.
 
     why: the reasons of either side. group: of the experiment, one of groups(); "" for everything else.
     """
@@ -53,7 +53,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The runs that both sides came from."""
+    """The earlier runs of both sides."""
 
     a: tuple[Forebear, ...] = ()
     b: tuple[Forebear, ...] = ()
@@ -61,10 +61,10 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """experiment: empty when both plans are the same one, else by groups. machine: packages, GPUs, geometry and shims.
+    """experiment: by group, empty if both plans are the same experiment. machine: packages, GPUs, geometry and shims.
 
-    passed: arguments in which the same values are said in other words, or by one of the two alone.
-    lineage: what each side came from, the nearest first.
+    passed: arguments that express the same values differently, or that only one side passes. lineage: the earlier runs
+    of each side, nearest first.
     """
 
     experiment: tuple[Difference, ...]
@@ -75,7 +75,7 @@ class Differences:
 
 
 def differences(a: Plan, b: Plan) -> Differences:
-    """Everything that differs between two plans: the experiment by groups, the rest in the settings' order."""
+    """Everything that differs between two plans: the experiment by group, the rest in the settings' order."""
     experiment = _experiment(a, b)
     machine = _different(_machine(a), _machine(b), _reasons(a, b))
     told = {difference.key for difference in (*experiment, *machine)}
@@ -105,13 +105,13 @@ def _different(
 
 
 def _reasons(a: Plan, b: Plan) -> dict[str, str]:
-    """Why a value is what it is, by both of its keys; of a value that both explain, the second."""
+    """The reasons of values, by both of their keys; if both sides give one, the second."""
     rows = [row for plan in (a, b) for row in plan.settings if row.why]
     return {key: row.why for row in rows for key in (row.key, row.recipe_key) if key}
 
 
 def _follows(one: Difference) -> bool:
-    """Whether a value is on one side alone because another one, which differs too, makes it matter there."""
+    """Whether only one side has a value, because a different value that also differs makes it matter there."""
     name = one.key.removeprefix("trl.")
     field = fields_by_home().get(one.key) or classified_fields().get(name)
     conditions = () if field is None else field.when
@@ -124,12 +124,12 @@ def _values(plan: Plan) -> dict[str, object]:
 
 
 def _plain(key: str, value: object) -> object:
-    """A value in the spelling that the format has."""
+    """A value in the format's spelling."""
     return SPELLINGS.get(key, {}).get(value, value) if isinstance(value, bool) else value
 
 
 def _rows(plan: Plan, chosen: Callable[[PlannedSetting], bool]) -> dict[str, object]:
-    """The values of settings by the key that a user writes, else by their own."""
+    """The values of settings by the user's key, else by their own."""
     return {row.recipe_key or row.key: row.value for row in plan.settings if chosen(row)}
 
 
@@ -150,7 +150,7 @@ def _is_geometry(row: PlannedSetting) -> bool:
 
 
 def _machine(plan: Plan) -> dict[str, object]:
-    """Packages, GPUs, geometry, shims, and the rules that were accepted."""
+    """Packages, GPUs, geometry, shims, and the accepted rules."""
     stack = from_json_value(plan.stack)
     packages = {name: version for name, version in stack.packages.items() if version is not None}
     gpus = {} if stack.gpus is None else {"gpus": _gpus_text(stack)}
@@ -165,7 +165,7 @@ def _gpus_text(stack: Stack) -> str:
 
 
 def _passed(plan: Plan, told: Collection[str]) -> dict[str, object]:
-    """The arguments as they are passed, without bookkeeping and without what was told under its recipe key."""
+    """The passed arguments, without bookkeeping and values that were reported under their recipe key."""
     said = {*told, *SAID_BY}
     left_out = {row.key for row in plan.settings if (row.recipe_key or row.key) in said}
     left_out |= {f"GRPOConfig.{f.name}" for f in classified_fields().values() if f.kind == "bookkeeping"}
@@ -178,7 +178,7 @@ def _arguments(plan: Plan) -> Iterable[tuple[str, object]]:
             yield from ((f"{owner}.{name}", value) for name, value in values.items())
 
 
-# What is said here instead of one by one.
+# Reported here instead of one by one.
 SAID_BY = (
     "training.prompts_per_step",
     "grpo.num_generations",
@@ -191,9 +191,9 @@ SAID_BY = (
 
 
 def effective_batch(plan: Plan) -> dict[str, object]:
-    """Prompts and completions of an optimizer step over all processes, and how generations feed steps.
+    """Prompts and completions per optimizer step over all processes, and the steps per generation.
 
-    A share of a prompt group, which TRL's own fields can make, is a number with a decimal point.
+    Fractions of a prompt group, which TRL's own fields allow, are decimal numbers.
     """
     batch = plan.batch
     steps = batch.steps_per_generation / batch.accumulation
@@ -210,15 +210,14 @@ def _whole(value: float) -> int | float:
     return int(value) if value.is_integer() else round(value, 6)
 
 
-# What part of an experiment a value belongs to, by the key that a user writes for it.
+# The part of an experiment that a value belongs to, by its recipe key.
 #
-# The table is facts/data/experiment_groups.json. groups: in the order in which differences are shown. keys: where the
-# section says something else than the key; GRPOConfig fields without a section by their names. beginnings: the same for
-# fields that share the beginning of their names.
+# The table is facts/data/experiment_groups.json. groups: in display order. keys: those whose group differs from their
+# section's; GRPOConfig fields without a section by name. beginnings: the same for fields with a common prefix.
 
 
 def groups() -> tuple[str, ...]:
-    """The groups in their order."""
+    """The groups in display order."""
     return tuple(table("experiment_groups")["groups"])
 
 

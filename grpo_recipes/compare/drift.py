@@ -1,4 +1,4 @@
-"""What is different now from when a plan was made: line by line, the experiment and then the machine."""
+"""Compares a plan with the present, line by line: first the experiment, then the machine."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ WORLD = ("world.num_processes", "world.device", "distributed.strategy")
 
 @dataclass(frozen=True, slots=True)
 class DriftLine:
-    """One thing that is compared. old, new: what it was and is, None where it is not known. why: more about it."""
+    """One compared item. old, new: its values, None if unknown. why: further explanation."""
 
     what: str
     state: State
@@ -31,7 +31,7 @@ class DriftLine:
 
 
 def changes_the_experiment(lines: Iterable[DriftLine]) -> bool:
-    """Whether something of the experiment is another one."""
+    """Whether anything about the experiment has changed."""
     return any(line.state == "differs" and line.kind == "experiment" for line in lines)
 
 
@@ -57,7 +57,7 @@ def drift(lock: Lock, new: Plan | None, places: Places) -> list[DriftLine]:
 
 
 def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
-    """Model, chat template, data, rewards and tools, by what is in them."""
+    """Compares model, chat template, data, rewards and tools by content."""
     yield _model(old.model, new.model)
     if old.ancestor is not None:
         yield _ancestor(old.ancestor, new.ancestor)
@@ -114,7 +114,7 @@ def _data(what: str, old: Data, new: Data, kind: Kind) -> DriftLine:
 
 
 def _reward(old: Reward, new: Reward) -> DriftLine:
-    why = "" if old.path else f"{old.target}: a reward model of the hub is loaded as it is by then"
+    why = "" if old.path else f"{old.target}: a reward model of the hub is loaded in its current version"
     return _line(f"rewards.{old.name}", old.sha256, new.sha256, "experiment", why)
 
 
@@ -127,7 +127,7 @@ def _code(old: UserFile, new: UserFile) -> DriftLine:
 
 
 def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:
-    """A commit that is pinned is loaded; whether it is to be had is known of the local cache alone."""
+    """A pinned commit is loaded; only the local cache shows whether it is available."""
     if line.old is None:
         return replace(line, state="cannot be verified", why=f"the plan knows no commit of {name}")
     if line.old != line.new:
@@ -138,7 +138,7 @@ def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:
 
 
 def _noting(line: DriftLine, places: Places) -> DriftLine:
-    """The line, with what is to be said where an original is another one than the copy that is taken."""
+    """The line, with a note if an original differs from the copy that is used."""
     if line.what in places.changed and line.state == "same":
         return replace(line, why=f"the run folder's copy; {places.changed[line.what]} is another one now")
     return line
@@ -148,7 +148,7 @@ _OF_CONTENT = ("path", "source", "sha256", "weights_sha256", "commit", "format",
 
 
 def _is_told(key: str, lines: Iterable[DriftLine]) -> bool:
-    """Whether the line of a part says a difference already."""
+    """Whether the line of a part already reports a difference."""
     if key == "tokenizer.chat_template":
         return True
     for line in lines:
@@ -159,7 +159,7 @@ def _is_told(key: str, lines: Iterable[DriftLine]) -> bool:
 
 
 def _values(old: Plan, new: Plan, lines: Sequence[DriftLine]) -> Iterator[DriftLine]:
-    """The seed, and every other value of the experiment that differs."""
+    """Compares the seed, and every other value of the experiment."""
     found = differences(old, new).experiment
     seed = next((one for one in found if one.key == "seed"), None)
     was = next((row.value for row in old.settings if row.recipe_key == "seed" or row.key == "GRPOConfig.seed"), None)
@@ -172,7 +172,7 @@ def _values(old: Plan, new: Plan, lines: Sequence[DriftLine]) -> Iterator[DriftL
 
 
 def _machine(old: Plan, new: Plan) -> Iterator[DriftLine]:
-    """The world, the packages, the GPUs and what follows from them; then grpo-recipes itself."""
+    """Compares the world, packages, GPUs and derived values; then grpo-recipes itself."""
     yield _line("world", _world(old), _world(new), "machine")
     found = [one for one in differences(old, new).machine if one.key not in WORLD]
     python = _line("python", old.stack.get("python"), new.stack.get("python"), "machine")

@@ -1,4 +1,4 @@
-"""Which releases of TRL can express a recipe, and what stands against it on the others."""
+"""Determines which releases of TRL can express a recipe, and what prevents the others."""
 
 import functools
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from grpo_recipes.yaml.compose import Source
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reason:
-    """The recipe key that is refused, "" for the stack itself, and the rule's id."""
+    """The refused recipe key, "" for the stack itself, and the rule's id."""
 
     key: str
     rule: str
@@ -28,7 +28,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Refusing:
-    """Releases that follow each other and refuse the recipe for the same reasons, in text: "0.16.0-0.16.1"."""
+    """Consecutive releases that refuse the recipe for the same reasons, as text: "0.16.0-0.16.1"."""
 
     releases: str
     reasons: tuple[Reason, ...]
@@ -43,10 +43,10 @@ class Expressible:
 
 
 def expressible(source: Source, stack: Stack) -> Expressible:
-    """What every release of TRL whose facts are known says of a recipe.
+    """Resolves a recipe for every release of TRL whose facts are known.
 
-    Each is looked at with the stack's transformers, else with the nearest release that works with it; packages of the
-    stack that do not go with the two count as unknown. An error that all releases have is not about the release.
+    Each is combined with the stack's transformers, else with the nearest release that works with it; packages of the
+    stack that conflict with the two count as unknown. An error of all releases is not about the release.
     """
     errors: dict[str, list[Reason]] = {}
     looked_at: list[tuple[Stack, PackageFacts]] = []
@@ -75,10 +75,10 @@ def _errors(source: Source, stack: Stack) -> list[Reason]:
 
 
 def _is_alike(one: Stack, other: Stack) -> bool:
-    """Whether a recipe that was resolved for one stack has the same errors on the other, whose TRL takes the same.
+    """Whether a recipe resolved for one stack has the same errors on the other, whose TRL accepts the same.
 
-    What a recipe meets depends on TRL's facts, on which of its requirements are met, and on the windows that its
-    version lies in.
+    The result depends on TRL's facts, on which of its requirements are met, and on the windows that contain its
+    version.
     """
     trl, other_trl = str(one.version("trl")), str(other.version("trl"))
     return (
@@ -89,7 +89,7 @@ def _is_alike(one: Stack, other: Stack) -> bool:
 
 
 def with_trl(stack: Stack, trl: str) -> Stack:
-    """The stack with another TRL, and with what goes with it."""
+    """The stack with a different TRL, and with packages that work with it."""
     own = stack.version("transformers")
     windows = [one for one in requirements("trl", trl) or () if one.name == "transformers" and not one.extra]
     versions = (one for one in _nearest_first("transformers", own) if all(window.accepts(one) for window in windows))
@@ -103,13 +103,13 @@ def with_trl(stack: Stack, trl: str) -> Stack:
 
 
 def _pair(stack: Stack, trl: str, transformers: str | None) -> Stack:
-    """The stack reduced to trl and transformers, as a declared one: what is installed says nothing about it."""
+    """The stack reduced to trl and transformers, as a declared one, since installed packages say nothing about it."""
     packages: Mapping[str, str | None] = {"trl": trl} | ({"transformers": transformers} if transformers else {})
     return stack._replace(packages=packages, declared=True)
 
 
 def _conflicting(stack: Stack) -> set[str]:
-    """The packages that the stack's other packages, or a known defect of all recipes, do not go with."""
+    """The packages that conflict with others of the stack, or with a known defect of all recipes."""
     names: set[str] = set()
     for conflict in declared_conflicts(stack):
         names |= {conflict.package, conflict.requirement.name}
@@ -121,13 +121,13 @@ def _conflicting(stack: Stack) -> set[str]:
 
 @functools.cache
 def _broken_of_two() -> tuple[BrokenPair, ...]:
-    """The known defects of all recipes that can hold where nothing but TRL and transformers is known."""
+    """The known defects of all recipes that depend only on TRL and transformers."""
     return tuple(pair for pair in broken_pairs() if not pair.when and pair.packages.keys() <= {"trl", "transformers"})
 
 
 @functools.cache
 def _nearest_first(package: str, version: str | None) -> tuple[str, ...]:
-    """The releases by their distance from the version, newer ones last among equals; newest first without one."""
+    """The releases by distance from the version, the newer one last among equals; newest first without a version."""
     releases = releases_with_facts(package)
     if version not in releases:
         return releases[::-1]

@@ -1,1 +1,1 @@
-"""What planner and run folder share, with the standard library alone; the folder is copied whole into each run."""
+"""Code shared by the planner and the run folder: standard library only, copied whole into each run."""

@@ -1,4 +1,4 @@
-"""What an event of a run says, in words: the same ones in train.log, on a screen, and where a run is watched."""
+"""The text of a run's events, the same in train.log, on a screen and in `grpo-run watch`."""
 
 from collections.abc import Mapping
 
@@ -10,20 +10,20 @@ GAP = "  "
 
 
 def clock(seconds: float) -> str:
-    """Seconds as 0:02:05; days are counted as hours."""
+    """Formats seconds as 0:02:05; days are counted as hours."""
     whole = round(max(seconds, 0))
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def step_head(event: Event, max_steps: float | None) -> str:
-    """Which step an event is of: "step 3/40"; "" for one of no step."""
+    """The step of an event, as "step 3/40"; "" if it has none."""
     step = number(event, "step")
     of = f"/{max_steps:.0f}" if max_steps is not None else ""
     return "" if step is None else f"step {step:.0f}{of}"
 
 
 def step_parts(event: Event, seconds_left: float | None) -> dict[str, str]:
-    """One step in words, by what they say; what the event does not tell is left out."""
+    """The texts for one step, by what they report; figures that the event lacks are left out."""
     parts = {}
     reward, seconds = reward_as_drawn(event), number(event, "step_time")
     without, truncated = without_variance(event), number(event, CLIPPED_RATIO)
@@ -41,12 +41,12 @@ def step_parts(event: Event, seconds_left: float | None) -> dict[str, str]:
 
 
 def step_line(event: Event, max_steps: float | None, seconds_left: float | None) -> str:
-    """One step on one line, all that is known of it."""
+    """One step on one line, with every figure that is known."""
     return GAP.join([step_head(event, max_steps), *step_parts(event, seconds_left).values()])
 
 
 def phase_line(event: Event) -> str:
-    """A phase of the start, with the seconds that it took when it is over."""
+    """A phase of the start, with its duration once it is over."""
     seconds = number(event, "seconds")
     return f"{event.get('name')}" + (f"{GAP}{seconds:.1f} s" if seconds is not None else "")
 
@@ -59,7 +59,7 @@ def evaluation_line(event: Event) -> str:
 
 
 def guard_line(event: Event) -> str:
-    """What a guard said; one that stops the run says it in the message of its end too."""
+    """The warning of a guard; if it stops the run, the message of the run's end repeats it."""
     kind = {"note": "note", "warn": "warning"}.get(str(event.get("action")), "stopped by")
     step, because, fix = number(event, "step"), event.get("because"), event.get("fix")
     where = f" at step {step:.0f}" if step is not None else ""
@@ -69,36 +69,36 @@ def guard_line(event: Event) -> str:
 
 
 def server_line(event: Event) -> str:
-    """What happened to the vLLM server of the run."""
+    """The line for an event of the run's vLLM server."""
     state, seconds, url = event.get("state"), number(event, "seconds"), event.get("url")
     if state == "died":
         again = f"{event.get('restart')} of {event.get('of')}"
-        return f"the vLLM server {event.get('how')}; server and trainer are started again, {again}"
+        return f"the vLLM server {event.get('how')}; restarting server and trainer, {again}"
     at = f" at {url}" if url else ""
     after = f" after {clock(seconds)}" if seconds is not None else ""
     return f"the vLLM server is {state}{at}{after}"
 
 
 def at_best_lines(event: Event) -> list[str]:
-    """The warning that there is nothing to gain, where an evaluation before the first step says so.
+    """The warning that an evaluation before the first step leaves nothing to gain, if it does.
 
-    decides: false for a set of held-out rows beside that which decides; its best says nothing of the training.
+    decides: false for a set of held-out rows other than the deciding one; its best says nothing about the training.
     """
     if event.get("event") != "evaluation" or event.get("decides") is False:
         return []
     if number(event, "step") != 0 or not is_at_best(event):
         return []
     told = f"warning: already at its best before training{of_set(event, ', ')}: {right_text(event)} are right"
-    return [f"{told}; training can show no gain on them. Ctrl-C, and harder rows, save it [VRD004]"]
+    return [f"{told}; training can show no gain on them. Stop with Ctrl-C and use harder rows [VRD004]"]
 
 
 _LINES = {"evaluation": evaluation_line, "guard": guard_line, "server": server_line, "phase": phase_line}
 
 
 def event_lines(event: Mapping[str, object]) -> list[str]:
-    """What stays to be read of an event; a step, which comes and goes, has nothing.
+    """The lines of an event that stay visible; none for a step, which is only shown while it lasts.
 
-    resumed: from which checkpoint the run goes on, and which were skipped. lines: said as they are.
+    resumed: the checkpoint that the run resumes from, and those that were skipped. lines: printed as they are.
     """
     words = _LINES.get(str(event.get("event")))
     said = [lines for key in ("resumed", "lines") if isinstance(lines := event.get(key), list)]

@@ -1,4 +1,4 @@
-"""The exit codes of grpo-run, and of a run, whoever started it."""
+"""The exit codes of grpo-run and of a run, however it was started."""
 
 EXIT_DONE = 0
 EXIT_FAILED = 1

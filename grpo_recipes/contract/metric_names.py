@@ -1,4 +1,4 @@
-"""The names of the figures of a step. TRL logs most of them; this package adds the last ones."""
+"""The names of a step's figures. TRL logs most of them; this package adds those at the end."""
 
 from grpo_recipes.contract.plan_sections import Phase
 
@@ -19,20 +19,20 @@ SAMPLER_DIFFERENCE_MAX = "sampling/sampling_logp_difference/max"
 TOOL_CALLS = "tools/call_frequency"
 TOOL_FAILURES = "tools/failure_frequency"
 TRL_WITHOUT_VARIANCE = "frac_reward_zero_std"
-"""Share of the groups without variance by TRL, which takes the rounding of float32 for variance."""
+"""Share of the groups without variance by TRL, which counts float32 rounding as variance."""
 
-# What this package adds.
+# Added by this package.
 GROUPS_WITHOUT_VARIANCE = "groups_without_variance"
-"""Share of the groups of a step whose completions are all worth the same, as the worker counts it."""
+"""Share of a step's groups whose completions all have the same reward, as the worker counts it."""
 PROMPTS_ANSWERED = "resample/prompts"
-"""Prompts of a generation that were answered, those that were redrawn among them."""
+"""Prompts of a generation that were answered, including redrawn ones."""
 GROUPS_REDRAWN = "resample/groups_redrawn"
-"""Groups of a generation that were drawn in the place of those without variance, all rounds together."""
+"""Groups of a generation that replaced those without variance, over all rounds."""
 GROUPS_LEFT = "resample/groups_left"
 """Groups of a generation that are trained without variance."""
 REDRAWING_ROUNDS = "resample/rounds"
 REWARD_AS_DRAWN = "resample/reward"
-"""Mean reward of a generation as it was drawn first; that of what is trained is chosen for its variance."""
+"""Mean reward of a generation before redrawing; the trained groups are selected for their variance."""
 SOURCE_REWARD = "sources/{}/reward"
 """Mean reward of the completions of one source of a mixture in a step."""
 SOURCE_WITHOUT_VARIANCE = "sources/{}/groups_without_variance"
@@ -40,7 +40,7 @@ TOOL_FAILED_CALLS = "tools/failed_call_frequency"
 TOOL_SECONDS = "tools/seconds"
 GENERATING_SECONDS = "tools/generating_seconds"
 JUDGE_FAILED = "judge/failed"
-"""Share of the completions of a generation to which a reward that is a judge gave no score."""
+"""Share of the completions of a generation without a score from a judge."""
 TOKENS_AFTER_END = "completions/with_tokens_after_end"
 PHASE_SECONDS: dict[Phase, str] = {
     "generate": "seconds/generate",

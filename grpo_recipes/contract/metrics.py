@@ -1,4 +1,4 @@
-"""metrics.jsonl while it grows: one JSON object per line."""
+"""Reads metrics.jsonl, one JSON object per line, also while a run is writing it."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ COMPLETIONS_FILE = "completions.jsonl"
 """Read as metrics.jsonl; see worker/completions/kept_completions.py."""
 LEAST_STEPS, MOST_AVERAGED = 8, 50
 LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
-"""The correlation of a step with the next one, as it is reckoned with; real runs have 0 to 0.4."""
+"""The assumed range of the correlation between consecutive steps; real runs have 0 to 0.4."""
 OF_TRAINING = ("reward", MEAN_LENGTH, ENTROPY, KL, GROUPS_WITHOUT_VARIANCE)
 REWARDS = "rewards/"
 LARGEST = 1 << 30
@@ -30,10 +30,10 @@ Event = Mapping[str, object]
 
 
 def read_new(path: str, offset: int, parts: int = _PARTS_AT_ONCE) -> tuple[list[Event], int]:
-    """The events after byte `offset`, and the offset to go on from; a line without its end waits for it.
+    """The events after byte `offset`, and the next offset; a line without its end is left for the next call.
 
-    A missing file has no events; one that became shorter is read from its start; other JSON is left out, and so is a
-    line of 16 MiB. No more than `parts` of 16 MiB are read at once, and nothing of a file of more than a GiB.
+    A missing file has no events; a file that became shorter is read from the start. Other JSON and lines of 16 MiB are
+    skipped. Reads at most `parts` blocks of 16 MiB at once, and nothing of a file of more than one GiB.
     """
     events: list[Event] = []
     try:
@@ -51,12 +51,12 @@ def read_new(path: str, offset: int, parts: int = _PARTS_AT_ONCE) -> tuple[list[
     except FileNotFoundError:
         return [], 0
     except OSError:
-        pass  # of a disk that fails; how the run ended says more
+        pass  # the disk fails; the end of the run says more
     return events, offset
 
 
 def read_all(path: str) -> Iterator[Event]:
-    """The events of a file, one after the other, as read_new; one part of it is in memory at a time."""
+    """Iterates over the events of a file as read_new reads them; only one block is in memory at a time."""
     offset, before = 0, -1
     while offset != before:
         before = offset
@@ -65,7 +65,7 @@ def read_all(path: str) -> Iterator[Event]:
 
 
 def read_tail(folder: Path, name: str, most: int) -> Iterator[Event | None]:
-    """The events of the last bytes of a file, the newest first; None for a line that is no event."""
+    """The events in the last bytes of a file, newest first; None for a line that is not an event."""
     try:
         with open_to_read(folder, name) as file:
             size = file.seek(0, 2)
@@ -85,7 +85,7 @@ def _event(line: bytes) -> Event | None:
 
 
 def number(event: Mapping[str, object], key: str) -> float | None:
-    """A finite figure of an event, or None when it is missing or no number."""
+    """A finite number of an event, None if it is missing or something else."""
     value = event.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -93,30 +93,30 @@ def number(event: Mapping[str, object], key: str) -> float | None:
 
 
 def mapping(event: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The mapping that an event has under a key, an empty one where it has none."""
+    """The mapping under a key of an event, empty if there is none."""
     value = event.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def mappings(values: object) -> list[Mapping[str, object]]:
-    """The mappings in a list; other items are left out."""
+    """The mappings in a list; other items are skipped."""
     return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
 
 
 def reward_as_drawn(event: Mapping[str, object]) -> float | None:
-    """The mean reward that says how well the policy answers: of a generation as it was drawn first."""
+    """The mean reward of a generation before any redrawing, which shows how well the policy answers."""
     drawn = number(event, REWARD_AS_DRAWN)
     return number(event, "reward") if drawn is None else drawn
 
 
 def without_variance(event: Mapping[str, object]) -> float | None:
-    """The share of groups without variance; TRL's own in a run of an older worker, which had no other."""
+    """The share of groups without variance; TRL's own figure for runs of older workers, which had no other."""
     own = number(event, GROUPS_WITHOUT_VARIANCE)
     return number(event, TRL_WITHOUT_VARIANCE) if own is None else own
 
 
 def evaluation_text(event: Mapping[str, object]) -> str:
-    """The figures of an evaluation on one line, each with its interval, and its rows."""
+    """The figures of an evaluation on one line, with their intervals and the number of rows."""
     found = list(figures_of(event))
     parts = [f"{name} {figure(value, interval)}" for name, value, interval in found]
     rows = number(event, "count")
@@ -133,19 +133,19 @@ def evaluation_text(event: Mapping[str, object]) -> str:
 
 
 def of_set(event: Mapping[str, object], before: str = " ") -> str:
-    """The name of the set of held-out rows that figures are of, behind a space; "" for a set without a name."""
+    """The name of the held-out set that figures belong to, after a space; "" for a set without a name."""
     return f"{before}{event['set']}" if isinstance(event.get("set"), str) else ""
 
 
 def change_text(event: Mapping[str, object]) -> str | None:
-    """What the figures of an evaluation changed by since step 0, with intervals; None where that is not known."""
+    """The changes of an evaluation's figures since step 0, with intervals; None if they are unknown."""
     found = figures_of(mapping(event, "change"))
     shown = [f"{name} {figure(value, interval, '+.4g')}" for name, value, interval in found]
     return "  ".join(shown) or None
 
 
 def figures_of(event: Mapping[str, object]) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
-    """Name, value and interval of what is known of an evaluation, or of a change: reward, each by its name, pass@k."""
+    """Name, value and interval of each known figure of an evaluation or change: reward, each reward, pass@k."""
     intervals = mapping(event, "intervals")
     reward = {"reward": event.get("reward")}
     for values, ends, prefix in (
@@ -173,9 +173,9 @@ def _ends(found: object) -> tuple[float, float] | None:
 
 
 def trends(events: Iterable[Event]) -> dict[str, object]:
-    """First and last of each figure that says whether a training went anywhere, with the standard error between them.
+    """First and last value of each figure that shows whether a training made progress, and the standard error.
 
-    Of each the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. For the key `trend` of run.json.
+    Each is the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. This is `trend` in run.json.
     """
     columns: dict[str, list[float]] = {}
     for event in events:
@@ -189,15 +189,15 @@ def trends(events: Iterable[Event]) -> dict[str, object]:
 
 
 def is_mean_of_reward(key: str) -> bool:
-    """Whether a figure of a step is the mean of one reward."""
+    """Whether a figure of a step is the mean of a single reward."""
     return key.startswith(REWARDS) and key.endswith("/mean")
 
 
 def _trend(values: Sequence[float]) -> dict[str, float]:
-    """The error is that of two means of steps each of which is like the one before it.
+    """The trend of one figure; its error assumes that each step resembles the one before it.
 
-    Differences of neighbours are noise, whatever the curve does. They grow with the distance where steps are alike,
-    and then a mean is less certain than one of as many draws.
+    Differences between neighbours are noise, whatever the curve does. If steps are correlated, the differences grow
+    with distance, and a mean is less certain than one of as many independent draws.
     """
     count = min(MOST_AVERAGED, len(values) // 4)
     near, far = (

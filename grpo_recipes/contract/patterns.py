@@ -1,6 +1,6 @@
-"""Regular expressions of a recipe, asked within limits: Python's own engine may take for ever and cannot be stopped.
+"""Matches a recipe's regular expressions within limits, since Python's own engine may run for ever.
 
-A process of their own tries them, and the kernel ends it after one second of CPU time.
+A separate process matches them; the kernel ends it after one second of CPU time.
 """
 
 import sys
@@ -9,11 +9,11 @@ from functools import cache
 from typing import NamedTuple
 
 SECONDS = 1
-"""CPU seconds for all patterns that are asked together; a name of a module takes a millionth of one."""
+"""CPU seconds for all patterns of one call; matching a module name takes a microsecond."""
 _WALL_S = 60.0
 _MEMORY = 512 << 20
 
-# Reads the method of re, the patterns and the texts. Prints for each pattern which texts it matches, or its error.
+# Reads the method of re, the patterns and the texts. Prints for each pattern the texts that it matches, or its error.
 _CHILD = """
 import json, re, resource, sys, warnings
 warnings.simplefilter("ignore")
@@ -40,9 +40,9 @@ _OUT_OF_MEMORY = 9
 
 
 class Asked(NamedTuple):
-    """finds: for each text whether it matches, empty where that is not known.
+    """finds: for each text whether the pattern matches, empty if unknown.
 
-    problem: why the pattern is none; slow: why it was not asked to the end.
+    problem: why the pattern does not compile; slow: why matching was given up.
     """
 
     finds: tuple[bool, ...] = ()
@@ -52,15 +52,15 @@ class Asked(NamedTuple):
 
 @cache
 def ask(patterns: tuple[str, ...], texts: tuple[str, ...]) -> tuple[Asked, ...]:
-    """What each pattern matches as a whole, in their order."""
+    """The texts that each pattern matches in full, in the order of the patterns."""
     return ask_once(patterns, texts, "fullmatch")
 
 
 def ask_once(patterns: Sequence[str], texts: Sequence[str], how: str, seconds: int = SECONDS) -> tuple[Asked, ...]:
-    """What each pattern matches, not remembered. how: fullmatch or search; seconds: for all together.
+    """The matches of each pattern, uncached. how: fullmatch or search; seconds: for all together.
 
-    Where the process was ended, the pattern at which it was is slow and no later one was asked. Where no process can be
-    started nothing is known of any.
+    If the process ran out of time, the current pattern is slow and later ones are not matched. If no process can be
+    started, nothing is known about any.
     """
     if not patterns:
         return ()
@@ -84,6 +84,6 @@ def ask_once(patterns: Sequence[str], texts: Sequence[str], how: str, seconds: i
     whole_lines = printed.split(b"\n")[:-1]
     answers = [Asked(tuple(finds), problem) for finds, problem in map(json.loads, whole_lines)]
     if is_slow and len(answers) < len(patterns):
-        answers.append(Asked(slow=f"it computes for more than {seconds} s, or needs more than {_MEMORY >> 20} MiB"))
-    untried = Asked(slow="it was not tried, after one that computes for too long" if is_slow else "")
+        answers.append(Asked(slow=f"it takes more than {seconds} s, or needs more than {_MEMORY >> 20} MiB"))
+    untried = Asked(slow="it was not tried, since an earlier one takes too long" if is_slow else "")
     return (*answers, *[untried] * (len(patterns) - len(answers)))

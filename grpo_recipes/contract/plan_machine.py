@@ -1,4 +1,4 @@
-"""The machine of a plan: its processes, and how the batch is cut for them."""
+"""The machine part of a plan: its processes, and how the batch is split among them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,9 +10,9 @@ Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]
 class World:
     """The processes of the run.
 
-    engine: what starts them, see contract/host/engines.py. num_nodes: machines that train; num_processes counts those
-    of all of them. main_process_ip: name or address of the first machine where the recipe says it; an engine that
-    shares machines out knows it by itself. main_process_port: where its processes find each other.
+    engine: what starts them, see contract/host/engines.py. num_nodes: machines that train; num_processes: total over
+    all machines. main_process_ip: name or address of the first machine, if the recipe sets it; a cluster's engine finds
+    it by itself. main_process_port: the port where the processes find each other.
     """
 
     engine: str
@@ -26,12 +26,12 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How prompts become optimizer steps, whichever fields of GRPOConfig say it.
+    """How prompts become optimizer steps, independent of the GRPOConfig fields used.
 
     micro_batch: completions of one forward in each process. accumulation: micro-batches of an optimizer step in each
     process. steps_per_generation: micro-batches of a generation in each process, as TRL counts them.
-    num_generations: completions of a prompt. prompts: of a generation, all processes together; at least 1, also where
-    TRL's own fields make shares of a prompt's group.
+    num_generations: completions of a prompt. prompts: of a generation over all processes; at least 1, even if TRL's own
+    fields split a prompt's group.
     """
 
     micro_batch: int
@@ -43,11 +43,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Keyword arguments, by the object that takes them; None where the object is not built.
+    """Keyword arguments by the object that takes them; None if the object is not built.
 
     GRPOConfig lacks output_dir and model_init_kwargs, which the worker adds from the run folder and from here.
-    quantization_config_in: what takes the BitsAndBytesConfig: GRPOTrainer itself, or the model_init_kwargs of older
-    releases.
+    quantization_config_in: what takes the BitsAndBytesConfig: GRPOTrainer itself, or the model_init_kwargs of
+    older releases.
     """
 
     GRPOConfig: dict[str, object]

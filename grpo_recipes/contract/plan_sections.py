@@ -6,7 +6,7 @@ from typing import Literal
 
 from grpo_recipes.contract.files.regular_file import files_sha256
 
-# Where the weights come from that a run starts from, and what they came from themselves.
+# The run that the initial weights come from, and the runs before that one.
 
 
 _WEIGHTS = (".safetensors", ".bin", ".pt")
@@ -15,9 +15,9 @@ _OF_THE_TRAINING = ("optimizer", "scheduler", "rng_state", "training_args", "ref
 
 @dataclass(frozen=True, slots=True)
 class Forebear:
-    """A run further back. use: what the run after it made of it; weights_sha256: as of an ancestor.
+    """An earlier run in the lineage. use: how the next run used it; weights_sha256: as in Ancestor.
 
-    What nobody knows is None.
+    None is unknown.
     """
 
     use: str
@@ -29,15 +29,15 @@ class Forebear:
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """What the weights come from that are trained on.
+    """The origin of the weights that the run starts from.
 
     use: "weights" of a whole model; "merge" of an adapter into its model, before the run; "continue" of an adapter;
-    "extend" of a whole run, whose checkpoint lies at path, with the digests of its files.
-    named: the absolute folder or hub id that the recipe names; run: the run folder, None for an adapter that another
-    program left. plan_sha256: of the run's plan.json. path: of the weights, source as for a model; commit of the hub.
-    files: the digest of each file of a folder, by its name, as for a model; weights_sha256: over those that hold
-    weights, None where the folder was not read. quantization, dtype: under which it was trained, for a merge.
-    before: what the run came from itself, the nearest first.
+    "extend" of a whole run, whose checkpoint is at path, with the digests of its files.
+    named: the absolute folder or hub id that the recipe names; run: the run folder, None for another program's adapter.
+    plan_sha256: of the run's plan.json. path: of the weights, source as for a model; commit of the hub.
+    files: the digest of each file of a folder, by name, as for a model; weights_sha256: of those that hold weights,
+    None if the folder was not read. quantization, dtype: of its training, for a merge.
+    before: the earlier runs, nearest first.
     """
 
     use: Literal["weights", "merge", "continue", "extend"]
@@ -57,7 +57,7 @@ class Ancestor:
 
 
 def lineage(ancestor: Ancestor | None, extends: Ancestor | None = None) -> tuple[Forebear, ...]:
-    """What a run came from, the nearest first. extends: the run that it is the longer form of, which counts."""
+    """The runs that a run descends from, nearest first. extends: the run that it makes longer, which counts as one."""
     ancestor = extends or ancestor
     if ancestor is None:
         return ()
@@ -66,7 +66,7 @@ def lineage(ancestor: Ancestor | None, extends: Ancestor | None = None) -> tuple
 
 
 def weights_sha256(files: Mapping[str, str]) -> str | None:
-    """One digest over the files that hold weights, whatever lies beside them; None where none does."""
+    """One digest over the files that hold weights, ignoring all others; None if there are none."""
     held = [(name, files[name]) for name in sorted(files) if _holds_weights(name)]
     return files_sha256(held) if held else None
 
@@ -80,7 +80,7 @@ Action = Literal["off", "note", "warn", "stop"]
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What is watched while the run trains, and from where on it acts: the recipe's `guards` section, key by key.
+    """The thresholds and actions of the guards: the recipe's `guards` section, key by key.
 
     Shares are fractions; *_groups are groups of completions, *_steps optimizer steps.
     """
@@ -110,17 +110,18 @@ class Guards:
 
 
 Phase = Literal["load", "generate", "score", "update", "sync", "save", "evaluation"]
-"""The parts of a run: loading the model, making completions, log-probabilities before the update, forward to optimizer
-step, handing weights to vLLM, a checkpoint, answering held-out rows."""
+"""The phases of a run: loading the model, generating, log-probabilities before the update, forward pass to optimizer
+step, sending weights to vLLM, saving a checkpoint, answering held-out rows.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMemory:
-    """What each GPU holds at the worst moment of each phase, an estimate in bytes.
+    """The estimated peak memory of each GPU by phase, in bytes.
 
-    phases: bytes by the name of a term, by the phase; {} where nothing is known, and unknown says why.
-    gpu_bytes: of the smallest GPU; None on the CPU and where it is not known, where the verdict is "unknown" too.
-    assumed: what the recipe leaves open and the estimate takes for given.
+    phases: bytes by term and phase; {} if unknown, and `unknown` says why.
+    gpu_bytes: of the smallest GPU; None on the CPU or if unknown, and then the verdict is "unknown" too.
+    assumed: what the estimate assumes about values that the recipe leaves open.
     """
 
     verdict: Literal["fits", "tight", "does not fit", "unknown"]
@@ -130,31 +131,29 @@ class PlannedMemory:
     unknown: str = ""
 
     def peak(self) -> tuple[str, int] | None:
-        """The phase that needs most with its bytes, None where nothing is known."""
+        """The phase that needs most with its bytes, None if unknown."""
         totals = {phase: sum(terms.values()) for phase, terms in self.phases.items()}
         return max(totals.items(), key=lambda total: total[1], default=None)
 
 
-# Code of a plan that is not grpo-run's own.
+# Code in a plan that is not grpo-run's own: tools that the model calls, an environment that answers it, a rollout, the
+# scripted turns of a preflight, and the packages that rewards come from.
 #
-# What completions are made with beside the model: tools that it calls, an environment that answers it, a rollout; what
-# a preflight says in its place; and the packages that rewards come from.
-#
-# Their files are pinned as those of a Reward of kind "python" are: target is "file.py:name", the file is in
-# worker/user/ of the run folder, sha256 is its digest, path its absolute place when the plan was made. imports: files
-# beside it that it imports, by name with their digests; they are in worker/user/ too.
+# Files are pinned like those of a Reward of kind "python": target is "file.py:name", the file is in worker/user/ of the
+# run folder, sha256 is its digest, path its absolute path when the plan was made. imports: files beside it that it
+# imports, by name with their digests; they are in worker/user/ too.
 
 
 SANDBOX_VARIABLE = "GRPO_RUN_SANDBOX"
-"""Hands `launch.sandbox: none` to the processes of a run; a recipe cannot set it, and launch.sh clears it before."""
+"""Passes `launch.sandbox: none` to the processes of a run; a recipe cannot set it, and launch.sh clears it first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The installed package of a reward or an environment. name, release: None where the stack of the plan did not say.
+    """The installed package of a reward or an environment. name, release: None if the plan's stack does not list it.
 
-    is_factory: whether what the target names is called once, with the kwargs, and gives the reward; None where its
-    source was not there to say, and the worker asks its signature.
+    is_factory: whether the target is called once with the kwargs and returns the reward; None if its source was not
+    available, and the worker inspects its signature.
     """
 
     name: str | None
@@ -164,9 +163,9 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One function that the model can call, by its own name.
+    """A function that the model can call under its own name.
 
-    is_async: defined with `async def`; None where its source does not say. timeout: seconds that a call may take.
+    is_async: defined with `async def`; None if its source does not say. timeout: seconds that a call may take.
     """
 
     name: str
@@ -180,9 +179,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentClass:
-    """The class whose methods the model can call, one object for each completion. config: keywords it is made with.
+    """A class whose methods the model can call, with one object per completion. config: keyword arguments of the class.
 
-    timeout: seconds that making it, a reset or a call may take. package: of one of TRL's own, which has no file.
+    timeout: seconds that the constructor, a reset or a call may take. package: for one of TRL's own, which has no file.
     """
 
     name: str
@@ -208,26 +207,26 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
-    """What a preflight says in the place of the model: a call of a tool, or where tool is None an answer."""
+    """A turn that a preflight plays instead of the model: a call of a tool, or an answer if tool is None."""
 
     tool: str | None = None
     arguments: dict[str, object] = field(default_factory=dict)
     answer: str | None = None
 
 
-# How vLLM generates, as a plan says it.
+# How vLLM generates, in a plan.
 
 
 @dataclass(frozen=True, slots=True)
 class VllmServer:
     """The vLLM server that the run starts and stops.
 
-    command: what follows the run's Python; {model}, {host} and {port} stand for what is known at the start, and the
-    model's revision is added then. {host} is the address that it listens on: 127.0.0.1 beside its trainer.
-    gpus: its GPUs, as places in the list of those that the run may see; none on a CPU.
+    command: the arguments of the run's Python; {model}, {host} and {port} are filled in at the start, when the model's
+    revision is added. {host} is the address that it listens on: 127.0.0.1 beside its trainer.
+    gpus: its GPUs, as indexes into the run's visible ones; none on a CPU.
     port: None takes a free one at each start. startup_timeout: seconds until it must answer.
-    max_restarts: how often server and trainer are started again after the server died.
-    own_node: it has a machine of its own, the one after those that train; gpus are places on that one.
+    max_restarts: how often server and trainer are restarted after the server died.
+    own_node: it has a separate machine, after those that train; gpus are indexes on that machine.
     """
 
     command: tuple[str, ...]
@@ -243,9 +242,9 @@ class VllmServer:
 class Vllm:
     """How vLLM generates.
 
-    dtype: of its weights and its computation. engine: arguments of vLLM's engine that TRL has no field for: keywords
-    of LLM in colocate mode, flags of the server otherwise.
-    server: None in colocate mode, and for a server that somebody else runs.
+    dtype: of its weights and its computation. engine: arguments of vLLM's engine without a field in TRL: keywords of
+    LLM in colocate mode, flags of the server otherwise.
+    server: None in colocate mode, and for a server that grpo-run does not start.
     """
 
     mode: Literal["colocate", "server"]
@@ -256,13 +255,13 @@ class Vllm:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What the worker finds in the live trainer before the first step, or stops with exit 3.
+    """Values that the live trainer must have before the first step; otherwise the run stops with exit 3.
 
-    trainable: "full" or "lora"; trainable_parameters: their count when the model's sizes are known, else None.
+    trainable: "full" or "lora"; trainable_parameters: their number if the model's sizes are known, else None.
     deepspeed_stage: 0 without DeepSpeed. arguments: live GRPOConfig attributes that must equal these values.
-    weights_dtype: of the model's own weights, None where any is right (dtype: auto).
-    adapter_dtype: of the LoRA tensors when training starts, None without an adapter or when it is not known.
-    stop, stop_token_ids: what ends a completion beside the model's own end tokens.
+    weights_dtype: of the model's own weights, None if any is accepted (dtype: auto).
+    adapter_dtype: of the LoRA tensors when training starts, None without an adapter or if unknown.
+    stop, stop_token_ids: end a completion, as the model's own end tokens do.
     """
 
     world_size: int
@@ -278,7 +277,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """A completion passes where the reward of this name is so high, before its weight."""
+    """A completion passes if the reward of this name is at least this high, before its weight."""
 
     reward: str
     at_least: float

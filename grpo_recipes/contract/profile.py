@@ -1,4 +1,4 @@
-"""The columns that `grpo-run profile` adds to rows, and the model and settings that they are of."""
+"""The columns that `grpo-run profile` adds to rows, and the model and settings that they describe."""
 
 import hashlib
 import json
@@ -11,19 +11,19 @@ from grpo_recipes.contract.plan import Plan
 RATES = ("pass_rate", "reward_mean", "reward_std")
 PROFILE = "profile"
 ASKED = "asked"
-"""The digest in PROFILE of everything that decides the rates of a row."""
+"""The digest in PROFILE of everything that determines a row's rates."""
 OTHER = "the rows were profiled with a different model or chat template, so pass_rate is not this model's"
 OF_A_SERVER = "of a server"
 _SHOWN = 12
-# Where something is, and how much of it is taken: the answer to a row does not depend on it.
+# Paths, and how much of a model is used: the answer to a row does not depend on them.
 _PLACES = ("path", "max_rows", "rows", "source", "format", "revision")
 _GENERATION = ("seed", "max_completion_length", "max_tool_calling_iterations", "chat_template_kwargs")
 
 
 def profile_of(plan: Plan, served: str | None = None) -> dict[str, object]:
-    """The column PROFILE of all rows that a plan profiles; its evaluation says how they are answered.
+    """The column PROFILE for all rows of a plan; its evaluation says how they are answered.
 
-    served: the model of a server that answers in the place of the plan's, which nobody knows to be the same.
+    served: the model that a server used instead of the plan's, which may be a different one.
     """
     how = plan.evaluation
     assert how is not None
@@ -63,9 +63,9 @@ def profile_of(plan: Plan, served: str | None = None) -> dict[str, object]:
 
 
 def other_profile(plan: Plan, row: Mapping[str, Any] | None) -> list[str]:
-    """How model and chat template of a plan differ from those that a row was profiled with, a line for each.
+    """Differences between a plan's model and chat template and those that a row was profiled with, one per line.
 
-    Nothing for a row without a profile, and for what one of the two does not know.
+    Empty for a row without a profile; values that only one side knows are not compared.
     """
     recorded = recorded_profile(row or {})
     if recorded is None:
@@ -76,13 +76,13 @@ def other_profile(plan: Plan, row: Mapping[str, Any] | None) -> list[str]:
 
 
 def recorded_profile(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What a profile wrote into the column PROFILE of a row; None without it, or for the user's own of that name."""
+    """The profile in the column PROFILE of a row; None without one, or if the user's own data has such a column."""
     value = row.get(PROFILE)
     return value if isinstance(value, Mapping) and isinstance(value.get(ASKED), str) else None
 
 
 def _model(plan: Plan) -> str | None:
-    """The commit or digest of the policy's weights at the start, in short; None where it is not known."""
+    """The commit or digest of the policy's initial weights, shortened; None if unknown."""
     own, ancestor = plan.model.commit or plan.model.sha256, plan.ancestor
     if ancestor is None or ancestor.use == "weights" or own is None:
         return own and own[:_SHOWN]
@@ -96,7 +96,7 @@ def _template(plan: Plan) -> str | None:
 
 
 def _content(value: Any) -> Any:
-    """A part of a plan without the places of what is in it; the digests stay."""
+    """A part of a plan without paths; digests are kept."""
     if isinstance(value, dict):
         return {name: _content(inner) for name, inner in value.items() if name not in _PLACES}
     return [_content(inner) for inner in value] if isinstance(value, list | tuple) else value

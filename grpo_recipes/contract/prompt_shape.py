@@ -1,4 +1,4 @@
-"""Which prompts TRL takes: a text, or a list of messages with a role and a content; never a picture's."""
+"""Checks whether TRL accepts a prompt: a text, or a list of messages with role and content."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 SOURCE_NAME = "source_name"
 """The column of a mixture's rows with the name of their source."""
 PICTURES = ("image", "images")
-"""Columns that TRL reads pictures from, beside the prompt."""
+"""Columns from which TRL reads images, besides the prompt."""
 _USERS = ("human", "user")
 _NO_ROLES = ("human", "gpt")
 """Roles of ShareGPT; chat templates know user and assistant."""
@@ -15,9 +15,9 @@ _SEEN_OR_HEARD = ("image", "image_url", "input_image", "video", "audio", "input_
 
 
 def wrong_prompt(prompt: object) -> str | None:
-    """Why a run could not use this prompt of the data, None for one that it can.
+    """Why a run cannot use this prompt of the data, None if it can.
 
-    An empty text and a message without text are no such reason: TRL trains on most of them.
+    Empty texts and messages without text are allowed: TRL trains on most of them.
     """
     if isinstance(prompt, str):
         return None
@@ -31,7 +31,7 @@ def wrong_prompt(prompt: object) -> str | None:
 
 
 def doubtful_prompt(prompt: object, template: str | None) -> str | None:
-    """Why a prompt that a run takes is hardly what is meant, None for others. template: the chat template if known."""
+    """Why a usable prompt is probably not what was meant, None for others. template: the chat template if known."""
     if isinstance(prompt, str):
         return (
             "it is a list of messages written as text"
@@ -59,19 +59,19 @@ def _wrong_message(message: object) -> str | None:
 
 
 def has_picture(message: object) -> bool:
-    """Whether a part of a message is something to look at or to hear, and no text."""
+    """Whether a part of a message is an image, audio or video rather than text."""
     content = message.get("content") if isinstance(message, Mapping) else None
     parts = content if isinstance(content, list) else []
     return any(isinstance(part, Mapping) and part.get("type") in _SEEN_OR_HEARD for part in parts)
 
 
 def is_share_gpt(message: object) -> bool:
-    """Whether a message is written as ShareGPT has it."""
+    """Whether a message is in ShareGPT's format."""
     return isinstance(message, Mapping) and "role" not in message and {"from", "value"} <= message.keys()
 
 
 def template_of(column: str, messages: object) -> str | None:
-    """A template that makes the prompt of ShareGPT's messages in a column; None unless one message is the user's."""
+    """A template that makes the prompt from a column of ShareGPT messages; None unless one message is the user's."""
     if not isinstance(messages, Sequence) or isinstance(messages, str) or not all(map(is_share_gpt, messages)):
         return None
     asked = [place for place, message in enumerate(messages) if message["from"] in _USERS]

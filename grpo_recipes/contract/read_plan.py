@@ -1,4 +1,4 @@
-"""Reads plan.json: every key of the plan's classes, each of its type; grpo-run and the worker read it alike."""
+"""Reads plan.json strictly: every key of the plan's classes with its type; used by grpo-run and the worker."""
 
 import dataclasses
 import types
@@ -15,20 +15,19 @@ Section = TypeVar("Section")
 
 
 class NotAPlan(ValueError):
-    """What is not as `to_json` writes a plan, with the key."""
+    """A JSON text is not a plan as `to_json` writes it; the message names the key."""
 
 
 def from_json(text: str) -> Plan:
-    """The plan that `to_json` wrote, of this or of an older release of the same format. Raises ValueError."""
+    """The plan that `to_json` wrote, in this or an older release of the same format. Raises ValueError."""
     content = parsed(text.encode("utf-8", "surrogatepass"))
     return plan_of(as_now(content) if isinstance(content, dict) else content, complete=False)
 
 
 def plan_of(content: object, *, complete: bool = True) -> Plan:
-    """The plan that a JSON text holds; keys that this release does not know are left out.
+    """The plan in a JSON text; unknown keys are ignored.
 
-    complete: whether every key must be there. Otherwise one that an older release did not write has its default.
-    Raises NotAPlan.
+    complete: require every key. Otherwise a key that an older release did not write gets its default. Raises NotAPlan.
     """
     if not isinstance(content, dict) or content.get("plan") != PLAN_FORMAT:
         told = content.get("plan") if isinstance(content, dict) else None
@@ -37,7 +36,7 @@ def plan_of(content: object, *, complete: bool = True) -> Plan:
 
 
 def section_of(kind: type[Section], content: object, where: str) -> Section:
-    """A part of a plan that is free there and not for whom it is made, such as an engine. Raises NotAPlan."""
+    """A part of a plan that the plan itself does not type, such as an engine's section. Raises NotAPlan."""
     return _section(kind, content, where, complete=False)
 
 
@@ -66,7 +65,7 @@ def _section(kind: type[Section], content: object, where: str, complete: bool) -
 
 @cache
 def _defaults(kind: Any) -> frozenset[str]:
-    """The fields of a dataclass or of a NamedTuple that have a default."""
+    """The fields of a dataclass or NamedTuple that have a default."""
     if not dataclasses.is_dataclass(kind):
         return frozenset(kind._field_defaults)
     none = dataclasses.MISSING
@@ -95,7 +94,7 @@ def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
 
 
 def _one_of(kinds: tuple[Any, ...], content: Any, where: str, complete: bool) -> Any:
-    """The value as the one kind of several that it can be, with that kind's own complaint where there is but one."""
+    """The value as the one of several types that it fits; the error of that type if there is only one."""
     kinds = tuple(kind for kind in kinds if kind is not type(None))
     for kind in kinds[:-1]:
         try:
@@ -109,10 +108,10 @@ _MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 
 
 def as_now(content: dict[Any, Any]) -> dict[Any, Any]:
-    """The content of a plan with what was said otherwise or not at all; unchanged where it is of this release.
+    """The content of an older plan with its keys as this release has them; unchanged for a plan of this release.
 
-    Before `job` a plan had `slurm`, and no engine for machines that are started by hand; before `batch` only the fields
-    that GRPOConfig is given. What is not as any release wrote it is left as it is, for the reader to name.
+    Before `job` a plan had `slurm`, and no engine for machines that are started by hand; before `batch` only the
+    GRPOConfig fields. Content that no release wrote is left as it is, for the reader to report.
     """
     world = content.get("world")
     if not isinstance(world, dict):
@@ -132,7 +131,7 @@ def _engine(content: dict[Any, Any], world: dict[Any, Any]) -> object:
 
 
 def _batch(content: dict[Any, Any], world: dict[Any, Any]) -> object:
-    """The batch; its micro-batch is the recipe's, in completions, also where it was passed in prompts."""
+    """The batch; its micro-batch is the recipe's, in completions, even if it was passed in prompts."""
     try:
         given = content["arguments"]["GRPOConfig"]
         passed = {name: value for name, value in given.items() if isinstance(value, int)}

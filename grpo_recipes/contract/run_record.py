@@ -1,4 +1,4 @@
-"""run.json: how far a run came, how it ended and what it measured. Every key that anybody writes is here."""
+"""Reads and writes run.json: the progress of a run, how it ended and what it measured, with all of its keys."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,42 +17,42 @@ RECORD_FILE = "run.json"
 STATUSES = frozenset({"planned", "running", "completed", "failed", "stopped", "interrupted"})
 UNKNOWN = "unknown"
 OTHERS = "others"
-"""In `evaluation`: by its name what is known of each set of held-out rows that does not decide."""
+"""In `evaluation`: the figures of each held-out set that does not decide, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """The content of run.json; None is unknown.
 
-    status: running, completed, failed, stopped or interrupted; unknown for any other text. started, ended: ISO 8601.
-    message: why it ended, for a person; findings: the same as data, where it was no signal.
-    checks: what was compared before the first step, each with the id of its proof, name, plan, live and ok.
-    proofs: what was seen in the first step, each with id, name, ok (None: not seen yet) and shown, a text.
-    guards: those that spoke, each with id, name, action, first_step, last_step, count and its last value;
-    guards_not_seen: names of those that had nothing to look at.
+    status: running, completed, failed, stopped or interrupted; unknown for anything else. started, ended: ISO 8601.
+    message: why it ended, for a person; findings: the same as data, unless a signal ended it.
+    checks: comparisons before the first step, each with the id of its proof, name, plan, live and ok.
+    proofs: observations of the first step, each with id, name, ok (None: not seen yet) and shown, a text.
+    guards: those that acted, each with id, name, action, first_step, last_step, count and its last value;
+    guards_not_seen: names of those without data.
     evaluation: {"before", "latest", "after": figures, "counts", "examples"}, of rows with images also {"blanked":
     figures of the last step with grey ones, and "by_images": what their own add}, with keep_best or stop_after {"best":
     figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}; of several sets that of the one
     that decides, with "others": {name: the same}, and figures have "set": the name. Figures: {"step", "count" of
     rows, "without_score": completions to which a judge gave none, "greedy", "reward", "rewards", "pass_at",
     "intervals": [low, high] of each and how they were made, "change": since step 0, with intervals}.
-    vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
+    vllm_server: {"restarts"}: each with time, step and how the server died; None without a server.
     metrics: figures of the whole run. trend: {"first", "last", "error", "steps"} of each figure; see run_verdict.py.
-    final, checkpoint: folders, relative to the run folder or absolute. final_step: whose weights are in final.
+    final, checkpoint: folders, relative to the run folder or absolute. final_step: the step whose weights are in final.
     memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process, and of the first one alone
     until the training ends: {"measured", "reserved": by torch of a GPU, "estimated": by the plan, "counter": what
     measured}; see worker/memory/phase_peaks.py.
-    verified: what the worker found of data, model and template before the launch; see worker/_shared/verified.py.
-    resumed: what was said when it went on from a checkpoint. shims: the patches that were applied, with what they did.
-    generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
-    slurm_job: the id of the job that the run is, None outside of Slurm.
-    begun_anew: the run folder in which it was begun once more with half the micro-batch, None where it was not.
-    launches: how often it began to train, more than once with --resume. Of all of them are memory, train_cpu_s, CPU
-    seconds of all training threads, None where a launch was killed, and train_wall_s, seconds by the clock.
-    duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, evaluations
-    left out, "generation_share": of the time, None where TRL does not tell it, "estimated_end": of the last step}.
-    phases: of the start of this launch, each with name, began, a Unix time, and seconds, None while it is on; the first
-    step ends the last one. trackers: by the service, what it knows the run by, so that --resume goes on with it there.
+    verified: data, model and template as the worker found them before the launch; see worker/_shared/verified.py.
+    resumed: messages about the checkpoint it resumed from. shims: the patches that were applied, with their effect.
+    generation_config_ignored: values in the model's generation_config.json that the recipe does not use.
+    slurm_job: the id of the run's job, None outside of Slurm.
+    begun_anew: the run folder in which it was restarted with half the micro-batch, None if it was not.
+    launches: number of starts, above 1 with --resume. memory, train_cpu_s (CPU seconds of all training threads, None if
+    a launch was killed) and train_wall_s (seconds by the clock) are totals over all launches.
+    duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, without
+    evaluations, "generation_share": of the time, None if TRL does not report it, "estimated_end": of the last step}.
+    phases: of the start of this launch, each with name, began, a Unix time, and seconds, None while it lasts; the first
+    step ends the last one. trackers: the run's id in each service, so that --resume continues it there.
     """
 
     run: int = RECORD_FORMAT
@@ -91,12 +91,12 @@ class RunRecord:
 
     @property
     def is_queued_work(self) -> bool:
-        """Whether a queue of jobs started the run, which may start it again on whatever machine."""
+        """Whether a job queue started the run and may restart it on any machine."""
         return self.slurm_job is not None
 
 
 def launches_text(record: RunRecord) -> str:
-    """The words behind what is of all launches of a run, "" for one."""
+    """A suffix for totals over all launches, "" for a single one."""
     return f"in {record.launches} launches" if record.launches is not None and record.launches > 1 else ""
 
 
@@ -104,10 +104,10 @@ KEYS = frozenset(RunRecord.__dataclass_fields__)
 
 
 def read_record(folder: str) -> RunRecord | None:
-    """The record of a run folder, or None when there is none that can be read.
+    """The record of a run folder, None if there is no readable one.
 
-    Unknown keys and values of another kind are left out, and a status that nobody writes, or none, is unknown: it is
-    printed in many places, and a line break in it would begin a line of its own there.
+    Unknown keys and values of a wrong type are left out, and an unknown or missing status becomes "unknown": it is
+    printed in many places, where a line break in it could fake a line.
     """
     content = read_mapping(Path(folder), RECORD_FILE)
     if content is None:
@@ -119,12 +119,12 @@ def read_record(folder: str) -> RunRecord | None:
 
 
 def write_record(folder: str, record: RunRecord) -> None:
-    """Writes run.json at once: a reader sees the old file or the new one, never a part. Raises OSError."""
+    """Writes run.json atomically: a reader sees the old file or the new one. Raises OSError."""
     _write_keys(folder, dataclasses.asdict(record))
 
 
 def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
-    """Sets some keys of run.json, keeps all others, also those unknown here, and returns the new record.
+    """Sets some keys of run.json, keeps all others, including unknown ones, and returns the new record.
 
     Raises OSError.
     """
@@ -146,27 +146,27 @@ def _write_keys(folder: str, content: Mapping[str, object]) -> None:
     write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
 
 
-# The figures of held-out rows, of one set or of several.
+# The figures of held-out rows, for one set or several.
 
 
 def of_each_set(evaluation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
-    """The name of each set and what `evaluation` has of it, that which decides first; "" for one without a name."""
+    """Name and figures of each set in `evaluation`, the deciding one first; "" for one without a name."""
     others = mapping(evaluation, OTHERS)
     return [(set_of(evaluation), evaluation), *((name, mapping(others, name)) for name in others)]
 
 
 def set_of(evaluation: Mapping[str, object]) -> str:
-    """The name of the set that decides, "" for a single one without a name."""
+    """The name of the deciding set, "" for a single one without a name."""
     events = (mapping(evaluation, moment) for moment in ("after", "latest", "before"))
     return next((name for event in events if isinstance(name := event.get("set"), str)), "")
 
 
 def evaluation_file(name: str, step: float) -> str:
-    """The file of a run folder with the completions of a set, by its name, at a step."""
+    """The file of a run folder with a set's completions at a step."""
     return f"evaluation/{name}{'-' if name else ''}step-{step:.0f}.jsonl"
 
 
-# A run that may begin anew with half the micro-batch: what its recipe says of that, and what its record does.
+# Restarting with half the micro-batch: what the recipe asks for, and what the record shows.
 
 
 ON_OUT_OF_MEMORY = "training.on_out_of_memory"
@@ -174,7 +174,7 @@ MICRO_BATCH = ("training", "per_device_train_batch_size")
 
 
 def half_of(record: RunRecord | None) -> int | None:
-    """The micro-batch to begin anew with, None where the run ended otherwise, or its recipe does not ask for it."""
+    """The micro-batch to restart with, None if the run ended differently or its recipe does not ask for it."""
     if record is None or record.status != "failed":
         return None
     for finding in record.findings or []:

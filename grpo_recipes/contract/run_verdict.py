@@ -1,7 +1,7 @@
-"""What a finished run means, in one line each: of its held-out rows first, then of its training.
+"""Judges a finished run in one line each: first its held-out rows, then its training.
 
-Only a change beyond noise counts: on held-out rows its interval must not contain 0, and in training the first and the
-last steps must be three standard errors apart. The error allows for steps that resemble the step before them.
+Only changes beyond noise count: on held-out rows the interval must not contain 0, and in training the first and last
+steps must be three standard errors apart. The error accounts for correlation between steps.
 tests/contract/test_run_verdict.py has a run for each verdict.
 """
 
@@ -48,26 +48,26 @@ MEANINGS = {
     " from such differences alone. The task is too hard or too easy for the model, or a reward is always the same.",
 }
 BEST = 0.995
-"""A share of right rows above which nothing is left to gain."""
+"""The share of right rows above which nothing is left to gain."""
 ERRORS, LEAST_CHANGE = 3.0, 0.01
-"""Standard errors, and share of the size, by which a figure has to move."""
+"""The number of standard errors, and the relative size, that a change must exceed."""
 LONGER, LONGER_BY = 1.5, 10
-"""How many times as long, and by how many tokens, completions are that became longer."""
+"""The factor, and the number of tokens, by which completions count as longer."""
 LEAST_ROWS = 8
-"""Of fewer held-out rows an interval leaves 0 out by chance too often: of two rows in every second run."""
+"""With fewer held-out rows an interval excludes 0 by chance too often: with two rows in every second run."""
 CHOSEN = 1.5
 """How many times its width an interval is taken for where the step was chosen by its figure.
 
 The best of 20 evaluations that gained nothing leaves 0 out of its interval in 22 % of runs, of this one in 2 %.
 """
-# The model card is written before the end of a run is.
+# The model card is written before the run ends.
 _HANDS_OVER = ("running", "completed")
 
 Level = Literal["good", "note", "warning"]
 
 
 class RunVerdict(NamedTuple):
-    """One thing that a run means. text: a line, whose part before the first colon is short enough for a table."""
+    """One conclusion about a run. text: a line, whose part before the first colon is short enough for a table."""
 
     id: str
     level: Level
@@ -82,7 +82,7 @@ class RunVerdict(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A figure of held-out rows: its value now, its change since step 0, the interval of that, and the one it needs."""
+    """A figure on held-out rows: its value, its change since step 0, the change's interval, and the required one."""
 
     name: str
     now: float
@@ -92,7 +92,7 @@ class _Change(NamedTuple):
 
     @property
     def way(self) -> int:
-        """1 where it rose beyond noise, -1 where it fell, else 0."""
+        """1 if it rose beyond noise, -1 if it fell, else 0."""
         return (self.needed[0] > 0) - (self.needed[1] < 0)
 
     @property
@@ -101,23 +101,23 @@ class _Change(NamedTuple):
 
 
 def is_at_best(evaluation: Mapping[str, object]) -> bool:
-    """Whether an evaluation leaves nothing to gain: the completions pass, or every reward of each row is 1."""
+    """Whether an evaluation leaves nothing to gain: all completions pass, or every reward of each row is 1."""
     if (passed := number(mapping(evaluation, "pass_at"), "1")) is not None:
         return passed >= BEST
-    # A mean of 1 says that each is right only where no row has more or less.
+    # A mean of 1 means that all are right only if no row has more or less.
     rewards = [found for found in figures_of(evaluation) if found[0] in mapping(evaluation, "rewards")]
     return bool(rewards) and all(value == 1 and ends == (1, 1) for _, value, ends in rewards)
 
 
 def right_text(evaluation: Mapping[str, object]) -> str:
-    """How much is right of an evaluation at its best: "all 200 held-out rows"."""
+    """What is right in an evaluation at its best: "all 200 held-out rows"."""
     rows, passed = number(evaluation, "count"), number(mapping(evaluation, "pass_at"), "1")
     of = "held-out rows" if rows is None else f"{rows:.0f} held-out rows"
     return f"all {of}" if passed in (None, 1) else f"{passed:.1%} of the completions of {of}"
 
 
 def verdicts(record: RunRecord) -> list[RunVerdict]:
-    """What a run that handed over a model means, the most important first; [] where nothing was measured."""
+    """The conclusions about a run that produced a model, most important first; [] if nothing was measured."""
     if record.final_step is None or not record.step or record.status not in _HANDS_OVER:
         return []
     found = [*_of_held_out(record)] or [*_of_training(record)]
@@ -137,7 +137,7 @@ def _of_nothing(record: RunRecord) -> Iterator[RunVerdict]:
 
 
 def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
-    """Of several sets that which decides is judged first; of the others only what moved is told."""
+    """The deciding set is judged first; of the others, only changes are reported."""
     for place, (name, known) in enumerate(of_each_set(record.evaluation)):
         yield from _of_set(record, f" on {name}" if name else "", known, decides=place == 0)
 
@@ -155,7 +155,7 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
         return
     rewards = {name: one for name, one in changes.items() if name != "reward" and not name.startswith("pass@")}
     rose, fell = ([one for one in rewards.values() if one.way == way] for way in (1, -1))
-    if not decides and main.way == 0:  # rewards that contradict each other are told below
+    if not decides and main.way == 0:  # contradicting rewards are reported below
         moved = (one for one in changes.values() if one.way and (one.name == "reward" or not (rose and fell)))
         main = next(moved, main)
     if main.way < 0:
@@ -179,7 +179,9 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
 
 
 def _changes(event: Event, wider: float) -> dict[str, _Change]:
-    """Each figure of an evaluation that has an interval of its change since step 0. wider: than it the one it needs."""
+    """Each figure of an evaluation with an interval of its change since step 0. wider: factor for the required
+    interval.
+    """
     now = {name: value for name, value, _ in figures_of(event)}
     return {
         name: _Change(name, now[name], by, ends, (by - wider * abs(by - ends[0]), by + wider * abs(ends[1] - by)))
@@ -189,7 +191,7 @@ def _changes(event: Event, wider: float) -> dict[str, _Change]:
 
 
 def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
-    """Held-out rows that are as right with grey images."""
+    """Held-out rows that are as often right with grey images."""
     for name, known in of_each_set(record.evaluation):
         blanked, now = mapping(known, "blanked"), {one: value for one, value, _ in figures_of(mapping(known, "after"))}
         by = {one: (value, ends) for one, value, ends in figures_of(mapping(blanked, "by_images")) if one in now}
@@ -204,7 +206,7 @@ def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
 
 
 def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str]) -> RunVerdict:
-    """No held-out change. It is one of the training alone where its interval leaves out what the training gained."""
+    """No held-out change. The training alone counts if the interval excludes what the training gained."""
     first, last = _ends(record, "reward")
     rose = _way(record, "reward") > 0
     if rose and main.needed[1] < last - first:
@@ -223,7 +225,7 @@ def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str])
 
 
 def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
-    """What the training reward did, where no held-out change is known."""
+    """What the training reward did, if no held-out change is known."""
     if any(number(mapping(record.trend, "reward"), key) is None for key in ("first", "last", "error")):
         return
     lacks = "no change of held-out rows is known" if record.evaluation else "nothing was held out"
@@ -238,7 +240,7 @@ def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
 
 
 def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
-    """Completions that became longer, and a policy that ran away, without a gain."""
+    """Completions that got longer, and a policy that drifted far, without a gain."""
     if is_better or _way(record, "reward") > 0:
         return
     first, last = _ends(record, MEAN_LENGTH)
@@ -259,13 +261,13 @@ def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
 
 
 def _ends(record: RunRecord, name: str) -> tuple[float, float]:
-    """First and last of a figure of the training, 0 and 0 where it is not known."""
+    """First and last value of a training figure, 0 and 0 if unknown."""
     trend = mapping(record.trend, name)
     return number(trend, "first") or 0.0, number(trend, "last") or 0.0
 
 
 def _way(record: RunRecord, name: str) -> int:
-    """1 where a figure of the training rose beyond noise, -1 where it fell, else 0."""
+    """1 if a training figure rose beyond noise, -1 if it fell, else 0."""
     first, last = _ends(record, name)
     error = number(mapping(record.trend, name), "error")
     least = max(ERRORS * (error or 0.0), LEAST_CHANGE * max(abs(first), abs(last)))

@@ -1,1 +1,1 @@
-"""What starts the processes of a run: a module for each name in contract/host/engines.py, which nobody else knows."""
+"""The engines that start the processes of a run: one module for each name in contract/host/engines.py."""

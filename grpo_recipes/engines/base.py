@@ -1,4 +1,4 @@
-"""The contract of an engine: a module of this folder with an ENGINE, and its line in contract/host/engines.py."""
+"""The interface of an engine: a module of this folder with an ENGINE, and its entry in contract/host/engines.py."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,64 +14,63 @@ Prepare = Callable[[], Sequence[str]]
 
 
 class Engine:
-    """Starts the processes of a run folder. A run folder is always absolute."""
+    """Starts the processes of a run folder. Run folders are always absolute."""
 
     def files(self, plan: Plan) -> Mapping[str, str]:
-        """Texts of the files that the run folder has for this engine, by name: those of EngineKind.scripts.
+        """The files that this engine needs in the run folder, as text by name: those of EngineKind.scripts.
 
-        Raises Refusal for what the engine cannot be asked for.
+        Raises Refusal for a request that the engine does not accept.
         """
         return {}
 
     def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
-        """Starts the run and returns its exit code when it has ended, or 0 where a person starts it.
+        """Starts the run and returns its exit code when it has ended, or 0 if a person starts it.
 
-        view: how much of it is seen on echo. prepare: called when nobody else may use the folder and nothing was
-        started; returns lines to say.
-        Raises Refusal where nothing can be started.
+        view: how much of it is shown on echo. prepare: called after the folder is locked and before anything is
+        started; returns lines to print. Raises Refusal if nothing can be started.
         """
         raise NotImplementedError
 
     def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
-        """Shows how the active run goes on and returns its exit code; nothing is started. Raises Refusal."""
+        """Shows the progress of the active run and returns its exit code; starts nothing. Raises Refusal."""
         raise Refusal.of(f"{folder}: this run cannot be followed", fix="its train.log and metrics.jsonl grow")
 
     def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
-        """What so many machines that the engine would start the run on find at themselves.
+        """The problems that `count` of the engine's machines find when they examine themselves.
 
-        limit_s: how long they are waited for. Raises Refusal.
+        limit_s: how long to wait for the machines. Raises Refusal.
         """
-        because = f"launch.engine is {plan.world.engine}, which shares out no machines here"
-        raise Refusal.of("--on-nodes cannot look at machines of this run", because=because)
+        because = f"launch.engine is {plan.world.engine}, which does not allocate machines"
+        raise Refusal.of("--on-nodes cannot examine machines for this run", because=because)
 
     def is_active(self, folder: str) -> bool:
-        """Whether a run of this folder waits or goes on somewhere and can be followed from here."""
+        """Whether a run of this folder is queued or running and can be followed from here."""
         return False
 
     def shares(self, plan: Plan) -> Sequence[Mapping[str, str]]:
-        """What many runs with the needs of this plan are started with, for as many as may go on at once.
+        """The environments for as many runs of this plan as can run at the same time.
 
-        Variables of the environment that keep one from the devices of another; none where a person starts the runs.
+        Each restricts a run to its own devices; empty if a person starts the runs.
         """
         return []
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
-        """What a person types to start the run; none where the engine starts it."""
+        """The commands that start the run; empty if the engine starts it."""
         return []
 
     def advice(self, plan: Plan, folder: str) -> list[str]:
-        """What to know about these commands, line by line."""
+        """Advice about these commands, line by line."""
         return []
 
 
 def engine_of(plan: Plan) -> Engine:
-    """The engine that starts the run. Raises Refusal for one that this grpo-run does not have."""
+    """The engine that starts the run. Raises Refusal for an unknown one."""
     name = plan.world.engine
     if name not in ENGINES:
         raise Refusal.of(
             f"the plan is for the engine {name!r}, which this grpo-run does not have",
-            because=f"it has {', '.join(ENGINES)}, and another one would start another run",
-            fix="the grpo-run that made the plan, or the recipe again with launch.engine: local",
+            because=f"it has {', '.join(ENGINES)}, and a different one would start a different run",
+            fix="use the grpo-run that made the plan, or run the recipe with launch.engine: local",
         )
     engine = importlib.import_module(f"grpo_recipes.engines.{name}").ENGINE
     assert isinstance(engine, Engine)

@@ -1,4 +1,4 @@
-"""A person starts the run: one command on each of its machines, which share nothing but the folder."""
+"""A person starts the run with one command per machine; the machines share only the folder."""
 
 import hashlib
 import re
@@ -20,10 +20,10 @@ from grpo_recipes.render.job import Job, job_of, machine_commands
 
 
 class EngineByHand(Engine):
-    """Prepares the folder and says what to type; nobody here knows how the run goes on."""
+    """Prepares the folder and prints the commands; it does not observe the run."""
 
     def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
-        """Prepares the folder while nobody else may use it, and starts nothing."""
+        """Locks and prepares the folder, and starts nothing."""
         if resume:
             with taken(folder):
                 for line in prepare():
@@ -51,11 +51,11 @@ class EngineByHand(Engine):
 ENGINE = EngineByHand()
 
 
-# What the files for a cluster's own tools have in common: where the run folder is there, and what a machine runs.
+# Shared by the files for cluster tools: the path of the run folder there, and the script of a machine.
 
 
 def folder_there(plan: Plan, disk: str) -> str:
-    """The run folder on a machine of the cluster: its own path below the disk, or its name there."""
+    """The run folder on a machine of the cluster: its own path if that is on the disk, else its name there."""
     folder = PurePosixPath(own_folder(plan))
     return str(folder if folder.is_relative_to(disk) else PurePosixPath(disk, folder.name))
 
@@ -68,7 +68,7 @@ def own_folder(plan: Plan) -> str:
 
 
 def job_name(plan: Plan) -> str:
-    """A name that no other run folder has, of at most 52 letters, digits and dashes, the first a letter."""
+    """A name unique to the run folder: up to 52 letters, digits and dashes, starting with a letter."""
     folder = own_folder(plan)
     words = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(folder).name.lower()).strip("-")
     start = words if words[:1].isalpha() else f"run-{words}"
@@ -76,7 +76,7 @@ def job_name(plan: Plan) -> str:
 
 
 def local_files(plan: Plan) -> list[str]:
-    """Files and folders of this machine that the run reads where they are now, and that the run folder has no copy of.
+    """Local files and folders that the run reads in place, since the run folder has no copy of them.
 
     Absolute paths.
     """
@@ -96,9 +96,9 @@ def local_files(plan: Plan) -> list[str]:
 
 
 def machine_script(job: Job, number: str, address: str) -> list[str]:
-    """The last lines of what each machine runs, in the run folder. number, address: words of a shell.
+    """The last lines of each machine's script, run in the run folder. number, address: shell words.
 
-    Ends with the exit code of the run; see worker/survival/attempt.py.
+    Exits with the run's exit code; see worker/survival/attempt.py.
     """
     trainer = f'set -- --node "{number}" --address "{address}" --port {job.port}' if job.nodes > 1 else "set --"
     server = f'set -- --server --address "{address}"'
@@ -114,7 +114,7 @@ def machine_script(job: Job, number: str, address: str) -> list[str]:
 
 
 class _ClusterFileDumper(yaml.SafeDumper):
-    """Writes a text of several lines as one block, and a value that is there twice twice."""
+    """Writes a multi-line text as a block, and repeats shared values instead of using aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -128,7 +128,7 @@ _ClusterFileDumper.add_representer(str, _text)
 
 
 def to_yaml(comment: Sequence[str], *documents: dict[str, object]) -> str:
-    """The text of a file with these documents below a comment."""
+    """The documents as YAML below a comment."""
     texts = [
         yaml.dump(each, Dumper=_ClusterFileDumper, sort_keys=False, width=1000, allow_unicode=True)
         for each in documents

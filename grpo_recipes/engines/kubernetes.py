@@ -1,7 +1,7 @@
-"""The run is a Job of Kubernetes: job.yaml in the run folder, which a person applies with kubectl.
+"""The run is a Kubernetes Job: job.yaml in the run folder, which a person applies with kubectl.
 
-An indexed Job gives each pod its number, and a headless Service the first one a name. A pod ends with the exit code of
-the run: 75 starts it again, everything else fails the Job, and a pod that the cluster disrupts is replaced.
+An indexed Job numbers its pods, and a headless Service gives the first one a name. A pod exits with the run's exit
+code: 75 restarts it, any other failure fails the Job, and a pod that the cluster disrupts is replaced.
 """
 
 import shlex
@@ -22,7 +22,7 @@ _CACHE = "/cache"
 
 @dataclass(frozen=True, slots=True)
 class KubernetesJob:
-    """The recipe's kubernetes section, which describes each key. gpus_per_node: of each pod, 0 asks for none."""
+    """The recipe's kubernetes section, which describes each key. gpus_per_node: of each pod, 0 requests none."""
 
     image: str
     volume_claim: str
@@ -43,13 +43,13 @@ class KubernetesJob:
 
 
 def kubernetes_job(plan: Plan) -> KubernetesJob:
-    """What the plan asks Kubernetes for. Raises Refusal for what no recipe may ask for."""
+    """What the plan requests from Kubernetes. Raises Refusal for what no recipe may request."""
     for key, expected in faults(plan.job):
         raise Refusal.of(f"kubernetes.{key} must be {expected}", because="the API server would refuse the Job")
     try:
         return section_of(KubernetesJob, plan.job, "job")
     except NotAPlan as problem:
-        raise Refusal.of("the plan asks Kubernetes for nothing that a recipe can", because=str(problem)) from None
+        raise Refusal.of("the plan's Kubernetes section cannot come from a recipe", because=str(problem)) from None
 
 
 def manifest(plan: Plan) -> str:
@@ -70,7 +70,7 @@ def manifest(plan: Plan) -> str:
         "parallelism": job.all_nodes,
         # Each pod of an interrupted start counts.
         "backoffLimit": asked.max_restarts * job.all_nodes,
-        "podReplacementPolicy": "Failed",  # two pods of one number must not train
+        "podReplacementPolicy": "Failed",  # two pods of the same number must not train
         "podFailurePolicy": {"rules": _RULES},
         "template": {"metadata": of_pods, "spec": _pod(plan, asked, job, name if several else None)},
     }
@@ -85,8 +85,9 @@ _RULES = [
         "onExitCodes": {"containerName": _CONTAINER, "operator": "NotIn", "values": [EXIT_INTERRUPTED]},
     },
 ]
-"""The first that fits: a disrupted pod is replaced without being counted; what is not 75 ends the Job; 75 is counted
-against backoffLimit, which is what happens to a pod that no rule is about."""
+"""The first match applies: a disrupted pod is replaced without being counted; any code except 75 fails the Job; 75
+counts against backoffLimit, the default for a pod that no rule matches.
+"""
 
 
 def _comment(plan: Plan, asked: KubernetesJob, job: Job) -> list[str]:
@@ -145,23 +146,23 @@ def _script(folder: str, job: Job, service: str | None) -> str:
 
 
 class KubernetesEngine(EngineByHand):
-    """Writes the manifest and says how to apply it; nobody here knows how the Job goes on."""
+    """Writes the manifest and prints how to apply it; it does not observe the Job."""
 
     def files(self, plan: Plan) -> dict[str, str]:
-        """The manifest. Raises Refusal for what Kubernetes cannot be asked for."""
+        """The manifest. Raises Refusal for an unsupported request."""
         return {MANIFEST: manifest(plan)}
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
-        """The commands for the Job; a finished one of this folder goes first."""
+        """The commands for the Job, which delete a finished one of this folder first."""
         file = shlex.quote(f"{folder}/{MANIFEST}")
         delete = [f"kubectl delete --ignore-not-found --cascade=foreground -f {file}"] if resume else []
         return [*delete, f"kubectl apply -f {file}"]
 
     def advice(self, plan: Plan, folder: str) -> list[str]:
-        """Where the pods look for the folder, and how to follow and stop the Job."""
+        """Where the pods expect the folder, and how to follow and stop the Job."""
         plan = replace(plan, folder=folder)
         asked, pods = kubernetes_job(plan), f"-l app.kubernetes.io/instance={job_name(plan)}"
-        # kubectl follows five pods by itself, and shows the last ten lines of each.
+        # By default kubectl follows five pods, and shows the last ten lines of each.
         whole = f"--tail=-1 --max-log-requests {job_of(plan).all_nodes}"
         space = "" if asked.namespace is None else f" -n {asked.namespace}"
         there = folder_there(plan, asked.volume_path)

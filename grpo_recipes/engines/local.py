@@ -1,4 +1,4 @@
-"""The processes of the run are started on this machine, by launch.sh."""
+"""Starts the processes of the run on this machine, with launch.sh."""
 
 import os
 from typing import TextIO
@@ -13,14 +13,14 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class LocalEngine(Engine):
-    """A folder that is being trained refuses another start by its lock, so that none is followed."""
+    """Runs launch.sh here. A second start of a folder is refused by its lock, so there is nothing to follow."""
 
     def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
         """Trains the run folder to its end."""
         return launch(folder, resume=resume, echo=echo, view=view, prepare=prepare)
 
     def shares(self, plan: Plan) -> list[dict[str, str]]:
-        """How many runs fit on the visible GPUs at once, each on its own GPUs; one on a CPU."""
+        """An environment for each run that fits on the visible GPUs at once, with separate GPUs; one on a CPU."""
         server = () if plan.vllm is None or plan.vllm.server is None else plan.vllm.server.gpus
         trainer = plan.world.num_processes if plan.world.device == "cuda" else 0
         each = max(trainer, 1 + max(server, default=-1))

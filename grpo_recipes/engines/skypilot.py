@@ -1,7 +1,7 @@
 """The run is a managed job of SkyPilot: task.yaml in the run folder, which a person launches with sky.
 
-SkyPilot finds machines on a cloud, and other ones after a preemption. The run folder is uploaded once to a bucket or a
-volume, where every start finds its checkpoints.
+SkyPilot finds cloud machines, and new ones after a preemption. The run folder is uploaded once to a bucket or a volume,
+where every start finds its checkpoints.
 """
 
 import shlex
@@ -22,7 +22,7 @@ _DISK = "/runs"
 
 @dataclass(frozen=True, slots=True)
 class SkypilotTask:
-    """The recipe's skypilot section, which describes each key. gpus_per_node: of each machine, 0 asks for none."""
+    """The recipe's skypilot section, which describes each key. gpus_per_node: of each machine, 0 requests none."""
 
     image: str
     python: str
@@ -37,13 +37,13 @@ class SkypilotTask:
 
 
 def skypilot_task(plan: Plan) -> SkypilotTask:
-    """What the plan asks SkyPilot for. Raises Refusal for what no recipe may ask for."""
+    """What the plan requests from SkyPilot. Raises Refusal for what no recipe may request."""
     for key, expected in skypilot_faults(plan.job):
         raise Refusal.of(f"skypilot.{key} must be {expected}", because="it goes into a command or a task as it is")
     try:
         return section_of(SkypilotTask, plan.job, "job")
     except NotAPlan as problem:
-        raise Refusal.of("the plan asks SkyPilot for nothing that a recipe can", because=str(problem)) from None
+        raise Refusal.of("the plan's SkyPilot section cannot come from a recipe", because=str(problem)) from None
 
 
 def task(plan: Plan) -> str:
@@ -77,7 +77,7 @@ def task(plan: Plan) -> str:
 
 
 def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
-    """The GPUs to choose from: the recipe's, or those that the estimate fits into. Raises Refusal if it has none."""
+    """The GPUs to choose from: the recipe's, or those that the estimate fits. Raises Refusal if there are none."""
     if asked.accelerators:
         return asked.accelerators
     peak = None if plan.memory is None else plan.memory.peak()
@@ -120,24 +120,24 @@ def _script(folder: str, job: Job) -> str:
 
 
 def _another_plan(folder: str) -> list[str]:
-    """What a machine says where the disk has another run, or this one as it was planned before."""
+    """A machine's error if the disk has a different run, or an earlier plan of this one."""
     return [
-        f"error: {folder} was planned from another recipe or options than the run folder that was launched",
-        "  fix: another --out for another run",
-        f"  fix: remove {folder} from the bucket or volume to train anew",
+        f"error: {folder} was planned from a different recipe or options than the launched run folder",
+        "  fix: a different --out for a different run",
+        f"  fix: remove {folder} from the bucket or volume to train from the start",
         f"  fix: copy the run folder over {folder} to resume with the new plan; its checkpoints stay",
     ]
 
 
 class SkypilotEngine(EngineByHand):
-    """Writes the task and says how to launch it; SkyPilot shows how the job goes on."""
+    """Writes the task and prints how to launch it; SkyPilot shows the job's progress."""
 
     def files(self, plan: Plan) -> dict[str, str]:
-        """The task. Raises Refusal for what SkyPilot cannot be asked for."""
+        """The task. Raises Refusal for an unsupported request."""
         return {TASK: task(plan)}
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
-        """The command for the job; started again it finds its checkpoints."""
+        """The command for the job; when restarted, it finds its checkpoints."""
         secrets = "".join(f" --secret {shlex.quote(name)}" for name in skypilot_task(plan).secrets)
         return [f"sky jobs launch{secrets} {shlex.quote(f'{folder}/{TASK}')}"]
 

@@ -1,4 +1,4 @@
-"""The run is a job of Slurm, which shares out the machines and starts it again where it was interrupted."""
+"""The run is a Slurm job, which Slurm schedules and requeues after an interruption."""
 
 import contextlib
 import fcntl
@@ -43,7 +43,7 @@ from grpo_recipes.launch.run_events import RunEvents
 from grpo_recipes.launch.showing import progress
 
 JOB_SCRIPT = "job.sbatch"
-POLL_S = 10.0  # a controller has many jobs to answer for
+POLL_S = 10.0  # a controller serves many jobs
 _SOON_S = 1.0
 _LOOK_S = 0.5
 SLURM_LOG_FILE = "slurm.log"
@@ -62,10 +62,10 @@ def launch_job(
 ) -> int:
     """Submits a run folder, follows its job, and returns the exit code.
 
-    A first SIGINT, SIGTERM or SIGHUP ends the following and not the job; the exit code is that of an interrupted run.
-    poll_s: seconds between two questions to Slurm. prepare: called when nobody else submits the folder or trains in it;
-    returns lines to say. Call from the main thread. Raises Refusal where there is no sbatch, sbatch refuses the job,
-    somebody else submits the folder now, or a job of it is queued.
+    The first SIGINT, SIGTERM or SIGHUP stops following, not the job; the exit code is that of an interrupted run.
+    poll_s: seconds between two queries of Slurm. prepare: called while nobody else can submit the folder or train in
+    it; returns lines to print. Call from the main thread. Raises Refusal if there is no sbatch, sbatch refuses the job,
+    the folder is being submitted, or a job of it is queued.
     """
     folder = os.path.abspath(folder)
     refuse_strange_entries(folder)
@@ -80,7 +80,7 @@ def launch_job(
 
 
 def follow_job(folder: str, *, echo: TextIO = sys.stderr, view: View = NORMAL, poll_s: float = POLL_S) -> int:
-    """Follows the job of a run folder, as launch_job does; nothing is submitted, whatever becomes of it."""
+    """Follows the job of a run folder as launch_job does, but never submits one."""
     folder = os.path.abspath(folder)
 
     def found(shown: Progress) -> SubmittedJob:
@@ -104,7 +104,7 @@ def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: Tex
         seen = _followed(folder, job, began, shown, asked, poll_s)
         if seen is None:
             why = asked.names[0] if asked.names else signal.SIGHUP.name
-            shown.say(f"{why}: job {job.id} goes on without being followed")
+            shown.say(f"{why}: job {job.id} continues without being followed")
             shown.say(f"to follow it again: grpo-run {shlex.quote(folder)} --resume\n{stopping}")
             return EXIT_INTERRUPTED
         code = _conclude(folder, job, seen)
@@ -115,7 +115,7 @@ def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: Tex
 
 @contextlib.contextmanager
 def _submitting(folder: str) -> Iterator[None]:
-    """Lets nobody else submit the folder meanwhile. Raises Refusal as launch_job."""
+    """Prevents a second submission of the folder while the block runs. Raises Refusal as launch_job does."""
     if shutil.which("sbatch") is None:
         raise Refusal.of(
             f"{folder}: there is no sbatch here",
@@ -124,7 +124,7 @@ def _submitting(folder: str) -> Iterator[None]:
         )
     with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would not see each other's job
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two submissions would not see each other's job
         except BlockingIOError:
             raise Refusal.of(
                 f"{folder}: it is being submitted now",
@@ -150,12 +150,12 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
         env=clean_environment(PYTHON=sys.executable),
         capture_output=True,
         text=True,
-        start_new_session=True,  # a Ctrl-C must not leave a job that nobody knows of
+        start_new_session=True,  # a Ctrl-C must not leave an unrecorded job
     )
     if done.returncode != 0:
         words = " ".join(redact(done.stderr).replace("sbatch: error: ", "").split())
         raise Refusal.of(
-            f"{folder}: Slurm does not take the job",
+            f"{folder}: Slurm refused the job",
             because=words,
             fix="the recipe's slurm section; sinfo lists the partitions",
         )
@@ -169,7 +169,7 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
 def _followed(
     folder: str, job: SubmittedJob, began: float, shown: Progress, asked: AskedSignals, poll_s: float
 ) -> JobState | None:
-    """Shows how the job goes on until it has ended, and returns how; None where the following was left."""
+    """Shows the job's progress until it ends, and returns its final state; None if following was stopped."""
     events = RunEvents(folder, began, shown.view)
     said, next_question, ends = "", 0.0, _ends_of(folder, job)
     while not asked.names and not asked.terminal_is_gone:
@@ -185,16 +185,16 @@ def _followed(
         for event in events.new():
             shown.show(event)
         if ends != (ends := _ends_of(folder, job)):
-            next_question = now + _SOON_S  # Slurm has something new to say in a moment
+            next_question = now + _SOON_S  # Slurm will have news shortly
         time.sleep(_LOOK_S)
         asked.settle()
     return None
 
 
 def _words(job: SubmittedJob, seen: JobState | None) -> str:
-    """How the job stands, on one line; "" for what passes in a moment."""
+    """The state of the job on one line; "" for transient states."""
     if seen is None:
-        return "Slurm does not answer; the job goes on without it"
+        return "Slurm does not answer; the job continues"
     start = f", start {seen.starts}" if seen.starts > 1 else ""
     if seen.state == "RUNNING":
         return f"job {job.id} runs on {seen.nodes}{start}"
@@ -207,7 +207,7 @@ def _words(job: SubmittedJob, seen: JobState | None) -> str:
 
 
 def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
-    """The exit code of the run, after run.json was corrected where nobody could write how it ended."""
+    """The exit code of the run, after completing run.json if nobody could write how it ended."""
     code = next((end for end in _ends_of(folder, job)[-1:] if isinstance(end, int)), None)
     if code is None and seen.state != "CANCELLED" and seen.exit_code:
         code = seen.exit_code
@@ -221,13 +221,13 @@ def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
         how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm has forgotten it"
         status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        message = f"job {job.id} ended without a word of the worker: {how}"
+        message = f"job {job.id} ended without a message from the worker: {how}"
         amend_record(folder, {"status": status, "exit_code": code, "message": message, "findings": [], "ended": now})
     return code
 
 
 def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
-    """What the job's script chose to do next at the end of each start: "requeue" or an exit code."""
+    """What the job's script decided at the end of each start: "requeue" or an exit code."""
     try:
         lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())
         return [line["next"] for line in lines if isinstance(line, dict) and line["job"] == job.id]
@@ -236,7 +236,7 @@ def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
 
 
 def _show_end(folder: str, log_start: int, shown: Progress) -> None:
-    """The last lines of what the job printed, or else of what Slurm said about it."""
+    """The last lines of the job's output, or else of Slurm's messages about it."""
     texts = {LOG_FILE: text_after(os.path.join(folder, LOG_FILE), log_start)}
     texts[SLURM_LOG_FILE] = text_after(os.path.join(folder, SLURM_LOG_FILE), 0)
     name = next((name for name in texts if texts[name].strip()), LOG_FILE)
@@ -244,30 +244,30 @@ def _show_end(folder: str, log_start: int, shown: Progress) -> None:
 
 
 _MOST_FOLLOWED = 32
-"""Jobs; who follows one takes 60 MB of memory and asks the controller every ten seconds."""
+"""Jobs; following one takes 60 MB of memory and queries the controller every ten seconds."""
 
 
 class SlurmEngine(Engine):
     """Submits a job and follows it."""
 
     def files(self, plan: Plan) -> dict[str, str]:
-        """The script of the job. Raises Refusal for what Slurm cannot be asked for."""
+        """The script of the job. Raises Refusal for an unsupported request."""
         try:
             return {JOB_SCRIPT: job_sbatch(plan)}
         except NotAPlan as problem:
-            raise Refusal.of("the plan asks Slurm for nothing that a recipe can", because=str(problem)) from None
+            raise Refusal.of("the plan's Slurm section cannot come from a recipe", because=str(problem)) from None
 
     def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
         """Submits the job and follows it to its end."""
         return launch_job(folder, resume=resume, echo=echo, view=view, prepare=prepare)
 
     def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
-        """Follows the job that the folder was submitted as."""
+        """Follows the job that was submitted for the folder."""
         return follow_job(folder, echo=echo, view=view)
 
     def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
-        """Lets machines look at themselves that Slurm shares out as for the job."""
-        from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # of preflight alone
+        """Lets machines examine themselves that Slurm allocates as it would for the job."""
+        from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # only for preflight
 
         machines = "machine" if count == 1 else "machines"
         print(f"asking Slurm for {count} {machines}, for at most {limit_s} s in its queue; Ctrl-C stops", file=echo)
@@ -276,11 +276,11 @@ class SlurmEngine(Engine):
         return nodes_findings(plan, nodes)
 
     def is_active(self, folder: str) -> bool:
-        """Whether the job waits or runs, or Slurm cannot say."""
+        """Whether the job is queued or running, or Slurm cannot say."""
         return is_queued(folder)
 
     def shares(self, plan: Plan) -> list[dict[str, str]]:
-        """As many jobs as are followed at once; Slurm shares out the machines among them."""
+        """An environment for each job that is followed at once; Slurm distributes the machines."""
         return [{}] * _MOST_FOLLOWED
 
 

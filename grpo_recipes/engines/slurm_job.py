@@ -1,4 +1,4 @@
-"""What Slurm says about one job, and the job that a run folder was submitted as."""
+"""A run folder's Slurm job: its script, its submission and its state."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from grpo_recipes.render.job import job_of
 from grpo_recipes.render.launch_script import fill
 
 JOB_FILE = "job.json"
-# Nothing follows on these; a job that is requeued is PENDING again.
+# Final states; a requeued job is PENDING again.
 _ENDED = (
     "BOOT_FAIL",
     "CANCELLED",
@@ -38,27 +38,27 @@ _FIELD = re.compile(r"(?:^| )(JobState|Reason|NodeList|Restarts|ExitCode|UserId)
 _WORK_DIR = re.compile(r" WorkDir=(.*?)(?: [A-Za-z]+=|$)", re.MULTILINE)
 _ID = re.compile(r"[1-9][0-9]{0,18}")
 _CLUSTER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-# A controller that is busy or being restarted answers late.
+# A busy or restarting controller answers late.
 _ANSWER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob:
-    """A submitted job. cluster: of several that one Slurm knows, None for the only one."""
+    """A submitted job. cluster: None if Slurm manages only one."""
 
     id: str
     cluster: str | None = None
 
     def words(self, *command: str) -> list[str]:
-        """A command of Slurm that is about this job's cluster."""
+        """A Slurm command with the options for this job's cluster."""
         return [command[0], *([] if self.cluster is None else [f"--clusters={self.cluster}"]), *command[1:]]
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job stands. state: Slurm's word, "" for a job that it has forgotten. starts: 1 for the first one.
+    """The state of a job. state: Slurm's word, "" for a job that it has forgotten. starts: 1 for the first one.
 
-    user: the number of who submitted it, folder: where; None where Slurm does not say.
+    user: uid of the submitter, folder: working directory; None if Slurm does not report it.
     """
 
     state: str
@@ -71,12 +71,12 @@ class JobState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job will do nothing any more."""
+        """Whether the job has ended for good."""
         return self.state in ("", *_ENDED)
 
 
 def look_at(job: SubmittedJob) -> JobState | None:
-    """How a job stands now; None where Slurm does not answer."""
+    """The current state of a job; None if Slurm does not answer."""
     try:
         done = subprocess.run(
             job.words("scontrol", "show", "job", "--oneliner", job.id),
@@ -105,26 +105,26 @@ def look_at(job: SubmittedJob) -> JobState | None:
 
 
 def submitted_job(folder: str) -> SubmittedJob | None:
-    """The job that a run folder was last submitted as, None where there is none or the file is not of grpo-run."""
+    """The last job that a run folder was submitted as, None if there is none or the file is not grpo-run's."""
     try:
         content = cast("dict[str, Any]", read_json(Path(folder), JOB_FILE))
         job, cluster = str(content["job"]), content.get("cluster")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    # Both become words of a command line.
+    # Both are passed as command-line arguments.
     is_plain = _ID.fullmatch(job) and (cluster is None or (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)))
     return SubmittedJob(job, cluster) if is_plain else None
 
 
 def is_queued(folder: str) -> bool:
-    """Whether Slurm has a job of this user and this folder that waits or runs, or cannot say."""
+    """Whether Slurm has a queued or running job of this user and folder, or cannot say."""
     job = submitted_job(folder)
     seen = None if job is None else look_at(job)
     return job is not None and (seen is None or (not seen.has_ended and _is_of(seen, folder)))
 
 
 def _is_of(seen: JobState, folder: str) -> bool:
-    """Whether a job is this user's and was of this folder; another cluster has a job of the same number."""
+    """Whether a job belongs to this user and folder; different clusters reuse job numbers."""
     is_users = seen.user in (None, os.getuid())
     return is_users and (seen.folder is None or os.path.realpath(seen.folder) == os.path.realpath(folder))
 
@@ -137,13 +137,13 @@ def remember(folder: str, job: SubmittedJob) -> None:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The environment of this process without what Slurm said of an outer job, which srun would take for options."""
+    """The environment without an outer job's Slurm variables, which srun would take for options."""
     kept = ("SLURM_CONF", "SLURM_CLUSTERS")
     inherited = absolute_places(os.environ)[0]  # Slurm starts the job in the run folder
     return {name: value for name, value in inherited.items() if name in kept or not name.startswith("SLURM_")} | more
 
 
-# job.sbatch: the job of a run for Slurm, to be submitted in the run folder.
+# job.sbatch: the Slurm job of a run, to be submitted from the run folder.
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+/=\[\]-]*")
@@ -161,14 +161,13 @@ class SlurmContainer:
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """How the run is submitted to Slurm, in the words of sbatch.
+    """The options for submitting the run, in sbatch's terms.
 
-    gpus_per_node: of each machine; 0 asks for none. gpu_type: of them, None takes any.
-    cpus_per_task: processors of each machine's task, None leaves it to the cluster. time: the limit as sbatch takes
-    it, None the partition's. signal_seconds: so long before the limit the run saves and stops.
-    max_requeues: how often the job puts itself back into the queue. options: more of sbatch's long options, without
-    their dashes; true for one that takes no value. gpu_option: which of them asks for the GPUs. container: None trains
-    in the Python that submits the job.
+    gpus_per_node: of each machine; 0 requests none. gpu_type: None accepts any. cpus_per_task: CPUs of each machine's
+    task, None for the cluster's default. time: the limit in sbatch's format, None for the partition's. signal_seconds:
+    how long before the limit the run saves and stops. max_requeues: how often the job requeues itself. options: further
+    long options of sbatch, without their dashes; true for one without a value. gpu_option: the option that requests the
+    GPUs. container: None trains in the Python that submits the job.
     """
 
     partition: str | None
@@ -186,7 +185,7 @@ class SlurmJob:
 
 
 def slurm_job(plan: Plan) -> SlurmJob:
-    """What the plan of a Slurm job asks for. Raises NotAPlan."""
+    """The Slurm job of a plan. Raises NotAPlan."""
     said = dict(plan.job)
     time, options = said.get("time"), said.get("options")
     if isinstance(options, dict):
@@ -195,7 +194,7 @@ def slurm_job(plan: Plan) -> SlurmJob:
 
 
 def job_sbatch(plan: Plan) -> str:
-    """The text of job.sbatch. Raises Refusal for an option that is not free."""
+    """The text of job.sbatch. Raises Refusal for a forbidden option."""
     job, asked = job_of(plan), slurm_job(plan)
     return fill(
         "job.sbatch.j2",
@@ -208,12 +207,12 @@ def job_sbatch(plan: Plan) -> str:
 
 
 def nodes_sh(plan: Plan, count: int, limit_s: int, minutes: int = 10) -> str:
-    """A script that lets so many machines say what they have, asked for as the job asks. Raises Refusal likewise.
+    """A script that makes `count` machines, requested as for the job, report what they have. Raises as job_sbatch.
 
     limit_s: how long it waits in the queue. minutes: how long the machines may take.
     """
     asked = slurm_job(plan)
-    # It begins at once, and srun has no word for the last two.
+    # It starts immediately, and srun has no equivalent of the last two.
     of_the_job = ("job-name", "signal", "requeue", "begin", "deadline", "dependency", "kill-on-invalid-dep", "hold")
     left_out = (*of_the_job, "cluster-constraint", "wait-all-nodes")
     header = {key: value for key, value in _header(plan, asked).items() if key not in left_out}
@@ -223,7 +222,7 @@ def nodes_sh(plan: Plan, count: int, limit_s: int, minutes: int = 10) -> str:
 
 
 def _container(plan: Plan, container: SlurmContainer | None) -> dict[str, object]:
-    """What the templates need for the container. Raises Refusal for one that cannot be."""
+    """The template values for the container. Raises Refusal for an impossible one."""
     if container is None:
         return {"container": None}
     for key, expected in container_faults(asdict(container)):
@@ -241,7 +240,7 @@ def _container(plan: Plan, container: SlurmContainer | None) -> dict[str, object
         ),
         "places": local_files(plan),
         "own_folders": OWN_FOLDERS,
-        # srun may need its own libraries; a runtime has another PATH by itself.
+        # srun may need its own libraries; a container runtime sets its own PATH.
         "host_lists": [name for name in LISTS_OF_PLACES if name not in ("PATH", "LD_LIBRARY_PATH")],
     }
 
@@ -265,7 +264,7 @@ def _header(plan: Plan, slurm: SlurmJob) -> dict[str, str | int | bool]:
     }
     for key, value in slurm.options.items():
         if not is_allowed(key) or not has_shape(key, value):
-            raise Refusal.of(f"slurm.options.{key!r}: {value!r} is nothing that a recipe may ask sbatch for")
+            raise Refusal.of(f"slurm.options.{key!r}: {value!r} is not an option that a recipe may pass to sbatch")
     options = slurm.options
     if slurm.gpus_per_node and slurm.gpu_option == "gres":
         others = [str(options["gres"])] if "gres" in options else []
@@ -274,7 +273,7 @@ def _header(plan: Plan, slurm: SlurmJob) -> dict[str, str | int | bool]:
 
 
 def _option(key: str, value: str | int | bool) -> str:
-    """One option as sbatch reads it in a header: quoted where it is not plain."""
+    """One option as sbatch reads it in a header, quoted if necessary."""
     if value is True:
         return f"--{key}"
     text = str(value)

@@ -1,1 +1,1 @@
-"""Pages about rules and keys, made from the code."""
+"""Renders pages about rules and keys from the code."""

@@ -1,4 +1,4 @@
-"""`explain`: the page of an id, and the page of a key."""
+"""`grpo-run explain`: the page of an id or a key."""
 
 import inspect
 import json
@@ -36,7 +36,7 @@ def explain(word: str, facts: Facts) -> str | None:
     word = word.strip().replace(" ", "_").replace("-", "_")
     if word == tables.TABLE:
         return task_list()
-    known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" is the section
+    known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" means the section
     key = next(iter([*known, *keys_named(word)]), None)
     if key is not None:
         return key_page(key, facts)
@@ -47,7 +47,7 @@ def explain(word: str, facts: Facts) -> str | None:
 
 
 def _page_of_another_name(word: str, facts: Facts) -> str | None:
-    """The page of the key for another program's name, or why it has none."""
+    """The page of the key for another program's name, or why there is none."""
     section, _, name = word.rpartition(".")
     row = key_row(section, name)
     if row is None:
@@ -58,18 +58,18 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
     return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
 
 
-# Words of the field that are no key: what they are here, and where to read on.
+# Terms of the field that are not keys: their equivalent here, and where to read on.
 
 
 @cache
 def topics() -> list[dict[str, Any]]:
-    """names: the words of a topic; says: what it is here; see: keys, ids and fields of GRPOConfig, as `trl.NAME`."""
+    """names: the terms of a topic; says: the equivalent here; see: keys, ids and GRPOConfig fields, as `trl.NAME`."""
     table: list[dict[str, Any]] = json.loads(Path(__file__).with_name("topics.json").read_text(encoding="utf-8"))
     return table
 
 
 def topic_page(word: str) -> str | None:
-    """What a word of the field is here, and the keys and rules about it; None for a word that no topic has."""
+    """The page of a term, with the keys and rules about it; None for a term without a topic."""
     spoken = word.lower().replace("_", " ").replace("-", " ")
     row = next((row for row in topics() if {spoken, spoken.removesuffix("s")} & {*row["names"]}), None)
     if row is None:
@@ -90,7 +90,7 @@ def _meaning(name: str) -> str:
 
 
 def algorithm_page(word: str) -> str | None:
-    """How a recipe says an algorithm of this name, None for an unknown one."""
+    """How a recipe expresses an algorithm of this name, None for an unknown one."""
     row = algorithm_row(word)
     if row is None:
         return None
@@ -101,7 +101,7 @@ def algorithm_page(word: str) -> str | None:
 
 
 def keys_of(word: str) -> tuple[str, ...]:
-    """The full keys of a key's last part, of another program's name, or of TRL's own field; no sections."""
+    """The full keys for the last part of a key, another program's name, or TRL's own field; no sections."""
     row, field = key_row("", word) or {}, classified_fields().get(word)
     same = (word,) if word in recipe_keys() else keys_named(word)
     named = tuple(key for key in same if key not in sections() and not key.startswith(OF_ITEMS))
@@ -110,7 +110,7 @@ def keys_of(word: str) -> tuple[str, ...]:
 
 
 def set_here(key: str, resolution: Resolution) -> str:
-    """The value of a key in a recipe, and what set it; "" for a key that its plan does not have."""
+    """The value of a key in a recipe, and its origin; "" for a key that its plan does not have."""
     context = resolution.context
     if context is None:
         return ""
@@ -124,12 +124,12 @@ def set_here(key: str, resolution: Resolution) -> str:
 
 
 def nearest_key(word: str) -> str | None:
-    """The nearest key of a recipe to an unknown word."""
+    """The recipe key most similar to an unknown word."""
     return next(iter(nearest_words(word, recipe_keys(), cutoff=0.8)), None)
 
 
 def nearest(word: str) -> str | None:
-    """The nearest id or key to an unknown word."""
+    """The id or key most similar to an unknown word."""
     names = [*known_ids(), *recipe_keys(), *classified_fields(), *(name for row in topics() for name in row["names"])]
     return next(iter(nearest_words(word, names, cutoff=0.6)), None)
 
@@ -156,7 +156,7 @@ def task_page(task: str) -> str | None:
     return "\n".join([head, "", "keys of its config, with their defaults:" if keys else "it has no config", *lines])
 
 
-# Lists everything that has a page: the sections of a recipe with their keys, and the ids by families.
+# Lists everything that has a page: the sections of a recipe with their keys, and the ids by family.
 
 
 _WIDTH = 100
@@ -223,7 +223,7 @@ CLASSES = {"lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
 
 def key_page(key: str, facts: Facts) -> str:
-    """A key's meaning, its default, the field it is passed as with default and values by release, and what sets it."""
+    """A key's meaning, default, the field that it sets with default and values by release, and its origin."""
     section, _, name = key.rpartition(".")
     model = sections()[section]
     field = written_fields(model)[name]

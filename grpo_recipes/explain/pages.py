@@ -1,4 +1,4 @@
-"""Every finding id with its page: rules, the resolver's and the readers' ids, proofs, guards, checks of preflight."""
+"""Maps every finding id to its page: rules, the resolver's and readers' ids, proofs, guards, preflight checks."""
 
 import ast
 import json
@@ -56,7 +56,7 @@ def worker_pages() -> dict[str, str]:
     return pages
 
 
-# The ids of what is said about a declared stack and about a machine, with what each means.
+# The ids for a declared stack and for a machine, each with a one-line description.
 
 
 MEANINGS: dict[str, str] = {
@@ -70,23 +70,23 @@ MEANINGS: dict[str, str] = {
     " processes does not start.",
     "STK001": "A --target cannot be read: it is name==version items separated by commas, or a doctor file.",
     "STK002": "A --target names a package that grpo-run does not know.",
-    "STK003": "A --target gives a version that is no version.",
+    "STK003": "A --target gives an invalid version.",
     "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=1xMI300X:192GB, gpus=0.",
     "STK004": "The file of a --target cannot be read, or is not what `grpo-run doctor --json` prints.",
     "STK012": "A package of the stack declares a window that the stack's other package is outside of: pip refuses the"
-    " two together (an error), or would if the extra had been asked for (a warning).",
-    "STK013": "pip allows this combination, and it cannot be imported or trained. The table of such combinations was"
+    " two together (an error), or would if the extra had been requested (a warning).",
+    "STK013": "pip allows this combination, but it fails to import or train. The table of such combinations was"
     " made by running them.",
 }
 
 
-# The page of an id, without Pydantic, whose import takes longer than the page.
+# The page of an id, without importing Pydantic, which takes longer than the page itself.
 
 
 def id_page(word: str) -> str | None:
-    """What a rule checks and why, an example with its output, the fix, and the proof; None if there is no such id.
+    """What a rule checks and why, an example with its output, the fix, and the proof; None for an unknown id.
 
-    word: the id, or the name of the shim that the rule asks for.
+    word: the id, or the name of the shim that the rule requests.
     """
     rule_id = next((rule.id for rule in rules() if f"shims.{word}" in rule.owns), word.upper())
     page = known_ids().get(rule_id)
@@ -120,10 +120,10 @@ EXAMPLES = Path(__file__).with_name("examples.json")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """recipe: the keys that matter, as YAML. stack: what is unusual about the stack, "" for nothing.
+    """recipe: the relevant keys, as YAML. stack: what is special about the stack, "" for nothing.
 
     said: the finding, or the line of the plan. fixed: the keys after the fix, "" without one. proved_by: the test file
-    that shows it on the real library, or why the rule is stricter, "" for neither.
+    that demonstrates it on the real library, or why the rule is stricter, "" for neither.
     """
 
     recipe: str = ""

@@ -1,1 +1,1 @@
-"""What a stack accepts: fields, defaults, allowed values and parameters, read from source, never imported."""
+"""The fields, defaults, allowed values and parameters that a stack accepts, read from source, never imported."""

@@ -1,4 +1,4 @@
-"""Which keys other programs accept: sbatch, DeepSpeed, the generators, and reward functions of TRL."""
+"""The keys that other programs accept: sbatch, DeepSpeed, the generators, and reward functions of TRL."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,24 +10,24 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
 from grpo_recipes.facts.released.windows import is_within
 
-# What a recipe may ask sbatch for, and in which form: everything else belongs to the user who submits the job.
+# The sbatch options that a recipe may use, and their values; everything else is up to the user who submits the job.
 #
-# The table is `data/sbatch_options.json`. shapes: what a whole value looks like, by name. allowed: long options with
-# the shapes that their value may have ("flag": it has none) and what they do. homes: those that the recipe has a key
-# for. owned: those that grpo-run writes itself or cannot do with. users: those that run, read, write or send something,
-# with what. Source: the manual of sbatch 24.11, and `sbatch --help` of 22.05, in tests/slurm.
+# The table is `data/sbatch_options.json`. shapes: patterns for whole values, by name. allowed: long options with the
+# shapes of their values ("flag": none) and their effect. homes: options that have a key in the recipe. owned: options
+# that grpo-run writes itself or that break its job. users: options that run, read, write or send something, with a
+# description. Source: the manual of sbatch 24.11, and `sbatch --help` of 22.05, in tests/slurm.
 
 
 FLAG = "flag"
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a recipe may have the option."""
+    """Whether a recipe may use the option."""
     return name in table("sbatch_options")["allowed"]
 
 
 def has_shape(name: str, value: object) -> bool:
-    """Whether a value of an allowed option has one of its shapes. true: the option stands without a value."""
+    """Whether a value of an allowed option has one of its shapes. true: the option without a value."""
     facts = table("sbatch_options")
     shapes = facts["allowed"][name]["shape"]
     if value is True:
@@ -38,31 +38,31 @@ def has_shape(name: str, value: object) -> bool:
 
 
 def home(name: str) -> str | None:
-    """The recipe's key for an option, None where it has none."""
+    """The recipe's key for an option, None without one."""
     found: str | None = table("sbatch_options")["homes"].get(name)
     return found
 
 
 def why_not(name: str) -> str | None:
-    """Why no recipe has a known option, None for one that has no such reason."""
+    """Why no recipe may use a known option, None if there is no such reason."""
     facts = table("sbatch_options")
     found: str | None = facts["owned"].get(name) or facts["users"].get(name)
     return found
 
 
 def is_the_users(name: str) -> bool:
-    """Whether the user may hand the option to sbatch: it is not one that the job's script cannot do with."""
+    """Whether a user may pass the option to sbatch: it does not break the job's script."""
     return name not in table("sbatch_options")["owned"]
 
 
 def longer(name: str) -> list[str]:
-    """The known options that sbatch may take this beginning for."""
+    """The known options that sbatch may abbreviate to this prefix."""
     facts = table("sbatch_options")
     names = [one for part in ("allowed", "homes", "owned", "users") for one in facts[part]]
     return [one for one in names if one.startswith(name) and one != name]
 
 
-# What the runtimes of containers take as image and mounts.
+# The images and mounts that container runtimes accept.
 #
 # Source: args.c and pyxis_slurmstepd.c of pyxis 0.24.0, docker.sh of enroot 4.1.2, Apptainer's manual of 1.4.
 
@@ -82,7 +82,7 @@ _PLACE = r"/[^:,]*"
 
 
 def container_faults(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each value of a recipe's slurm.container that its runtime would refuse: its key, and what it has to be."""
+    """Each key of a recipe's slurm.container whose value its runtime would refuse, and the values that it accepts."""
     form, words = _OF_A_RUNTIME[container["runtime"]]
     if not container["image"].isprintable() or not re.fullmatch(form, container["image"]):
         yield "image", words
@@ -91,16 +91,16 @@ def container_faults(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"mounts.{place}", "/source, /source:/target or /source:/target:ro, absolute and without a comma"
 
 
-# Which keys of a DeepSpeed file are read, which of them grpo-run writes itself, and which are gone.
+# The keys of a DeepSpeed file that DeepSpeed reads, those that grpo-run writes, and those that were removed.
 #
-# The table is `data/deepspeed_keys.json`, of one release. owned: key in dots -> the recipe key that says it.
+# The table is `data/deepspeed_keys.json`, of one release. owned: key in dots -> the recipe key for it.
 
 
 class DeepSpeedKeys(NamedTuple):
     """The keys of one release. sections: those that refuse unknown fields, by path in dots, with their fields.
 
-    values: by the same paths, field -> [bool, int or float; smallest; greatest; whether it may be null].
-    of_stages: field of the ZeRO section -> the strategies under which it is read, where not under all.
+    values: by the same paths, field -> [bool, int or float; minimum; maximum; whether null is allowed].
+    of_stages: field of the ZeRO section -> the strategies that read it, unless all do.
     """
 
     release: str
@@ -132,29 +132,29 @@ def deepspeed_keys() -> DeepSpeedKeys:
     )
 
 
-# What TRL passes to a reward function beside the columns of the data.
+# What TRL passes to a reward function besides the columns of the data.
 
 
 ALWAYS_PASSED = ("prompts", "completions")
 
 
 def kept_back() -> tuple[str, ...]:
-    """Columns that no reward gets, whatever the data has."""
+    """Columns that no reward receives, whatever the data has."""
     return tuple(table("reward_keywords")["kept_back"])
 
 
 def not_passed(version: str | None) -> dict[str, str]:
-    """Keywords that newer releases pass and this one does not, with the releases that do; none when not known."""
+    """Keywords that newer releases pass and this one does not, with the releases that do; empty if unknown."""
     if version is None:
         return {}
     rows = table("reward_keywords")["passed"]
     return {row["keyword"]: row["trl"] for row in rows if not is_within(version, row["trl"])}
 
 
-# What can be asked of a generator beside the format: vLLM's SamplingParams, transformers' GenerationConfig.
+# The generator options that the format has no key for: vLLM's SamplingParams, transformers' GenerationConfig.
 #
-# The table of transformers is `data/generation_keys.json`, of one release; the fields of vLLM's class are facts of
-# each.
+# The table for transformers is `data/generation_keys.json`, of one release; the fields of vLLM's class are facts of
+# each release.
 
 
 VLLM, TRANSFORMERS = "vLLM", "transformers"
@@ -163,30 +163,30 @@ LISTS = ("generation.stop", "generation.stop_token_ids")
 
 
 def homes() -> Mapping[str, str]:
-    """The key of the format for a key of either generator."""
+    """The recipe's key for a key of either generator."""
     found: Mapping[str, str] = table("generation_keys")["homes"]
     return found
 
 
 def refused() -> Mapping[str, str]:
-    """Keys that are known and that no run can have, with the reason."""
+    """Known keys that no run can use, with the reason."""
     found: Mapping[str, str] = table("generation_keys")["refused"]
     return found
 
 
-# What every run has.
+# Available in every run.
 ALWAYS = {"do_sample": "true", "skip_special_tokens": "false where a stop needs it"}
 
 
 def named_by(backend: str, facts: Facts) -> frozenset[str]:
-    """The keys of a backend, of its newest release where the target's is not known or has none."""
+    """The keys of a backend, of its newest release if the target's is unknown or missing."""
     known = keys_of(backend, facts)
     newest = shipped_facts("vllm", releases_with_facts("vllm")[-1]) if known is None else None
     return known or (frozenset(newest.owners["SamplingParams"].fields) if newest is not None else frozenset())
 
 
 def keys_of(backend: str, facts: Facts) -> frozenset[str] | None:
-    """The keys that a backend of the target reads, None where its release is not known."""
+    """The keys that a backend of the target reads, None if its release is unknown."""
     if backend == VLLM:
         fields = facts.fields("SamplingParams")
         return None if fields is None else frozenset(fields)

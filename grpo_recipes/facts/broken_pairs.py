@@ -1,4 +1,4 @@
-"""Combinations that pip allows and that still cannot be imported or trained, a reviewed table."""
+"""A reviewed table of package combinations that pip allows but that fail to import or train."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ ABSENT = "absent"
 
 
 class BrokenPair(NamedTuple):
-    """One combination: what happens, why, how it was seen, and the nearest versions that work.
+    """One combination: the failure, its cause, how it was observed, and the nearest working versions.
 
-    packages: name -> specifier, or "absent"; all must hold. without_gpus: it holds only where there is no GPU.
-    when: conditions on a recipe's settings, () where no recipe works; a key without a dot is a section, true or false.
+    packages: name -> specifier, or "absent"; all must hold. without_gpus: it fails only without a GPU.
+    when: conditions on a recipe's settings, () if no recipe works; a key without a dot is a section, true or false.
     works: alternatives, each the packages to change, nearest first. write: recipe keys whose values avoid it.
-    instead: what the author can write that only he can choose, in words; "" where there is nothing.
+    instead: alternatives that only the author can choose, in words; "" for none.
     """
 
     packages: Mapping[str, str]
@@ -34,13 +34,13 @@ class BrokenPair(NamedTuple):
     instead: str = ""
 
     def holds(self, stack: Stack) -> bool:
-        """Whether the stack is this combination; False where one of its versions is not known."""
+        """Whether the stack has this combination; False if one of its versions is unknown."""
         if self.without_gpus and stack.gpus != ():
             return False
         return holds(self.packages, stack)
 
     def is_met(self, values: Mapping[str, object]) -> bool:
-        """Whether a recipe with these values of the keys in `when` meets it."""
+        """Whether a recipe with these values of the keys in `when` is affected."""
         return all(OPERATORS[operator](values[key], operand) for key, operator, operand in self.when)
 
     def named(self, stack: Stack) -> str:
@@ -71,7 +71,7 @@ def either(texts: Sequence[str], ways: Sequence[Mapping[str, str]]) -> str:
 
 
 def holds(packages: Mapping[str, str], stack: Stack) -> bool:
-    """Whether every package of the stack lies in its window; False where one of the versions is not known."""
+    """Whether every package of the stack is within its window; False if one of the versions is unknown."""
     for name, window in packages.items():  # noqa: SIM110 - a generator here takes 1.5 % of what `plan` executes
         if not _within(stack, name, window):
             return False

@@ -1,10 +1,10 @@
-"""Which GRPOConfig fields define the experiment, which belong to the machine, and which are bookkeeping.
+"""Classifies the fields of GRPOConfig: experiment, machine or bookkeeping.
 
 The table is `data/classified_fields.json`, in the order of GRPOConfig:
-kind: experiment, machine or bookkeeping. home: the recipe key where a user writes it; its default stands in the
-schema. value: the value of format 1 for an experiment field without a home. owner: why a recipe cannot write the
-field, and what to write instead. when: conditions under which the value matters, all of which must hold.
-expressed: what releases do that take the field in another way, or not at all; see facts/expression.py.
+kind: experiment, machine or bookkeeping. home: the recipe key where a user writes it; its default is in the schema.
+value: the value of format 1 for an experiment field without a home. owner: why a recipe cannot write the field, and
+what to write instead. when: conditions under which the value matters, all of which must hold. expressed: how releases
+behave that take the field differently, or not at all; see facts/expression.py.
 """
 
 import json
@@ -58,7 +58,7 @@ def fields_by_home() -> Mapping[str, ClassifiedField]:
 
 
 def _contains(text: object, part: object) -> bool:
-    """Whether the text has the part, or one of several parts."""
+    """Whether the text contains the part, or one of several parts."""
     parts = part if isinstance(part, list) else [part]
     return any(str(one) in str(text) for one in parts)
 
@@ -79,5 +79,5 @@ def holds(conditions: Iterable[Condition], values: Mapping[str, object]) -> bool
 
 
 def matters(field: ClassifiedField, values: Mapping[str, object]) -> bool:
-    """Whether the field changes anything, given the GRPOConfig values (and `rewards`, their number)."""
+    """Whether the field has an effect, given the GRPOConfig values (and `rewards`, their number)."""
     return holds(field.when, values)

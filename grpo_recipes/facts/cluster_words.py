@@ -1,4 +1,4 @@
-"""What Kubernetes accepts as names, quantities and labels, and which fields of a pod a recipe may set.
+"""The names, quantities and labels that Kubernetes accepts, and the pod fields that a recipe may set.
 
 Source: apimachinery's validation of v1.34 (k8s.io/apimachinery/pkg/util/validation, pkg/api/resource).
 """
@@ -17,9 +17,9 @@ _CORES = rf"(?=.*[1-9]){_NUMBER}m?"
 _PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 IMAGE = rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PART}(/{_PART})*{_TAG}"
-# The system of the image, and where the Job mounts something else.
+# Folders of the image's system, and where the Job mounts something else.
 _TAKEN = ("cache", "dev", "etc", "proc", "sys", "usr")
-# Of each key: what a whole value looks like, and that in words.
+# For each key: the pattern of a whole value, and its description.
 _FORMS = {
     "image": (IMAGE, "a reference to an image, such as registry.example.com/team/grpo-run:1"),
     "namespace": (_LABEL, "lower-case letters, digits and dashes, at most 63"),
@@ -42,13 +42,15 @@ POD_FIELDS: Mapping[str, type] = {
     "tolerations": list,
     "topologySpreadConstraints": list,
 }
-"""They choose the machine and the rights of the pod; what it runs and mounts is grpo-run's."""
+"""Fields that choose the pod's machine and rights; what it runs and mounts is up to grpo-run."""
 _OWN_LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/instance")
 _CAPABILITIES = {"drop": re.compile(r"[A-Z_]+"), "add": re.compile("IPC_LOCK")}
 
 
 def faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Each value of a recipe's kubernetes section that the API server would refuse: its key, and what it has to be."""
+    """Each key of a recipe's kubernetes section whose value the API server would refuse, and the values that it
+    accepts.
+    """
     for key, (form, words) in _FORMS.items():
         value = section.get(key)
         if value is not None and not re.fullmatch(form, str(value)):
@@ -108,18 +110,18 @@ def _mapped(section: Mapping[str, object], key: str) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-# What SkyPilot accepts as names in a task. Source of the names of variables: sky/utils/schemas.py of 0.14.1.
+# The names that SkyPilot accepts in a task. Source of variable names: sky/utils/schemas.py of 0.14.1.
 
 
 GPUS = ("L4", "A10G", "L40S", "A100", "A100-80GB", "H100", "H200", "B200")
-"""Those that compute in bfloat16, by SkyPilot's names."""
+"""The GPUs that support bfloat16, by SkyPilot's names."""
 _IMAGE_WORDS = "a reference to an image, such as registry.example.com/team/grpo-run:1"
 _BUCKET = r"[a-z][a-z0-9]*://[A-Za-z0-9][A-Za-z0-9._/-]*"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 def skypilot_faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Each value of a recipe's skypilot section that is no such name: its key, and what it has to be."""
+    """Each key of a recipe's skypilot section whose value is not such a name, and the values that it accepts."""
     image, storage, secrets = (section.get(key) for key in ("image", "storage", "secrets"))
     if image is not None and not re.fullmatch(IMAGE, str(image)):
         yield "image", _IMAGE_WORDS

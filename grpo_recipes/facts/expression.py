@@ -1,12 +1,11 @@
-"""How a release expresses a value of the format: as it is, under another name, in other words, by itself, or not.
+"""How a release expresses a value of the format: unchanged, renamed, respelled, by default, or not at all.
 
-`expressed` of a field in the table of classified fields is a list of rows, of which the first that holds answers.
-A row holds for the versions that it names (trl, transformers), without any wherever the target lacks the field, and
-only while its conditions (`when`) do. It says one of:
-only: the values that the release can express, "any" or a list; what the release lacks it then does by itself.
-spelled: pairs of a value and what is passed for it; other values are left to the next row.
-named: the key that takes the value instead. divided_by: the field in whose multiples the release counts.
-shim: of the worker, which does what the release does not; null needs none. checked_by: the rule that judges.
+`expressed` of a field in the table of classified fields is a list of rows; the first that applies is used. A row
+applies to the versions that it names (trl, transformers), or without any to targets that lack the field, and only if
+its conditions (`when`) hold. It has one of: only: the values that the release can express, "any" or a list; it does by
+default what it has no field for. spelled: pairs of a value and what is passed for it; other values are left to the next
+row. named: the key that takes the value instead. divided_by: the field in whose multiples the release counts. shim: of
+the worker, which does what the release does not; null needs none. checked_by: the rule that judges.
 because: what the release does.
 """
 
@@ -31,7 +30,7 @@ class Target(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """The value goes to `key`, "GRPOConfig.beta"; because says why it is not passed as it is written."""
+    """The value goes to `key`, "GRPOConfig.beta"; because: why it is not passed as written."""
 
     key: str
     value: object
@@ -39,13 +38,13 @@ class Passed(NamedTuple):
 
 
 class Unsaid(NamedTuple):
-    """Nothing is passed, since the release does this by itself."""
+    """Nothing is passed, since the release does this by default."""
 
     because: str
 
 
 class NotExpressed(NamedTuple):
-    """The release would do something else. values: those that it can express, none where they are not known."""
+    """The release would do something else. values: those that it can express, empty if unknown."""
 
     because: str
     values: tuple[object, ...] = ()
@@ -72,7 +71,7 @@ def expression(field: ClassifiedField, value: object, values: Mapping[str, objec
 def _rows(
     field: ClassifiedField, values: Mapping[str, object], target: Target, *, present: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows that hold."""
+    """The rows that apply."""
     for row in field.expressed:
         windows = {package: row[package] for package in PACKAGES if package in row}
         within = all(_is_within(target.versions.get(package), window) for package, window in windows.items())
@@ -87,7 +86,7 @@ def _is_within(version: str | None, window: str) -> bool:
 def _by_row(
     row: Mapping[str, Any], name: str, value: object, values: Mapping[str, object], *, present: bool
 ) -> Expression | None:
-    """What one row says of the value, None where it leaves it to the next."""
+    """The answer of one row for the value, None if it leaves it to the next."""
     because, said = row["because"], Passed(f"GRPOConfig.{name}", value) if present else Unsaid(row["because"])
     if "spelled" in row:
         for written, passed in row["spelled"]:
@@ -107,7 +106,7 @@ def _by_row(
 
 
 def written_as(field: ClassifiedField, passed: object, values: Mapping[str, object], target: Target) -> object:
-    """The value of the format for what the target is passed, the inverse of its spelling; a word rather than true."""
+    """The format's value for what the target is passed, the inverse of its spelling; prefers a word to true."""
     for row in _rows(field, values, target, present=field.name in target.fields):
         pairs = row.get("spelled", ())
         told = [written for written, said in pairs if _same(said, passed)]
@@ -119,7 +118,7 @@ def written_as(field: ClassifiedField, passed: object, values: Mapping[str, obje
 
 
 def loading_keyword(name: str, versions: Mapping[str, str | None]) -> str:
-    """The keyword of from_pretrained for a key of model_init_kwargs, as these versions read it."""
+    """The keyword of from_pretrained for a key of model_init_kwargs, as these versions call it."""
     for row in table("loading_keywords").get(name, ()):
         if _is_within(versions.get("trl"), row["trl"]):
             return str(row["named"])
@@ -133,7 +132,7 @@ def _divided(name: str, value: object, unit: object, because: str) -> Expression
 
 
 def _same(one: object, other: object) -> bool:
-    """Equality in which true is not 1."""
+    """Equality that distinguishes true from 1."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
@@ -143,7 +142,7 @@ def _is_in(value: object, values: Iterable[object]) -> bool:
 
 @cache
 def _spans(name: str) -> tuple[str, list[Any]]:
-    """The package that declares a field and where, ("trl", [["0.16.0", "1.16.0", {...}]])."""
+    """The package that declares a field, and its spans of releases: ("trl", [["0.16.0", "1.16.0", {...}]])."""
     for package, owner in PACKAGES.items():
         spans = table(package)["owners"][owner]["fields"].get(name)
         if spans is not None:
@@ -152,7 +151,7 @@ def _spans(name: str) -> tuple[str, list[Any]]:
 
 
 def _words(name: str) -> list[object]:
-    """Every word that some release knows for a field."""
+    """Every word that some release accepts for a field."""
     return [word for _, _, field in _spans(name)[1] for word in field.get("allowed", ())]
 
 
@@ -161,8 +160,8 @@ def releases_that_express(
 ) -> tuple[str, list[str]]:
     """The package that decides, trl or transformers, and its releases that can express the value, oldest first.
 
-    The other package keeps its version. A release that a shim puts right for the field can express it; one that lacks
-    a field without which this one does nothing cannot.
+    The other package keeps its version. A release that a shim corrects for the field can express it; one that lacks a
+    field that this one depends on cannot.
     """
     package = _spans(field.name)[0]
     repaired = {**values, "shims": (*(values.get("shims") or ()), *_shims(field))}  # type: ignore[misc]
@@ -182,21 +181,21 @@ def releases_that_express(
 
 
 def _shims(field: ClassifiedField) -> list[str]:
-    """The shims that put the field right on some release."""
+    """The shims that correct the field on some release."""
     told = [str(row["shim"]) for row in field.expressed if "shim" in row]
     conditions = [condition for row in field.expressed for condition in row.get("when", ())]
     return told + [str(operand) for name, operator, operand in conditions if (name, operator) == ("shims", "contains")]
 
 
 def _needed(field: ClassifiedField, values: Mapping[str, object]) -> dict[str, tuple[ClassifiedField, object]]:
-    """The fields that this one belongs to, with their values; none where it changes nothing."""
+    """The fields that this one depends on, with their values; empty if it has no effect."""
     known = classified_fields()
     names = [name for name, _, _ in field.when if name in known] if matters(field, values) else []
     return {name: (known[name], values[name]) for name in names if name != field.name and name in values}
 
 
 def spans_of(releases: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
-    """The first and the last of each run of releases that follow each other in `known`."""
+    """The first and last of each run of releases that are consecutive in `known`."""
     places = {release: place for place, release in enumerate(known)}
     wanted = sorted(releases, key=places.__getitem__)
     if not wanted:

@@ -1,4 +1,4 @@
-"""Facts: what this stack accepts, put together from its packages."""
+"""Facts: what this stack accepts, combined from its packages."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -36,9 +36,8 @@ DIGESTS = "digests"
 class Facts:
     """What the classes of a stack accept.
 
-    packages: those whose facts are known. origins: where each was read; "near" is another release than the
-    stack's: the one below it in its minor, or the newest for a version above all. versions: of the stack, as far
-    as they are known.
+    packages: those whose facts are known. origins: where each was read; "near" is a different release than the stack's:
+    the one below it in its minor, or the newest for a version above all. versions: of the stack, as far as known.
     """
 
     packages: Mapping[str, PackageFacts]
@@ -47,7 +46,7 @@ class Facts:
     _combined: dict[str, Mapping[str, Field] | None] = field(default_factory=dict, compare=False, repr=False)
 
     def fields(self, owner: str) -> Mapping[str, Field] | None:
-        """The fields of a class and of its bases in other packages; None when any of them is not known."""
+        """The fields of a class and of its bases in other packages; None if any of them is unknown."""
         if owner not in self._combined:
             self._combined[owner] = self._combine(owner)
         return self._combined[owner]
@@ -66,17 +65,17 @@ class Facts:
         return combined | {name: _overriding(combined.get(name), f) for name, f in facts.fields.items()}
 
     def own_fields(self, owner: str) -> Mapping[str, Field] | None:
-        """The fields that the class' own package declares, known also when that of its base is not."""
+        """The fields that the class's own package declares; known even if those of its base are not."""
         facts = self._owner(owner)
         return None if facts is None else facts.fields
 
     def parameters(self, owner: str) -> tuple[str, ...] | None:
-        """The constructor's parameter names, in their order for a class that is no dataclass."""
+        """The constructor's parameter names; in their order for a class that is not a dataclass."""
         fields = self.fields(owner)
         return None if fields is None else tuple(fields)
 
     def source(self, owner: str) -> str | None:
-        """Where the facts of a class come from: "trl 1.16.0 (installed)", or "trl 1.16.1 (as 1.16.0)" when near."""
+        """The source of a class's facts: "trl 1.16.0 (installed)", or "trl 1.16.1 (as 1.16.0)" when near."""
         package = _package_of(owner)
         if package is None or package not in self.packages:
             return None
@@ -84,11 +83,11 @@ class Facts:
         return f"{package} {self.versions[package]} (as {read})" if origin == "near" else f"{package} {read} ({origin})"
 
     def logits_keyword(self, model_class: str) -> "LogitsKeyword | None":
-        """Which logits keyword the class' forward takes, None for a class or a release that is not known.
+        """The logits keyword of a model class's forward, None for an unknown class or release.
 
-        A release that was read answers from the shipped table, another installed one from its source.
+        Uses the shipped table for a known release, and the source of any other installed one.
         """
-        from grpo_recipes.facts.released import logits  # only rules that know the model's class ask
+        from grpo_recipes.facts.released import logits  # only rules that know the model's class need it
 
         version = self.versions.get("transformers")
         if version is None:
@@ -100,8 +99,8 @@ class Facts:
     def release_status(self, package: str, version: str) -> ReleaseStatus:
         """How much is known about a release.
 
-        known: facts are here, or none are needed beyond that it exists; released: it exists, without facts
-        here; newer: above the newest in the table (releases.releases_date()); never: below it and not in it;
+        known: its facts are available, or none are needed; released: it exists, but its facts are not available; newer:
+        above the newest in the table (releases.releases_date()); never: below it and not in it;
         unknown: a package outside the table, a development version.
         """
         if package in self.packages and same_version(self.packages[package].version, version):
@@ -114,7 +113,7 @@ class Facts:
         return "released" if package in MODULES and facts_of_release(package, version) is None else "known"
 
     def removed(self, owner: str, name: str) -> Removed | None:
-        """When a field went and what replaced it, for a field that this stack no longer has.
+        """When a field that this stack lacks was removed, and what replaced it.
 
         An unknown version is taken as the newest.
         """
@@ -136,7 +135,7 @@ class Facts:
 
 @cache
 def _installed_here() -> Mapping[str, str | None]:
-    """The installed packages; one process sees one environment."""
+    """The installed packages, cached since one process sees one environment."""
     return installed_packages()
 
 
@@ -146,10 +145,10 @@ def _installed_facts(package: str, version: str) -> PackageFacts | None:
 
 
 def as_released(package: str, version: str, folder: Path) -> Read | None:
-    """The shipped facts of an installed package that is, file by file, a release, with those files; else None.
+    """The shipped facts of an installed package whose files are those of a release, with those files; else None.
 
-    data/digests.json has, for each release, the files that its facts were read from and one digest of them. Whatever
-    differs from a release is read from its source.
+    data/digests.json has, for each release, the files that its facts were read from and one digest of them. A package
+    that differs from its release is read from source.
     """
     facts = facts_of_release(package, version)
     known = table(DIGESTS).get(package)
@@ -166,8 +165,8 @@ def as_released(package: str, version: str, folder: Path) -> Read | None:
 
 
 def source_sha256(folder: Path, names: Iterable[str]) -> str:
-    """One digest of the files of a package that its facts are read from. Raises OSError."""
-    from grpo_recipes.contract.files.regular_file import (  # only a cache that knows nothing asks
+    """One digest of the package files that facts are read from. Raises OSError."""
+    from grpo_recipes.contract.files.regular_file import (  # only an empty cache needs it
         file_sha256,
         files_sha256,
     )
@@ -204,7 +203,7 @@ def _package_of(owner: str) -> str | None:
 
 
 def _overriding(inherited: Field | None, field: Field) -> Field:
-    """The derived class' field; a closed set of the base still holds, its constructor checks it."""
+    """The derived class's field; a closed set of the base still applies, since its constructor checks it."""
     if inherited is None or field.allowed is not None:
         return field
     return field._replace(allowed=inherited.allowed)

@@ -1,4 +1,4 @@
-"""What the modules of a well-known model are called, and which of them PEFT's ways of naming modules find."""
+"""The module names of well-known models, and which of them PEFT's ways of naming modules match."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,11 +11,11 @@ _MOST_LAYERS = 1000
 
 
 class ModuleNames(NamedTuple):
-    """The full names of a model's modules, those of all layers.
+    """The full names of a model's modules, over all layers.
 
-    linear: what an adapter fits, embedding likewise, other: everything else (norms, blocks). parameters: tensors
-    outside of linear layers, as fused experts. also: last parts of further names: of a part that sees, and what PEFT
-    still takes for a fused tensor. layers: the list of blocks, number: how many.
+    linear: modules that an adapter fits, embedding likewise, other: everything else (norms, blocks). parameters:
+    tensors outside of linear layers, such as fused experts. also: last parts of further names: of a vision part, and
+    names that PEFT accepts for a fused tensor. layers: the list of blocks, number: how many.
     """
 
     linear: tuple[str, ...]
@@ -32,12 +32,12 @@ class ModuleNames(NamedTuple):
         return self.linear + self.embedding
 
     def endings(self) -> tuple[str, ...]:
-        """The last parts of the names of what an adapter fits, each once."""
+        """The last parts of the adapted modules' names, without repetition."""
         return tuple(dict.fromkeys(name.rpartition(".")[2] for name in self.linear)) + self.also
 
 
 def module_names(config: Mapping[str, object], transformers: str | None) -> ModuleNames | None:
-    """The names for a config.json in this release of transformers; None for a model or a release not in the table."""
+    """The module names for a config.json in this release of transformers; None for an unknown model or release."""
     architectures = config.get("architectures")
     model_class = architectures[0] if isinstance(architectures, list) and architectures else None
     for place, row in enumerate(table("module_names")["structures"]):
@@ -57,7 +57,7 @@ def known_endings() -> frozenset[str]:
 
 
 def layer_count(config: Mapping[str, object]) -> int | None:
-    """How many blocks the model has, None when its config.json does not say."""
+    """The model's number of blocks, None if its config.json does not say."""
     inner = config.get("text_config")
     for place in (config, inner if isinstance(inner, dict) else {}):
         for key in ("num_hidden_layers", "n_layer"):
@@ -69,7 +69,7 @@ def layer_count(config: Mapping[str, object]) -> int | None:
 
 @cache
 def _names(place: int, count: int) -> ModuleNames:
-    """The names of the model at a place of the table, with so many layers."""
+    """The names of the model at a place of the table, with this many layers."""
     row: Mapping[str, str] = table("module_names")["structures"][place]
 
     def spread(kind: str) -> tuple[str, ...]:
@@ -91,13 +91,13 @@ def _names(place: int, count: int) -> ModuleNames:
 
 
 def named(target: str, names: Sequence[str]) -> list[str]:
-    """The names that an entry of `target_modules` finds: the whole name, or its end after a dot."""
+    """The names that an entry of `target_modules` matches: the whole name, or its end after a dot."""
     ending = f".{target}"
     return [name for name in names if name == target or name.endswith(ending)]
 
 
 @cache
 def typical_names() -> tuple[str, ...]:
-    """Names of modules of every model in the table, of two layers each: what a pattern meets in a model of no table."""
+    """The module names of every model in the table, with two layers each, to test a pattern for an unknown model."""
     names = [_names(place, 2) for place in range(len(table("module_names")["structures"]))]
     return tuple(dict.fromkeys(name for one in names for name in one.adapted))

@@ -1,9 +1,8 @@
-"""How the vLLM server of a release of TRL is started, and which arguments of the engine it takes.
+"""How to start the vLLM server of a TRL release, and the engine arguments that it takes.
 
-The table is `data/vllm_server.json`. servers: of which releases, what follows the Python, the environment, and the
-engine's arguments that it takes with the releases that do, null for all. words: what is added, by release.
-Up to 1.10 TRL brings a server of its own, later it asks for vLLM's. Source: trl/scripts/vllm_serve.py of 28 releases
-from 0.16.1 to 1.16.0.
+The table is `data/vllm_server.json`. servers: the releases, the arguments of Python, the environment, and the engine's
+arguments that it takes with the releases that do, null for all. words: further arguments, by release. Up to 1.10 TRL
+has its own server, later it uses vLLM's. Source: trl/scripts/vllm_serve.py of 28 releases from 0.16.1 to 1.16.0.
 """
 
 import json
@@ -19,7 +18,7 @@ from grpo_recipes.facts.source.package_facts import package_folder
 
 
 class ServerProgram(NamedTuple):
-    """What starts a server. command: after the Python, with {model}, {host} and {port}; words come last.
+    """The command that starts a server. command: after the Python, with {model}, {host} and {port}; words come last.
 
     takes: the engine's arguments that it has a flag for, None for all of them.
     """
@@ -30,14 +29,14 @@ class ServerProgram(NamedTuple):
     takes: frozenset[str] | None
 
     def flags(self, arguments: Mapping[str, object]) -> list[str]:
-        """The arguments as flags, those that it has no flag for left out."""
+        """The arguments as flags, skipping those without a flag."""
         taken = {name: value for name, value in arguments.items() if self.takes is None or name in self.takes}
         is_vllms = self.takes is None
         return [word for name, value in taken.items() for word in _flag(name, value, is_vllms=is_vllms)]
 
 
 def server_program(versions: Mapping[str, str | None]) -> ServerProgram | None:
-    """The server for a stack, None where TRL knows none or its version is not known."""
+    """The server for a stack, None if TRL has none or its version is unknown."""
     trl = versions.get("trl")
     rows = [row for row in table("vllm_server")["servers"] if trl is not None and is_within(trl, row["trl"])]
     if not rows or trl is None:
@@ -58,7 +57,7 @@ def _holds(row: Mapping[str, Any], versions: Mapping[str, str | None]) -> bool:
 
 
 def _flag(name: str, value: object, *, is_vllms: bool) -> list[str]:
-    """One argument. vLLM has --key and --no-key for what is true or false, TRL's parser takes the word."""
+    """One argument. vLLM has --key and --no-key for booleans; TRL's parser takes the word."""
     flag = f"--{name.replace('_', '-')}" if is_vllms else f"--{name}"
     if value is None:
         return []
@@ -71,7 +70,7 @@ def _flag(name: str, value: object, *, is_vllms: bool) -> list[str]:
     return [flag, str(value)]
 
 
-# Which arguments vLLM's engine takes, and which of them a recipe says elsewhere or cannot say.
+# The arguments of vLLM's engine, and those that a recipe sets elsewhere or cannot set.
 #
 # The table is `data/vllm_engine.json`, of one release; an installed vLLM is read from its own source.
 
@@ -80,7 +79,7 @@ MODULE, CLASS = "vllm.engine.arg_utils", "EngineArgs"
 
 
 def engine_fields(facts: Facts) -> tuple[Mapping[str, Field], str] | None:
-    """The fields of EngineArgs and where they were read; None for a release that was not."""
+    """The fields of EngineArgs and their origin; None for a release that was not read."""
     version = facts.versions.get("vllm")
     if version is None:
         return None
@@ -94,14 +93,14 @@ def engine_fields(facts: Facts) -> tuple[Mapping[str, Field], str] | None:
 
 
 def engine_owners() -> Mapping[str, str]:
-    """Arguments that a recipe does not write under vllm_engine, with what to write instead, or why there is nothing."""
+    """Arguments that a recipe cannot write under vllm_engine, with the alternative, or the reason for none."""
     owners: Mapping[str, str] = table("vllm_engine")["owned"]
     return owners
 
 
 @cache
 def _installed() -> Mapping[str, Field] | None:
-    """Only a recipe that writes such arguments pays for reading the class."""
+    """The engine's fields of the installed vLLM, read only for a recipe that writes such arguments."""
     folder = package_folder("vllm")
     if folder is None:
         return None

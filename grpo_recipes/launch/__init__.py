@@ -1,1 +1,1 @@
-"""Starting a run folder on this machine, watching it, and saying how it ended."""
+"""Starts a run folder on this machine, watches it and reports how it ended."""

@@ -1,4 +1,4 @@
-"""The signals that ask a run to stop, noted while it trains."""
+"""Records signals that ask a run to stop, while it trains."""
 
 import contextlib
 import signal
@@ -11,11 +11,11 @@ from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.host.standard_streams import Hangups
 
 _APART_S = 0.2
-"""Two equal signals that wait together are one to the kernel; who gets them has to see both."""
+"""The kernel merges equal signals that are pending together; the receiver has to see both."""
 
 
 class AskedSignals:
-    """The signals that came, by name and in their order. The SIGHUP of a terminal that went away is none of them."""
+    """The received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -24,7 +24,7 @@ class AskedSignals:
 
     @property
     def terminal_is_gone(self) -> bool:
-        """Whether the terminal went away, by a SIGHUP."""
+        """Whether a SIGHUP showed that the terminal is gone."""
         return self._hangups.gone_at is not None
 
     def note(self, which: int, _: object) -> None:
@@ -40,7 +40,9 @@ class AskedSignals:
             self.names.append(signal.SIGHUP.name)
 
     def pass_on(self, children: "Iterable[subprocess.Popen[bytes]]", say: Callable[[str], None], means: str) -> None:
-        """Sends the children SIGTERM for each signal since the last call. means: what the first one does, in words."""
+        """Sends the children a SIGTERM for each signal since the last call. means: what the first one does, for the
+        message.
+        """
         for name in self.names[self._passed_on :]:
             if self._passed_on == 0:
                 say(f"{name}: {means}")
@@ -55,7 +57,7 @@ class AskedSignals:
 def handled(
     signals: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers
 ) -> Iterator[None]:
-    """Handles signals in another way for a while; ignored ones stay ignored."""
+    """Installs a signal handler while the block runs; ignored signals stay ignored."""
     before = {each: old for each in signals if (old := signal.getsignal(each)) != signal.SIG_IGN}
     for each in before:
         signal.signal(each, handler)
@@ -68,15 +70,15 @@ def handled(
 
 @contextlib.contextmanager
 def signals_noted() -> Iterator[AskedSignals]:
-    """Notes signals instead of dying of them."""
+    """Records signals while the block runs, instead of being killed by them."""
     asked = AskedSignals()
     with handled(ASKING, asked.note):
         yield asked
 
 
 def never_stopped_by_talk() -> None:
-    """Keeps a terminal from stopping this process because it writes to it from the background: see `stty tostop`.
+    """Keeps the terminal from stopping this process for writing in the background: see `stty tostop`.
 
-    The process copies what the run prints; one that is stopped stops the run.
+    The process copies the run's output; if it is stopped, the run blocks.
     """
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""What is said of a run while it trains, written by a thread of its own: nobody who does not read holds the run up."""
+"""Writes a run's progress from a separate thread, so that a blocked reader never blocks the run."""
 
 import contextlib
 import io
@@ -10,14 +10,14 @@ from typing import TextIO
 
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 
-_WAITING = 1 << 10  # lines, or frames of a bar
+_WAITING = 1 << 10  # lines, or redraws of a progress bar
 _LAST_WORDS_S = 2.0
 
 
 class Echo(io.TextIOBase):
-    """A text stream before another one, which may be stopped, full or gone. What it does not take in time is left out.
+    """A text stream in front of one that may be stopped, full or gone. Drops what that does not accept in time.
 
-    problem: why nothing more can be written, None while it can. A stream without a descriptor is written to at once.
+    problem: why writing has failed for good, None while it works. Writes directly to a stream without a descriptor.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,18 +37,18 @@ class Echo(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the stream behind."""
+        """The encoding of the underlying stream."""
         return self._stream.encoding or "utf-8"
 
     def isatty(self) -> bool:
-        """Whether the stream behind was a terminal at the beginning."""
+        """Whether the underlying stream was a terminal at the start."""
         return self._is_terminal
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str, /) -> int:
-        """Takes the text; never raises, never waits."""
+        """Queues the text; never raises, never blocks."""
         if self._descriptor is None:
             return self._stream.write(text)
         with contextlib.suppress(queue.Full):
@@ -56,10 +56,10 @@ class Echo(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Nothing waits for the stream."""
+        """Does nothing: callers never wait for the stream."""
 
     def end(self) -> None:
-        """Gives what is still to be written a moment."""
+        """Waits a moment for queued text to be written."""
         if self._descriptor is not None:
             try:
                 self._waiting.put_nowait(None)
@@ -74,12 +74,12 @@ class Echo(io.TextIOBase):
                 while content:
                     content = content[os.write(descriptor, content) :]
             except BlockingIOError:
-                pass  # others made it so; a line is lost
+                pass  # made non-blocking by others; a line is lost
             except OSError as problem:
                 self.problem = self.problem or problem
 
 
-# train.log as it is written: everything that a run prints, without secrets.
+# train.log while it is written: everything that a run prints, without secrets.
 
 
 _COPYING_S = 5.0
@@ -87,11 +87,10 @@ _COPYING_S = 5.0
 
 @contextlib.contextmanager
 def redacted_log(path: str) -> Iterator[tuple[int, RedactedFile]]:
-    """A log to whose end everything is copied without secrets; all is there when the block is left.
+    """A log to which everything is appended without secrets; complete when the block ends.
 
-    The descriptor is what a child writes to; the file knows what it had to leave out.
-
-    Whatever a child still holds of it afterwards goes nowhere. Raises OSError where the file cannot be opened.
+    Yields the descriptor for a child's output, and the file, which knows what it had to drop. Output that a child
+    writes after the block is lost. Raises OSError if the file cannot be opened.
     """
     file = RedactedFile(path)
     reading, writing = os.pipe()

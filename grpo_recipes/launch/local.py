@@ -50,14 +50,14 @@ def launch(
     view: View = NORMAL,
     prepare: Callable[[], Sequence[str]] = list,
 ) -> int:
-    """Trains a run folder to its end, shows how it goes on `echo`, and returns the exit code.
+    """Trains a run folder to its end, shows its progress on `echo`, and returns the exit code.
 
-    The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. A terminal, pipe or disk
-    behind `echo` that is gone, full or stopped changes nothing, which train.log says. All output goes there; run.json
-    has how the run ended, also when the worker could not say so itself.
-    prepare: called when the folder is taken and nothing was started; returns lines to say.
-    Call from the main thread. Raises Refusal if the folder is already being trained, has no launch.sh or cannot be
-    written, and, with the exit code of the run, if it was removed or run.json cannot say how the run ended.
+    The first SIGINT, SIGTERM or SIGHUP asks the trainers to save and stop, the second kills them. If the terminal, pipe
+    or disk behind `echo` is gone, full or stopped, the run continues and train.log says so. All output goes to
+    train.log; run.json records how the run ended, even if the worker could not write it.
+    prepare: called after the folder is locked and before anything is started; returns lines to print. Call from the
+    main thread. Raises Refusal if the folder is already being trained, has no launch.sh or is not writable, and, with
+    the exit code of the run, if it was removed or run.json cannot record how the run ended.
     """
     folder = os.path.abspath(folder)
     if not os.path.isfile(os.path.join(folder, "launch.sh")):
@@ -76,7 +76,7 @@ def launch(
         if copied.problem is not None:
             shown.say(f"{LOG_FILE} lacks {copied.lost} bytes of the output: {copied.problem.strerror}")
         if code != EXIT_DONE and lock.is_in_place() and (other := holder(Path(folder))) is not None:
-            raise Refusal(other.refusal())  # it came before the worker of this launch, and run.json is its own
+            raise Refusal(other.refusal())  # it came before this launch's worker, and run.json is its own
         exit_code = EXIT_FAILED
         try:
             _stop_if_gone(folder, lock)
@@ -89,7 +89,7 @@ def launch(
 
 
 def refuse_strange_entries(folder: str) -> None:
-    """Raises Refusal for a link, a pipe or a device instead of a run's own file or folder."""
+    """Raises Refusal for a link, a pipe or a device instead of one of the run's files or folders."""
     try:
         refuse_foreign_entries(Path(folder))
     except NotRegular as problem:
@@ -97,22 +97,22 @@ def refuse_strange_entries(folder: str) -> None:
 
 
 def is_running(folder: str) -> bool:
-    """Whether a process trains this folder now; one that is gone leaves run.json at "running"."""
+    """Whether a process trains this folder now; one that died leaves run.json at "running"."""
     return holder(Path(folder)) is not None
 
 
 @contextlib.contextmanager
 def taken(folder: str) -> Iterator[FolderLock]:
-    """Holds the folder for one training, whose worker holds it too. Raises Refusal where another one has it."""
+    """Locks the folder for one training, whose worker locks it too. Raises Refusal if it is in use."""
     place = Path(folder)
     with contextlib.ExitStack() as stack:
         try:
             lock = stack.enter_context(held(place, LAUNCHING))
             refuse_foreign_entries(place)
-            os.close(open_to_append(place, LOG_FILE))  # nothing is started where its output could not be written
+            os.close(open_to_append(place, LOG_FILE))  # start nothing whose output could not be written
         except Busy as busy:
             raise Refusal(*busy.findings) from None
-        except NotRegular as problem:  # of the lock, too
+        except NotRegular as problem:  # also for the lock
             raise Refusal(strange_entry(problem)) from None
         except OSError as problem:
             raise Refusal.of(
@@ -128,7 +128,7 @@ def taken(folder: str) -> Iterator[FolderLock]:
 
 @contextlib.contextmanager
 def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, Echo]]:
-    """What shows how the run goes on, and the stream before `echo` that it writes to."""
+    """The progress display for `echo`, and the stream in front of it that the display writes to."""
     never_stopped_by_talk()
     screen = Echo(echo)
     try:
@@ -141,7 +141,7 @@ def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, Echo]]:
 def _run(
     folder: str, log: str, shown: Progress, screen: Echo, arguments: list[str]
 ) -> tuple[int, list[str], RedactedFile]:
-    """Runs the supervisor to its end; its exit code, the names of the signals passed on, and what the log lacks."""
+    """Runs the supervisor to its end; returns its exit code, the signals passed on, and the log file."""
     launch_id = uuid.uuid4().hex
     events = RunEvents(
         folder, time.time(), shown.view
@@ -149,7 +149,7 @@ def _run(
     inherited, dropped = absolute_places(os.environ)
     if dropped:
         shown.say(told_of_places(dropped))
-    # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
+    # Handlers come before the start: a Ctrl-C in between would leave a training without its supervisor.
     with signals_noted() as asked, redacted_log(log) as (output, copied):
         child = supervisor.started(folder, output, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
         try:
@@ -157,7 +157,7 @@ def _run(
             while True:
                 code = child.poll()
                 asked.settle()
-                asked.pass_on([child], shown.say, "saving and stopping; once more kills the run")
+                asked.pass_on([child], shown.say, "saving and stopping; a second signal kills the run")
                 is_told = is_told or _told(asked, screen, output)
                 for event in events.new():
                     shown.show(event)
@@ -170,20 +170,20 @@ def _run(
 
 
 def _told(asked: AskedSignals, screen: Echo, log: int) -> bool:
-    """Whether the log says that nobody sees any more what is shown; it does so once, as soon as it can."""
+    """Whether the log mentions that the display is gone; writes that once, as soon as it is known."""
     if screen.problem is None and not asked.terminal_is_gone:
         return False
     why = "" if screen.problem is None else f" ({screen.problem.strerror})"
-    what = "the terminal" if screen.isatty() or asked.terminal_is_gone else "what grpo-run is shown on"
+    what = "the terminal" if screen.isatty() or asked.terminal_is_gone else "the output of grpo-run"
     line = f"grpo-run: {what} is gone{why}; the run goes on, and SIGINT or SIGTERM still saves and stops it\n"
     if not select.select([], [log], [], 0)[1]:
         return False
-    os.write(log, line.encode())  # a pipe that can be written to takes so little at once
+    os.write(log, line.encode())  # a pipe accepts this few bytes at once
     return True
 
 
 def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:
-    """Leaves nothing of a launch alive: no supervisor that is given up, nothing that a killed one left."""
+    """Ends everything that a launch left: a supervisor that is given up, and processes that a killed one left."""
     if child.poll() is None:
         child.kill()
         child.wait()
@@ -198,7 +198,7 @@ def _stop_if_gone(folder: str, lock: FolderLock) -> None:
     if not lock.is_in_place():
         raise Refusal(
             mistake(
-                f"{folder}: the run folder is gone or another one",
+                f"{folder}: the run folder is gone or was replaced",
                 because="it was removed, renamed or replaced while the run was going on",
                 fix="start the run again; a renamed folder can be resumed where it is now",
             ),
@@ -207,15 +207,15 @@ def _stop_if_gone(folder: str, lock: FolderLock) -> None:
 
 
 def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str], log: str) -> int:
-    """The exit code of the run, after run.json was corrected where the worker could not write its end.
+    """The exit code of the run, after completing run.json if the worker could not write its end.
 
-    Raises Refusal, with that exit code, where run.json cannot be corrected.
+    Raises Refusal, with that exit code, if run.json cannot be written.
     """
     rank_failure, lost = _RANK_FAILURE.search(log), None
     if rank_failure is not None and int(rank_failure[1]) == -signal.SIGABRT:
         lost = lost_by_watchdog(log, int(rank_failure[2]))
     if record is not None and record.status != "running" and record.exit_code is not None:
-        # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
+        # When one rank crashes, torch stops the others with SIGTERM, and they report an interruption.
         is_own = lost is None or isinstance(lost, WrongSetUp)
         is_crash = rank_failure is not None and is_own and int(rank_failure[1]) not in (0, EXIT_INTERRUPTED)
         if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
@@ -230,7 +230,7 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
     else:
         status, exit_code = "failed", EXIT_FAILED
         how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"
-        message = f"the worker ended without a word: {how}"
+        message = f"the worker ended without a message: {how}"
     told = {"status": status, "exit_code": exit_code, "message": message, "findings": findings}
     try:
         amend_record(folder, {**told, "ended": datetime.now(UTC).isoformat(timespec="seconds")})
@@ -238,7 +238,7 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         raise Refusal(
             mistake(
                 f"{folder}: {message}",
-                because=f"{RECORD_FILE} cannot be written, and says as before that it runs: {problem.strerror}",
+                because=f"{RECORD_FILE} cannot be written, and still says that it runs: {problem.strerror}",
                 fix="when the folder can be written again, --resume continues the run",
             ),
             exit_code=exit_code,
@@ -257,7 +257,7 @@ def _death(code: int) -> str:
 
 
 def text_after(path: str, offset: int) -> str:
-    """A file's text from a byte on, at most its last megabyte; nothing where it cannot be read."""
+    """A file's text from a byte on, at most its last megabyte; empty if it cannot be read."""
     try:
         with open_to_read(Path(path).parent, Path(path).name) as file:
             file.seek(max(offset, file.seek(0, os.SEEK_END) - (1 << 20)))
@@ -267,7 +267,7 @@ def text_after(path: str, offset: int) -> str:
 
 
 def show_end(output: str, log: str, shown: Progress) -> None:
-    """Shows the last lines of what was printed to a log."""
+    """Shows the last lines of a log's new output."""
     lines = redact(output).splitlines()[-_SHOWN_LINES:]
     shown.say(f"the last {len(lines)} lines of {log}:" if lines else f"{log} is empty")
     for line in lines:

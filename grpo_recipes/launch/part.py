@@ -35,7 +35,7 @@ _SHOWN_LINES = 30
 _LOOKS_EVERY_S = 0.2
 
 Exchange = Callable[..., dict[str, Any]]
-"""Gives a part that talks a message, and returns its next words: exchange(what it is busy with, message or None).
+"""Sends a message to a conversing part and returns its answer: exchange(what it is busy with, message or None).
 
 Raises EOFError once the part has ended.
 """
@@ -43,7 +43,7 @@ Raises EOFError once the part has ended.
 
 @contextlib.contextmanager
 def _temporary_folder(what: str) -> Iterator[str]:
-    """A folder that is gone afterwards, also when a signal ends the command, which becomes KeyboardInterrupt."""
+    """A temporary folder that is removed even if a signal ends the command, which becomes KeyboardInterrupt."""
     with handled(ENDING, _interrupt):
         folder = tempfile.mkdtemp(prefix=f"grpo-run-{what}-")
         try:
@@ -54,13 +54,13 @@ def _temporary_folder(what: str) -> Iterator[str]:
 
 
 def _answer_of(folder: str, what: str, talk: Callable[[Exchange], None] | None) -> dict[str, Any]:
-    """What launch.sh of a folder found and wrote into it, as JSON values. what: the name of the command.
+    """The JSON answer that launch.sh of a folder writes into it. what: the name of the command.
 
-    What it says to be busy with goes to stderr; what a part says to `talk` goes there. Raises Refusal with the end of
-    its output when it could not answer.
+    Progress goes to stderr, and to `talk` during a conversation. Raises Refusal with the end of the output if there is
+    no answer.
     """
     log = Path(folder, f"{what}.log")
-    scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
+    scratch = os.path.join(folder, "tmp")  # files that rewards leave there are removed with the folder
     os.mkdir(scratch)
     with redacted_log(str(log)) as (output, _):
         stdin = subprocess.DEVNULL if talk is None else subprocess.PIPE
@@ -89,7 +89,7 @@ def _answer_of(folder: str, what: str, talk: Callable[[Exchange], None] | None) 
 
 
 def _lines(child: "subprocess.Popen[bytes]", progress: Path) -> Iterator[str]:
-    """Each line of progress as it comes, until the child has ended."""
+    """Yields each line of progress as it arrives, until the child has ended."""
     count, ended = 0, False
     while not ended:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -113,14 +113,14 @@ def _follow(lines: Iterator[str], shown: Progress) -> None:
 
 
 def _talk(child: "subprocess.Popen[bytes]", lines: Iterator[str], talk: Callable[[Exchange], None]) -> None:
-    """Lets a command talk with the part, then waits for its end."""
+    """Runs a command's conversation with the part, then waits for its end."""
     assert child.stdin is not None
     given = child.stdin
 
     def exchange(words: str, message: Mapping[str, object] | None = None) -> dict[str, Any]:
         with busy(words):
             if message is not None:
-                with contextlib.suppress(BrokenPipeError):  # it has ended, as its lines have
+                with contextlib.suppress(BrokenPipeError):  # it has ended, and its lines with it
                     given.write(f"{json.dumps(message)}\n".encode())
                     given.flush()
             for line in lines:
@@ -141,12 +141,12 @@ def _interrupt(*_: object) -> None:
 
 
 def _not_interrupted() -> AbstractContextManager[None]:
-    """Cleaning up takes a moment, and an impatient second Ctrl-C must not leave half of it."""
+    """Blocks signals during clean-up, so that an impatient second Ctrl-C does not leave half of it."""
     return handled(ENDING, signal.SIG_IGN)
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Asks the supervisor twice, upon which it kills everything below it, and waits for that."""
+    """Signals the supervisor twice, which makes it kill everything below it, and waits."""
     if child.poll() is not None:
         return
     for _ in range(2):
@@ -160,7 +160,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         child.wait()
 
 
-# What the temporary folder has: a launch.sh that runs a part of the installed worker, and what is asked for.
+# The content of the temporary folder: a launch.sh that runs a part of the installed worker, and the request.
 
 
 def part_answer(
@@ -171,12 +171,12 @@ def part_answer(
     recipe_text: str | None = None,
     talk: Callable[[Exchange], None] | None = None,
 ) -> dict[str, Any]:
-    """What a part answers, with the environment of the plan. what: the name of the command.
+    """The answer of a part, which runs with the plan's environment. what: the name of the command.
 
-    The part is that of the installed package: the worker in the run folder may be of an older release that has none.
-    recipe_text: of a plan without a run folder, which gets one for the part, named `run`.
-    talk: exchanges messages with a part that reads them from its stdin, and says each answer as a line of progress.
-    Raises Refusal for an environment variable that a recipe may not set, or without an answer.
+    Uses the installed package's part, since the worker in the run folder may be of an older release without it.
+    recipe_text: of a plan without a run folder; the part then gets one, named `run`.
+    talk: exchanges messages with a part that reads them from stdin and sends each answer as a line of progress. Raises
+    Refusal for an environment variable that a recipe may not set, or without an answer.
     """
     with _temporary_folder(what) as folder:
         if recipe_text is not None:

@@ -1,4 +1,4 @@
-"""What is seen while a run trains, and when: the contract of what shows it."""
+"""The interface of progress displays: how much of a run they show, and when."""
 
 from collections import deque
 from contextlib import AbstractContextManager
@@ -15,9 +15,9 @@ Level = Literal["quiet", "normal", "verbose"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much is seen. quiet: only what needs somebody; verbose: each step and phase as a line that stays.
+    """How much is shown. quiet: only what needs action; verbose: a permanent line for each step and phase.
 
-    samples: completions with their rewards of each step that is told.
+    samples: completions to print, with their rewards, for each reported step.
     """
 
     level: Level = "normal"
@@ -28,7 +28,7 @@ NORMAL = View()
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
-    """Shows events of a run as they come, and lines of talk between them. view: how much it shows."""
+    """Shows events of a run as they arrive, and messages between them. view: how much it shows."""
 
     view: View
 
@@ -36,24 +36,24 @@ class Progress(AbstractContextManager["Progress"], Protocol):
         """Shows one event of metrics.jsonl, or a phase of the start."""
 
     def say(self, line: str) -> None:
-        """Prints one line that stays."""
+        """Prints one permanent line."""
 
     def note(self, line: str) -> None:
-        """Prints one line that stays, which nobody misses who asked for quiet."""
+        """Prints one permanent line, unless the user asked for quiet."""
 
 
 class Estimate:
-    """How long the rest takes, from the newest steps."""
+    """Estimates the remaining time from the newest steps."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED_STEPS)
         self._last: tuple[float, float] | None = None
 
     def seconds_left(self, event: Event, now: float) -> float | None:
-        """Seconds to go after this step, None when the number of steps or their time is unknown.
+        """Seconds left after this step, None if the number of steps or their duration is unknown.
 
-        Steps are timed by when they were written, which counts saving and evaluating; first by their report. now: for
-        an event that does not say when.
+        Uses the times at which steps were written, which include saving and evaluating; for the first step its own
+        report. now: for an event without a time.
         """
         step, of = number(event, "step"), number(event, "max_steps")
         if step is None:
@@ -69,13 +69,13 @@ class Estimate:
 
 
 class Due:
-    """Which steps are told where not each one is: the first and the last, each tenth, twentieths that take 5 s."""
+    """Chooses the steps to report: the first and last, every tenth of the run, and twentieths that take 5 s."""
 
     def __init__(self) -> None:
         self._shown: tuple[float, float] | None = None
 
     def is_due(self, step: float, max_steps: float | None, now: float) -> bool:
-        """Whether this step is told; it is taken for told then."""
+        """Whether to report this step, which then counts as reported."""
         if self._shown is not None and step != max_steps:
             last_step, last_time = self._shown
             if max_steps is None and step < 2 * last_step:
@@ -88,11 +88,11 @@ class Due:
 
 
 def needs_somebody(event: Event) -> bool:
-    """Whether an event is something to do about: a guard that warned or stopped, a server that died."""
+    """Whether an event needs action: a guard that warned or stopped, or a server that died."""
     is_alarm = event.get("event") == "guard" and event.get("action") != "note"
     return is_alarm or (event.get("event") == "server" and event.get("state") == "died")
 
 
 def is_over(phase: Event) -> bool:
-    """Whether a phase of the start has ended, which is told a second time then."""
+    """Whether a phase of the start has ended; it is then reported a second time."""
     return number(phase, "seconds") is not None

@@ -1,4 +1,4 @@
-"""What a run folder tells while its run goes on, each thing once."""
+"""Yields the events of a run folder while its run continues, each once."""
 
 import os
 import time
@@ -13,9 +13,9 @@ from grpo_recipes.launch.progress import NORMAL, Due, View
 
 
 class RunEvents:
-    """The phases of a run's start, of run.json, the events of metrics.jsonl, and samples behind steps that are told.
+    """Phases of a run's start from run.json, events of metrics.jsonl, and samples after reported steps.
 
-    since: older ones are left out. view: how many samples, and whether of each step.
+    since: skip older ones. view: the number of samples, and whether every step has them.
     """
 
     def __init__(self, folder: str, since: float, view: View = NORMAL) -> None:
@@ -27,7 +27,7 @@ class RunEvents:
         self._told: dict[float, bool] = {}
 
     def new(self) -> Iterator[Event]:
-        """What came since the last call, the oldest first; a phase when it begins, and again when it has ended."""
+        """The events since the last call, oldest first; a phase both when it begins and when it ends."""
         phases = [(when, event) for when, event in self._phases() if when >= self._since]
         for _, event in sorted([*phases, *self._measured()], key=lambda one: one[0]):
             yield event
@@ -37,7 +37,7 @@ class RunEvents:
         """Events of metrics.jsonl, each with its time."""
         events, self._offset = read_new(os.path.join(self._folder, METRICS_FILE), self._offset)
         for event in events:
-            # A start that goes on writes the file anew, with what was shown before.
+            # A resumed start rewrites the file, including events that were already shown.
             when = number(event, "time") or self._newest
             if when >= self._newest:
                 self._newest = when
@@ -53,7 +53,7 @@ class RunEvents:
                 yield {"event": "samples", "lines": sample_lines(rows, step)}
 
     def _phases(self) -> Iterator[tuple[float, Event]]:
-        """Phases that began or ended since the last look, each with that time."""
+        """Phases that began or ended since the last call, each with that time."""
         version = record_version(self._folder)
         if version == self._looked:
             return
@@ -69,7 +69,7 @@ class RunEvents:
 
 
 def record_version(folder: str) -> tuple[int, int] | None:
-    """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
+    """A value that changes with every write of run.json, to detect an earlier attempt's record."""
     try:
         found = status(Path(folder), RECORD_FILE)
     except OSError:
@@ -77,7 +77,7 @@ def record_version(folder: str) -> tuple[int, int] | None:
     return None if found is None else (found.st_ino, found.st_mtime_ns)
 
 
-# Completions of a run that goes on, out of completions.jsonl, as lines for a person.
+# Completions of a running run from completions.jsonl, as lines for a person.
 
 
 _TAIL = 4 << 20
@@ -85,7 +85,7 @@ _LONGEST_PROMPT, _LONGEST_COMPLETION = 72, 240
 
 
 def read_samples(folder: str, step: float) -> list[Mapping[str, object]]:
-    """The completions that were kept of the newest generation up to a step; none where none were kept.
+    """The kept completions of the newest generation up to a step, if any.
 
     Each has prompt, completion, rewards by name, reward, tokens and ended, as the worker wrote them.
     """
@@ -113,6 +113,6 @@ def _lines(row: Mapping[str, object], step: float) -> list[str]:
 
 
 def _one_line(value: object, most: int = _LONGEST_COMPLETION) -> str:
-    """A text on one line, without what would steer a terminal; a long one keeps its end, which has the answer."""
+    """A text on one line, without terminal escapes; a long one keeps its end, which has the answer."""
     text = "".join(letter if letter.isprintable() else "�" for letter in " ".join(str(value).split()))
     return text if len(text) <= most else f"...{text[-most:]}"

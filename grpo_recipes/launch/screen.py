@@ -1,7 +1,7 @@
-"""The terminal while a run goes on: rows that move, and lines that stay above them. Imports rich.
+"""The terminal display of a run: moving rows at the bottom, permanent lines above them. Imports rich.
 
-The rows are laid out for the width: what matters least goes first. Step, time left and reward are the last to go; they
-stand in two rows, so that 30 columns have room for them.
+The rows adapt to the width, dropping the least important parts first. Step, time left and reward are dropped last; they
+are split over two rows, so that 30 columns suffice.
 """
 
 import time
@@ -22,7 +22,7 @@ WIDEST_BAR, NARROWEST_BAR = 30, 6
 
 
 class Part(NamedTuple):
-    """Some words of a row. rank: 0 is never left out, the highest first. style: for a terminal with colours."""
+    """Some words of a row. rank: 0 is never dropped, the highest first. style: for a terminal with colours."""
 
     text: str
     rank: int
@@ -30,10 +30,10 @@ class Part(NamedTuple):
 
 
 class SeenRun(NamedTuple):
-    """What was seen of a run so far. step: its newest step. seconds_left: unknown until a step took its time.
+    """The state of a run so far. step: its newest step. seconds_left: unknown until a step was timed.
 
-    phase: what its start is busy with, since phase_began; "" when the first step is over. began: when it was started,
-    both Unix times. warnings: how often guards warned.
+    phase: the current phase of its start, since phase_began; "" after the first step. began: when it was started, both
+    Unix times. warnings: the number of guard warnings.
     """
 
     began: float
@@ -47,7 +47,7 @@ class SeenRun(NamedTuple):
 
 
 def rows(seen: SeenRun, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
-    """The rows for a terminal of so many columns. marks: what a bar is made of, done and to do."""
+    """The rows for a terminal of this width. marks: the characters of a bar, done and remaining."""
     if seen.step is None:
         since = seen.began if seen.phase_began is None else seen.phase_began
         phase = [Part(seen.phase, 0, "bold"), Part(clock(now - since), 1)]
@@ -89,12 +89,12 @@ def _figures(seen: SeenRun, words: Mapping[str, str]) -> Iterator[Part]:
 
 
 def columns(parts: Sequence[Part]) -> int:
-    """The columns that parts take beside each other."""
+    """The total width of the parts in columns."""
     return sum(len(part.text) for part in parts) + len(GAP) * max(len(parts) - 1, 0)
 
 
 def fitted(parts: Sequence[Part], width: int) -> list[Part]:
-    """The parts for which there is room; the last one to stay is cut where it has none."""
+    """The parts that fit; the last remaining one is cut if it does not."""
     kept = list(parts)
     while columns(kept) > width and len(kept) > 1:
         kept.remove(max(kept, key=lambda part: part.rank))
@@ -102,7 +102,7 @@ def fitted(parts: Sequence[Part], width: int) -> list[Part]:
 
 
 def with_bar(parts: list[Part], width: int, done: float | None, marks: str) -> list[Part]:
-    """A row with a bar behind its first part, as wide as there is room; none where it would say nothing."""
+    """A row with a bar after its first part that fills the width; no bar if it would be too short."""
     room = min(WIDEST_BAR, width - columns(parts) - len(GAP))
     if done is None or room < NARROWEST_BAR:
         return parts
@@ -117,9 +117,9 @@ _ASCII_MARKS = "#."
 
 
 class Screen:
-    """What was seen so far, as rows that follow the width; phases, evaluations and guards stay as lines.
+    """A display of rows that follow the terminal's width; phases, evaluations and guards stay as lines.
 
-    Colours are rich's: none where NO_COLOR is set.
+    Uses rich's colours: none if NO_COLOR is set.
     """
 
     def __init__(self, echo: TextIO, view: View, began: float) -> None:
@@ -136,16 +136,16 @@ class Screen:
 
     def __exit__(self, *_: object) -> None:
         if self._seen.step is None:
-            self._live.transient = True  # "starting" says nothing of a run that has ended
+            self._live.transient = True  # "starting" is meaningless after the end of a run
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # Of the console, which is asked each time, so that a window may change its width.
+        # The console's, which is queried each time, so a window may be resized.
         for row in rows(self._seen, console.width - 1, time.time(), **self._marks):
             yield _text(row)
 
     def say(self, line: str) -> None:
-        self._print(line, "", soft_wrap=True)  # a path in it can be copied
+        self._print(line, "", soft_wrap=True)  # so a path in it can be copied
 
     def _print(self, line: str, style: str, *, soft_wrap: bool = False) -> None:
         self._console.print(Text(redact(line), style), soft_wrap=soft_wrap)
@@ -159,7 +159,7 @@ class Screen:
         for line, style in self._lines(event):
             self._print(line, style)
         if kind == "phase":
-            # A start behind the first one of a job has its phases too.
+            # Restarts of a job have phases too.
             step = self._seen.step if is_over(event) else None
             name, began = str(event.get("name")), number(event, "began")
             self._seen = self._seen._replace(phase=name, phase_began=began, step=step)

@@ -1,4 +1,4 @@
-"""Chooses what shows a run: rows that move on a terminal, plain lines elsewhere, or almost nothing."""
+"""Chooses a run's display: moving rows on a terminal, plain lines elsewhere, or almost nothing."""
 
 import contextlib
 import os
@@ -15,9 +15,9 @@ from grpo_recipes.launch.progress import NORMAL, Due, Estimate, Progress, View, 
 
 
 def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> Progress:
-    """The progress that fits a stream: moving rows on a terminal, plain lines elsewhere.
+    """The display for a stream: moving rows on a terminal, plain lines elsewhere.
 
-    began: when the run was started, a Unix time; now if not said.
+    began: when the run was started, a Unix time; default now.
     """
     if view.level == "quiet" or not echo.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         return PlainProgress(echo, view)
@@ -28,10 +28,10 @@ def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> P
 
 @contextlib.contextmanager
 def busy(words: str) -> Iterator[Progress]:
-    """Shows on a terminal what the command is busy with, and for how long; the row goes when the block is left.
+    """Shows the command's activity and its duration on a terminal; the row disappears when the block ends.
 
-    Elsewhere it shows nothing: a log is read afterwards, when the seconds that passed meanwhile tell nobody anything.
-    Only for a block that prints no answer, since a row that moves takes what is printed for its own stream.
+    Shows nothing elsewhere, since durations in a log are of no use. Only for a block that prints no answer, because the
+    moving row captures printed output.
     """
     never_stopped_by_talk()
     with progress(sys.stderr) as shown:
@@ -40,7 +40,7 @@ def busy(words: str) -> Iterator[Progress]:
 
 
 class PlainProgress:
-    """Lines for a log: some of the steps, or with `verbose` each of them and the phases of the start."""
+    """Lines for a log: some steps, or with `verbose` every step and the phases of the start."""
 
     def __init__(self, echo: TextIO, view: View = NORMAL) -> None:
         self._echo = echo

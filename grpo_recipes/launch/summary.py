@@ -1,4 +1,4 @@
-"""How a run ended, in words for a person."""
+"""Formats how a run ended, for a person."""
 
 import os
 import re
@@ -27,17 +27,16 @@ _LONGEST_TEXT = 72
 _AVERAGED_STEPS = 10
 _WIDTH, _HEAD = 100, 14
 _UNBROKEN = "\x1f"
-"""Stands for a space at which no line is broken, and in no name."""
-# The messages of the worker that name data or a reward.
+"""Replaces a space at which lines must not break; occurs in no name."""
+# Messages of the worker that name data or a reward.
 _OF_INPUTS = re.compile(r"(?:no )?(?:dataset|evaluation|reward)\b")
 
 
 def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -> str:
-    """The closing lines of a run, each ended by a newline; what is not known is left out.
+    """The closing lines of a run, each with a newline; unknown values are left out.
 
-    First what the run means and what came of it, then where that is, the ways on, and what was proved.
-    folder: the run folder, whose metrics.jsonl tells the first reward; the record has the last alone. width: columns
-    in which words are kept whole.
+    First the conclusions and results, then the files, the next commands and the proofs. folder: the run folder, whose
+    metrics.jsonl has the first reward; the record only has the last. width: columns; words are not broken.
     """
     named = "RUNDIR" if folder is None else shlex.quote(folder)
     lines = [status_line(record)]
@@ -54,7 +53,7 @@ def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -
 
 
 def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
-    """Each text behind its head, on as many lines as it takes without a word, or a command, in two parts."""
+    """Each text after its heading, wrapped so that no word or command is broken."""
     return [
         line.replace(_UNBROKEN, " ")
         for head, text in rows
@@ -70,12 +69,12 @@ def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
 
 
 def _unbroken(text: str) -> str:
-    """A text that stays on one line, such as a command or a path."""
+    """A text that must stay on one line, such as a command or a path."""
     return text.replace(" ", _UNBROKEN)
 
 
 def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
-    """What the run means, why, and what to do."""
+    """The conclusions about the run, the reasons, and what to do."""
     rows = []
     for place, one in enumerate(verdicts(record)):
         rows.append(("" if place else "verdict", f"{one.text} [{one.id}]"))
@@ -86,7 +85,7 @@ def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
 
 
 def status_line(record: RunRecord) -> str:
-    """How a run stands, on one line: "interrupted at step 3 of 9"."""
+    """The status of a run on one line: "interrupted at step 3 of 9"."""
     if record.step is None:
         return record.status
     of = f" of {record.max_steps}" if record.max_steps is not None else ""
@@ -94,7 +93,7 @@ def status_line(record: RunRecord) -> str:
 
 
 def peak_text(record: RunRecord) -> str:
-    """The phase that held most, beside its estimate, "" where nothing was measured."""
+    """The phase with the highest memory, with its estimate; "" if nothing was measured."""
     known = {phase: seen for phase, seen in record.memory.items() if isinstance(seen, Mapping)}
     sizes = {phase: size for phase, seen in known.items() if (size := number(seen, "measured")) is not None}
     if not sizes:
@@ -120,20 +119,20 @@ def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def _proof_rows(proofs: object) -> list[tuple[str, str]]:
-    """What the proofs of the first step saw; one that failed is in the message, one that is open says so itself."""
+    """The results of the first step's proofs; failed ones are in the message, open ones say so themselves."""
     shown = [str(proof.get("shown")) for proof in mappings(proofs) if proof.get("ok") is not False]
     return [("proofs", " · ".join(shown))] if shown else []
 
 
 def _server_rows(server: Mapping[str, object] | None) -> list[tuple[str, str]]:
-    """How often the vLLM server of the run had to be started again, nothing when it never was."""
+    """The number of restarts of the run's vLLM server, nothing if there were none."""
     restarts = mappings((server or {}).get("restarts"))
     deaths = [f"at step {death.get('step')} it {death.get('how')}" for death in restarts]
-    return [("vLLM", f"server started again: {'; '.join(deaths)}")] if deaths else []
+    return [("vLLM", f"server restarted: {'; '.join(deaths)}")] if deaths else []
 
 
 def _guard_rows(guards: object) -> list[tuple[str, str]]:
-    """The guards that spoke, each with when and how often; the one that stopped the run is in the message."""
+    """The guards that acted, with time and count; the one that stopped the run is in the message."""
     rows: list[tuple[str, str]] = []
     for guard in mappings(guards):
         if guard.get("action") == "stop":
@@ -144,14 +143,14 @@ def _guard_rows(guards: object) -> list[tuple[str, str]]:
 
 
 def guard_span(guard: Mapping[str, object]) -> str:
-    """When a guard spoke: "from step 10 on, 3 times up to step 30"."""
+    """When a guard acted: "from step 10 on, 3 times up to step 30"."""
     first, last, count = (number(guard, key) for key in ("first_step", "last_step", "count"))
     span = "" if first is None else f"from step {first:.0f} on"
     return span if count in (None, 1) or last is None else f"{span}, {count:.0f} times up to step {last:.0f}"
 
 
 def _step_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]:
-    """What the steps say together: the mean reward at both ends, and what was redrawn."""
+    """What the steps show together: the mean reward at both ends, and the redrawn groups."""
     rewards, drawn = list[float](), list[list[float]]()
     for event in read_all(os.path.join(folder, METRICS_FILE)) if folder is not None else [record.metrics]:
         if (reward := _step_reward(event)) is not None:
@@ -163,7 +162,7 @@ def _step_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]:
 
 
 def _reward_rows(rewards: list[float]) -> list[tuple[str, str]]:
-    """The mean reward of the first and the last steps that generated something; one step alone is noise."""
+    """The mean reward of the first and last steps that generated; a single step is too noisy."""
     if not rewards:
         return []
     if len(rewards) < 4:
@@ -175,7 +174,7 @@ def _reward_rows(rewards: list[float]) -> list[tuple[str, str]]:
 
 
 def _resampling_rows(drawn: list[list[float]]) -> list[tuple[str, str]]:
-    """The prompts of a generation that were redrawn, on average, and the groups that were left. Nothing without."""
+    """The average number of redrawn prompts per generation, and of groups left over. Nothing without resampling."""
     if not drawn:
         return []
     answered, redrawn, left = (sum(values) / len(drawn) for values in zip(*drawn, strict=True))
@@ -230,7 +229,7 @@ def _example(example: Mapping[str, object]) -> str:
 
 
 def _one_line(value: object) -> str:
-    """A text, or the last message of a conversation, on one line; a long one keeps its end."""
+    """A text, or a conversation's last message, on one line; a long one keeps its end."""
     if isinstance(value, list) and value and isinstance(value[-1], Mapping):
         value = value[-1].get("content")
     text = " ".join(str(value).split())
@@ -248,9 +247,9 @@ def _place_rows(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def _next_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
-    """The ways on. named: the run folder as it is written in a command."""
+    """The next commands. named: the run folder as a command writes it."""
     if record.status == "interrupted":
-        again = "from its checkpoint" if record.checkpoint else "from its beginning, since nothing was saved"
+        again = "from its checkpoint" if record.checkpoint else "from the start, since nothing was saved"
         told = [f"grpo-run {named} --resume continues it {again}"]
     elif record.status in ("failed", "stopped"):
         is_of_inputs = record.message is not None and _OF_INPUTS.match(record.message)

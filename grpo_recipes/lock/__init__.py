@@ -1,1 +1,1 @@
-"""plan.json as a lock: read again, compared with what there is now, and launched as it is."""
+"""Uses plan.json as a lock: reads it, compares it with the present, and launches it unchanged."""

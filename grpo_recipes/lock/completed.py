@@ -1,4 +1,4 @@
-"""What a plan does not know before a launch: the content of large folders, and the commits that the hub has now."""
+"""Adds what only a launch determines: the content of large folders, and the current commits on the hub."""
 
 import dataclasses
 import os
@@ -19,10 +19,10 @@ Part = TypeVar("Part", Data, Reward)
 
 
 def with_pinned_code(plan: Plan, *, is_pinned: bool = False) -> Plan:
-    """The plan with what its remote code is, before anybody is asked to trust that: the model's folder read whole or
-    its commit, and the commit of each other repository that its configurations name. Others come back as they are.
+    """The plan with its remote code pinned, before consent is asked: the digest of the model's whole folder or its
+    commit, and the commits of the repositories that its configurations name. Other plans are returned unchanged.
 
-    is_pinned: as of `completed`. Raises Refusal for a file that cannot be read.
+    is_pinned: as for `completed`. Raises Refusal for a file that cannot be read.
     """
     if not brings_remote_code(plan):
         return plan
@@ -44,11 +44,11 @@ def with_pinned_code(plan: Plan, *, is_pinned: bool = False) -> Plan:
 
 
 def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = False) -> Plan:
-    """The plan with the digest of each folder, the commit of each hub id as far as it can be known, and with what
-    the worker must find. Reads folders whole, and asks the hub unless this is switched off.
+    """The plan with the digest of each folder, the commit of each hub id if it can be determined, and the values that
+    the worker must find. Reads whole folders, and queries the hub unless that is disabled.
 
-    is_pinned: a commit that the plan has stays, whatever the hub has by now. is_code_pinned: that of remote code does.
-    Raises Refusal for a file that cannot be read.
+    is_pinned: keep the plan's commits, whatever the hub has now. is_code_pinned: keep those of remote code. Raises
+    Refusal for a file that cannot be read.
     """
     if not is_code_pinned:
         plan = with_pinned_code(plan, is_pinned=is_pinned)
@@ -75,7 +75,9 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
 
 
 def expected(plan: Plan) -> dict[str, object]:
-    """What the worker must find, by the keys of worker/_shared/verified.py, as far as the plan knows it for certain."""
+    """The values that the worker must find, by the keys of worker/_shared/verified.py, if the plan knows them for
+    certain.
+    """
     held_out = () if plan.evaluation is None else plan.evaluation.sets
     own_template = plan.tokenizer.chat_template_path is None
     known = {
@@ -83,7 +85,7 @@ def expected(plan: Plan) -> dict[str, object]:
         **{f"{one.section}.rows": one.data.rows for one in held_out},
         # a copy of the model has no commit
         "model.commit": None if plan.trains_a_copy else plan.model.commit,
-        # which of a model's own templates is taken is its tokenizer's choice
+        # the tokenizer chooses among a model's own templates
         "chat_template": None if own_template else plan.tokenizer.chat_template_sha256,
     }
     return {key: value for key, value in known.items() if value is not None}
@@ -105,12 +107,12 @@ def _ancestor(ancestor: Ancestor, model: Model) -> Ancestor:
     if ancestor.source == "hub" or ancestor.files:
         return ancestor
     content = folder_content(ancestor.path)
-    assert content is not None  # without a limit all of it is read
+    assert content is not None  # without a limit everything is read
     return replace(ancestor, files=content.files, weights_sha256=weights_sha256(content.files))
 
 
 def _refuse_damaged(ancestor: Ancestor, run: str, model: Model) -> None:
-    """Raises Refusal where the run that is started from is not as it was written; its weights are read whole."""
+    """Raises Refusal if the run to start from differs from what was written; reads all of its weights."""
     own, name = os.path.split(model.path)
     fault = used_run(Path(run), os.path.relpath(ancestor.path, run), own_model=name if own == run else None).fault
     if fault is not None:
@@ -118,7 +120,7 @@ def _refuse_damaged(ancestor: Ancestor, run: str, model: Model) -> None:
 
 
 def _refuse_damaged_folder(path: str) -> None:
-    """Raises Refusal where a folder with a manifest of grpo-run is not as that says; a hub id is no folder."""
+    """Raises Refusal if a folder differs from its grpo-run manifest; ignores hub ids."""
     fault = used_folder(Path(path)).fault if os.path.isdir(path) else None
     if fault is not None:
         raise Refusal.of(f"{path}: {fault.words}", because=f"it {fault.because}", fix=how_to_mend(fault, is_run=False))
@@ -134,11 +136,11 @@ def _data(data: Data, is_pinned: bool) -> Data:
 
 
 def _made(data: Data, made: Any) -> Data:
-    """The data with the digest of its rows, and of what scores them, as far as the package is here. Raises Refusal."""
+    """The data with digests of its rows and of their scorers, if the package is installed here. Raises Refusal."""
     try:
         found = made_rows(made)
     except NotInstalled:
-        return data  # a rule says it of the machine that trains
+        return data  # a rule reports it for the training machine
     except NotMade as problem:
         raise Refusal.of("the rows of reasoning_gym cannot be made", because=str(problem)) from None
     known: dict[str, object] = {"reasoning_gym": {**made, "scorers": found.scorers}}
@@ -154,25 +156,25 @@ def _folder(part: Part, is_folder: bool) -> Part:
 
 
 def _commit(name: str, revision: str | None, kind: str) -> str | None:
-    """The commit of a revision: it is one itself, or the hub says, or the local cache of the hub does."""
+    """The commit of a revision: the revision itself if it is one, or from the hub or its local cache."""
     known = cached_commit(name, revision, kind)
     return known if known is not None and known == revision else hub_commit(name, revision, kind) or known
 
 
-# The commit that a revision on the hub is now.
+# The current commit of a revision on the hub.
 
 
 TIMEOUT_S = 5.0
 
 
 def hub_commit(name: str, revision: str | None, kind: str = "models") -> str | None:
-    """The commit of a model or of a data set, None where the hub cannot be asked or does not say.
+    """The commit of a model or a data set, None if the hub cannot be queried or does not answer.
 
-    kind: "models" or "datasets". The client's own address, tokens and switches hold: HF_ENDPOINT, HF_TOKEN,
-    HF_HUB_OFFLINE. Nothing is asked without the client, which comes with the training stack.
+    kind: "models" or "datasets". Respects the client's settings: HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE. Does nothing
+    without the client, which comes with the training stack.
     """
     if _is_offline():
-        return None  # the client is slow to import only to say so
+        return None  # do not import the slow client only to learn this
     try:
         from huggingface_hub import HfApi
     except ImportError:
@@ -181,12 +183,12 @@ def hub_commit(name: str, revision: str | None, kind: str = "models") -> str | N
     ask = hub.model_info if kind == "models" else hub.dataset_info
     try:
         return ask(name, revision=revision, timeout=TIMEOUT_S).sha
-    except Exception:  # no network, no such model, no permission: loading it says which, with the client's own words
+    except Exception:  # no network, no such model, no permission: loading it reports which, in the client's own words
         return None
 
 
 def fetch_configurations(name: str, commit: str | None) -> None:
-    """Has the hub's local cache hold the small files that say whose code a model runs, where the hub can be asked."""
+    """Downloads the small files that show whose code a model runs into the hub's local cache, if possible."""
     if commit is None or _is_offline():
         return
     try:

@@ -1,4 +1,4 @@
-"""A finished run made longer: the plan of the new one, which goes on from the last checkpoint of the old one."""
+"""Extends a finished run: plans a new one that continues from the last checkpoint of the old one."""
 
 import hashlib
 import os
@@ -17,21 +17,21 @@ from grpo_recipes.lock.read_lock import Lock, refuse_damaged
 
 LENGTHS = ("training.max_steps", "training.num_train_epochs")
 EPISODES = "dataset.made.episodes"
-"""What follows from the length, where an environment owns the data: a longer run has more of the same sequence."""
-# Schedules whose learning rate at a step does not depend on how many steps follow.
+"""Follows from the length if an environment owns the data: a longer run has more of the same sequence."""
+# Schedules whose learning rate at a step is independent of the number of steps.
 _STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 
 
 def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
-    """The checkpoint from which a run is made longer. words: KEY=VALUE, how long it is to be.
+    """The checkpoint from which a run is extended. words: KEY=VALUE, its new length.
 
-    Raises Refusal for words that say another key, a run that did not end, one that left no checkpoint, and one whose
-    plan, record or last checkpoint is not as the run wrote it.
+    Raises Refusal for any other key, for a run that has not ended or left no checkpoint, and for one whose plan, record
+    or last checkpoint differs from what the run wrote.
     """
     key = words.partition("=")[0]
     if key not in LENGTHS:
         raise Refusal.of(
-            f"--extend {words} makes no run longer",
+            f"--extend {words} does not extend the run",
             because=f"it takes {' or '.join(f'{length}=NUMBER' for length in LENGTHS)}",
             fix="a recipe with model.from_run starts from the run and changes anything else",
         )
@@ -40,7 +40,7 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
     status = None if lock.record is None else lock.record.status
     if status != "completed":
         raise Refusal.of(
-            f"{lock.folder}: only a finished run is made longer",
+            f"{lock.folder}: only a finished run can be extended",
             because="it was not started" if status is None else f"its run.json says {status}",
             fix=f"grpo-run {shlex.quote(lock.folder)} --resume",
         )
@@ -59,14 +59,14 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
 
 
 def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
-    """The plan of the longer run. Raises Refusal where it is not longer.
+    """The plan of the longer run. Raises Refusal if it is not longer.
 
     plan: of the same recipe with its new length.
     """
     step, most = step_of(checkpoint.folder), plan.arguments.GRPOConfig.get("max_steps")
     if not _is_longer(lock.plan, plan, step):
         raise Refusal.of(
-            f"{lock.folder}: that would not be longer",
+            f"{lock.folder}: that would not extend it",
             because=f"its last checkpoint is of step {step}"
             + (f", and max_steps is {most}" if isinstance(most, int) and most > 0 else ""),
             fix="a larger number, or training.max_steps where the recipe has that",
@@ -92,7 +92,7 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
 
 
 def begins_anew(plan: Plan, step: int) -> Iterator[str]:
-    """What of the schedule is another one than that of the run that is made longer."""
+    """The parts of the schedule that differ from the run that is extended."""
     given = plan.arguments.GRPOConfig
     schedule = str(given.get("lr_scheduler_type") or "linear")
     if schedule not in _STEADY:
@@ -106,7 +106,7 @@ def begins_anew(plan: Plan, step: int) -> Iterator[str]:
 
 
 def _digests(checkpoint: JudgedCheckpoint) -> dict[str, str]:
-    """The digests that the manifest of a checkpoint has; that of an older release may have none."""
+    """The digests in the manifest of a checkpoint; that of an older release may have none."""
     listed = {} if checkpoint.manifest is None else checkpoint.manifest.files
     return {name: digest.sha256 for name, digest in listed.items() if digest.sha256 is not None}
 

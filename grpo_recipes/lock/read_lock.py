@@ -1,4 +1,4 @@
-"""A plan that was written, with the run that it belongs to."""
+"""Reads a plan.json and the run that it belongs to."""
 
 import copy
 import os
@@ -35,14 +35,14 @@ from grpo_recipes.user_files.digests import (
 
 LARGEST_PLAN_BYTES = 32 * 1024**2
 MOST_VALUES = 500_000
-"""Values of a plan; one of a model of 100,000 files has 200,000. Each takes a hundred times the memory of its text."""
+"""Values in a plan; one for a model of 100,000 files has 200,000. Each takes a hundred times its text in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """path: of the plan, absolute. folder: that it lies in. record: of the run there, None without one.
+    """path: of the plan, absolute. folder: of the plan. record: of the run in that folder, None without one.
 
-    is_run_folder: the folder has what a run needs beside the plan, its own copies of reward files too.
+    is_run_folder: the folder has everything else a run needs, including its copies of reward files.
     """
 
     plan: Plan
@@ -53,13 +53,13 @@ class Lock:
 
     @property
     def verified(self) -> dict[str, object]:
-        """What the worker of that run found, which it has to find again; else what the plan itself asks for."""
+        """The values that the run's worker found and has to find again; else those that the plan itself requires."""
         found = None if self.record is None else self.record.verified
         return {**self.plan.verified, **(found if isinstance(found, dict) else {})}
 
 
 def read_lock(place: str) -> Lock:
-    """The plan of a run folder, or of a file. Raises Refusal for what is no plan of this release."""
+    """The plan of a run folder, or of a file. Raises Refusal for anything but a plan of this release."""
     path = os.path.join(place, PLAN_FILE) if os.path.isdir(place) else place
     try:
         text = read_text(path, LARGEST_PLAN_BYTES)
@@ -83,7 +83,7 @@ def read_lock(place: str) -> Lock:
         ) from None
     except (ValueError, RecursionError) as error:
         raise Refusal.of(
-            f"{path} is no plan of this release", because=str(error).splitlines()[0], fix=_fix(path)
+            f"{path} is not a plan of this release", because=str(error).splitlines()[0], fix=_fix(path)
         ) from None
     folder = os.path.dirname(os.path.abspath(path))
     is_run_folder = os.path.isfile(os.path.join(folder, "launch.sh"))
@@ -91,17 +91,17 @@ def read_lock(place: str) -> Lock:
 
 
 def _fix(path: str) -> str:
-    """The way back to a plan: its run folder has the recipe that it was made of."""
+    """How to get a plan again: its run folder has the recipe."""
     recipe = os.path.join(os.path.dirname(path), "recipe.yaml")
     anew = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
     return f"bring it back from a copy{anew}"
 
 
-# Whether what a run folder says of itself is what was written into it.
+# Checks a run folder against what was written into it.
 
 
 def refuse_changed(lock: Lock) -> list[str]:
-    """What has to be said of a run folder. Raises Refusal for a plan.json that is not the one that was written."""
+    """Warnings about a run folder. Raises Refusal for a changed plan.json."""
     folder = Path(lock.folder)
     if not lock.is_run_folder or os.path.basename(lock.path) != PLAN_FILE:
         return []
@@ -115,7 +115,7 @@ def refuse_changed(lock: Lock) -> list[str]:
         )
     said = []
     if is_lost(folder):
-        said.append(f"{INTEGRITY_FILE} is missing, so nobody can tell whether {PLAN_FILE} is the one that was written")
+        said.append(f"{INTEGRITY_FILE} is missing, so it is unknown whether {PLAN_FILE} is the one that was written")
     elif not (folder / INTEGRITY_FILE).exists():
         said.append(_words_of_old(lock))
     record = record_fault(folder)
@@ -125,9 +125,9 @@ def refuse_changed(lock: Lock) -> list[str]:
 
 
 def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = None) -> list[str]:
-    """What has to be said of a run whose weights are used. Raises Refusal where a file is not as the run wrote it.
+    """Warnings about a run whose weights are used. Raises Refusal for a file that differs from what the run wrote.
 
-    weights, own_model: as used_run has them; all of their files are read.
+    weights, own_model: as for used_run; all of their files are read.
     """
     used = used_run(Path(lock.folder), weights, own_model=own_model)
     if used.fault is not None:
@@ -141,10 +141,10 @@ def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = N
 
 
 def _words_of_old(lock: Lock) -> str:
-    return f"{lock.folder} carries no content hashes, of an older grpo-run: not all damage would be noticed"
+    return f"{lock.folder} has no content hashes, since an older grpo-run wrote it: some damage would go unnoticed"
 
 
-# Where the files of a plan are now: in the run folder, where they were, or at the same place beside the recipe.
+# Finds the files of a plan: in the run folder, at their old path, or at the same place relative to the recipe.
 
 
 Read = Callable[[str], FileContent | FolderContent | None]
@@ -153,10 +153,10 @@ USER_FILES = os.path.join("worker", "user")
 
 @dataclass(slots=True)
 class Places:
-    """values: the recipe with every local path absolute. found: part of the recipe -> its place now.
+    """values: the recipe with every local path absolute. found: part of the recipe -> its present path.
 
-    missing: part -> where it was, for what is nowhere any more. changed: part -> the place of an original that is
-    another one now, while the run folder still has the copy of the plan.
+    missing: part -> its old path, if it exists nowhere. changed: part -> the path of an original that has changed,
+    while the run folder still has the planned copy.
     """
 
     values: dict[str, Any]
@@ -166,7 +166,7 @@ class Places:
 
 
 def found_places(lock: Lock) -> Places:
-    """Every local file and folder of a plan, found again; of several places the one with the planned content."""
+    """Every local file and folder of a plan, found again; of several candidates the one with the planned content."""
     plan, places = lock.plan, Places(copy.deepcopy(lock.plan.recipe))
     if plan.smoke:
         places.values.pop("evaluation", None)  # a trial has none, and its plan does not know where the rows were
@@ -196,7 +196,7 @@ def found_places(lock: Lock) -> Places:
 
 
 def data_reader(plan: Plan) -> Read:
-    """What reads a data folder as the plan was made with it."""
+    """The function that reads a data folder in the way of the plan."""
     return data_folder_content if plan.made_by.get("digests") == WITH_CARDS else folder_content
 
 
@@ -221,7 +221,7 @@ def _place(
     *,
     has_copy: bool = False,
 ) -> str:
-    """The place to take a part from, noted in `places`; where it was when it is nowhere."""
+    """The path to use for a part, recorded in `places`; its old path if it is missing."""
     copy_place = os.path.join(lock.folder, USER_FILES, os.path.basename(path))
     originals = [one for one in dict.fromkeys(_candidates(lock, path)) if os.path.exists(one)]
     existing = ([copy_place] if has_copy and os.path.isfile(copy_place) else []) + originals
@@ -238,7 +238,7 @@ def _place(
 
 
 def _candidates(lock: Lock, path: str) -> Iterator[str]:
-    """Where a file may be by now: where it was; as far from the run folder, or from the recipe, as it was."""
+    """The possible paths of a file: the old one, and the same relative to the run folder or to the recipe."""
     yield path
     if lock.plan.folder is not None:
         yield os.path.normpath(os.path.join(lock.folder, os.path.relpath(path, lock.plan.folder)))
@@ -248,7 +248,7 @@ def _candidates(lock: Lock, path: str) -> Iterator[str]:
 
 
 def digest_or_none(read: Read, path: str) -> str | None:
-    """The digest of a file or folder, None where it cannot be read."""
+    """The digest of a file or folder, None if it cannot be read."""
     try:
         content = read(path)
     except (OSError, ValueError):
@@ -257,7 +257,7 @@ def digest_or_none(read: Read, path: str) -> str | None:
 
 
 def _put(values: Any, path: tuple[str | int, ...], value: str) -> None:
-    """Sets a value of the recipe, if it has one there; a plan of another release may have it elsewhere."""
+    """Sets a value of the recipe, if the path exists; a plan of a different release may have it elsewhere."""
     node: Any = values
     for part in path[:-1]:
         is_there = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))

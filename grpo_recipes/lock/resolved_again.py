@@ -1,4 +1,4 @@
-"""The recipe of a plan, resolved again on the stack that there is now."""
+"""Resolves the recipe of a plan again on the present stack."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import Tree, apply_override, read_override
 from grpo_recipes.yaml.nodes import MAX_VALUES
 
-# Shims that came to the plans of recipes that trained without them before.
+# Shims that were added later to plans of recipes that trained without them before.
 LATER_SHIMS = ("attention_gradient", "equal_rewards", "less_padding", "zero_autocast")
 GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
@@ -26,15 +26,15 @@ LONGEST_HEAD = 65536
 
 
 def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence[str]) -> Resolution:
-    """The resolution of the plan's recipe with the places of today. Nothing else of the plan is believed.
+    """The resolution of the plan's recipe with the present paths. Nothing else in the plan is trusted.
 
-    Raises Refusal for a plan without a recipe that can be read.
+    Raises Refusal for a plan without a readable recipe.
     """
     if _more_than(places.values, MAX_VALUES):
         raise Refusal.of(
             f"{lock.path} has no recipe that can be read",
-            because=f"it has more than {MAX_VALUES:,} values, and so many no recipe may have",
-            fix="bring the plan back from a copy",
+            because=f"it has more than {MAX_VALUES:,} values, more than any recipe may have",
+            fix="restore the plan from a copy",
         )
     text = merged_recipe_text(Source(lock.path, (lock.path,), places.values, {}, frozenset()))
     file = _shown_file(lock, text)
@@ -51,7 +51,7 @@ def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence
 
 
 def _more_than(values: object, most: int) -> bool:
-    """Whether maps and lists hold more values than that; no more are looked at."""
+    """Whether maps and lists hold more than `most` values; stops counting there."""
     waiting, count = [values], 0
     while waiting and count <= most:
         value = waiting.pop()
@@ -62,7 +62,7 @@ def _more_than(values: object, most: int) -> bool:
 
 
 def _shown_file(lock: Lock, text: str) -> str:
-    """The file that findings name: the recipe.yaml of the run folder where it says the same, else plan.json."""
+    """The file to name in findings: the run folder's recipe.yaml if it has the same content, else plan.json."""
     file = os.path.join(lock.folder, "recipe.yaml")
     try:
         written = read_text(file, len(text.encode()) + LONGEST_HEAD)
@@ -72,9 +72,9 @@ def _shown_file(lock: Lock, text: str) -> str:
 
 
 def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool) -> Plan:
-    """The new plan with what it has of the old one: commits, origins, places of the recipe, and what must be found.
+    """The new plan with values carried over from the old one: commits, origins, recipe paths, and values to verify.
 
-    is_changed: overrides were laid over the recipe.
+    is_changed: there were overrides.
     """
     old = lock.plan
     pinned = _answered_as_before(completed(_pinned(plan, lock), is_pinned=True), old)
@@ -92,7 +92,7 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
 
 
 def _answered_as_before(plan: Plan, old: Plan) -> Plan:
-    """The plan with whoever answered held-out rows when plans did not say it: one run has one who does."""
+    """The plan with the generator for held-out rows from before plans recorded it, so one run uses one."""
     said = {row.key for row in old.settings}
     if plan.evaluation is None or old.evaluation is None or not said or {GENERATED_BY, USE_VLLM} & said:
         return plan
@@ -106,7 +106,7 @@ def _answered_as_before(plan: Plan, old: Plan) -> Plan:
 
 
 def _trained_as_before(plan: Plan, old: Plan) -> Plan:
-    """The plan without the later shims that the old one has not: one run trains one way."""
+    """The plan without later shims that the old one lacks, so one run trains in one way."""
     left_out = {name for name in LATER_SHIMS if name not in old.shims}
     return replace(
         plan,
@@ -116,13 +116,14 @@ def _trained_as_before(plan: Plan, old: Plan) -> Plan:
 
 
 def _found_before(lock: Lock, plan: Plan, left_out: Mapping[str, object]) -> dict[str, object]:
-    """What the worker found and must find again; of held-out rows, which may be others, only where they are the same.
+    """The values that the worker found and must find again; for held-out rows, which may change, only if they are the
+    same.
 
     left_out: keys that the new plan knows by itself.
     """
     old, new = ({s.section: _rows_of(s.data) for s in _sets(one)} for one in (lock.plan, plan))
     others = tuple(f"{section}." for section in old if old[section] != new.get(section))
-    made = lock.plan.data.made != plan.data.made  # a longer run has more episodes
+    made = lock.plan.data.made != plan.data.made  # an extended run has more episodes
     return {
         key: value
         for key, value in lock.verified.items()
@@ -135,13 +136,13 @@ def _sets(plan: Plan) -> tuple[Evaluation, ...]:
 
 
 def _rows_of(data: Data) -> tuple[str | None, ...]:
-    """What says which rows these are, wherever they lie."""
+    """The values that identify rows, wherever they are."""
     place = data.path if data.source == "hub" else None
     return (data.sha256, data.commit, data.name, data.split, data.revision, place)
 
 
 def _pinned(plan: Plan, lock: Lock) -> Plan:
-    """The plan with the commits that the old one was trained with, where it is the same model and data."""
+    """The plan with the commits of the old one, if model and data are the same."""
     old, loaded = lock.plan, lock.verified.get("model.commit")
     model, evaluation = plan.model, plan.evaluation
     if model.source == "hub" and (model.path, model.revision) == (old.model.path, old.model.revision):
@@ -163,12 +164,12 @@ def _pinned_data(data: Data, old: Data) -> Data:
 
 
 def _commit(value: object) -> str | None:
-    """A commit as the hub names them, None for anything else: it becomes a word of a command line and of paths."""
+    """A valid hub commit, None for anything else, since it is used in command lines and paths."""
     return value if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{40}", value) else None
 
 
 def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) -> tuple[PlannedSetting, ...]:
-    """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
+    """The settings with the old ones' origins if the value is the same: the recipe, not its copy in a plan."""
     known = {row.key: row for row in old}
     places = {"model.from_run", "model.model_name_or_path", "dataset.path", "datasets", "evaluation.path"}
     places |= {row.key for row in new if row.key.startswith("evaluation.sets.") and row.key.endswith(".path")}

@@ -1,4 +1,4 @@
-"""The job of a run: what every engine that starts processes on several machines has to bring about."""
+"""The job of a run on several machines, in the form that every cluster engine needs."""
 
 import shlex
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from grpo_recipes.contract.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """So many machines, on each of them launch.sh once with its number, and beside them maybe a vLLM server's.
+    """The machines of a job: each runs launch.sh once with its number; there may be one more for a vLLM server.
 
-    name: one line. nodes: machines that train; server_nodes: 1 where the vLLM server has a machine of its own, the one
-    after those, else 0. processes_per_node, gpus_per_node: of each machine that trains, 0 GPUs on a CPU.
-    port: where the processes of the first machine are found by the others; address: its name where it is known.
+    name: one line. nodes: machines that train; server_nodes: 1 if the vLLM server has a separate machine, after those,
+    else 0. processes_per_node, gpus_per_node: of each machine that trains, 0 GPUs on a CPU. port: where the first
+    machine's processes accept the others; address: its name if known.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Job:
 
     @property
     def all_nodes(self) -> int:
-        """Machines that the job takes."""
+        """The total number of machines."""
         return self.nodes + self.server_nodes
 
 
@@ -46,9 +46,9 @@ def job_of(plan: Plan) -> Job:
 
 
 def machine_commands(job: Job, folder: str, python: str, *, resume: bool) -> list[str]:
-    """What a user types on each machine, the first one first and a vLLM server's last.
+    """The commands to type on each machine, the first one first and a vLLM server's last.
 
-    folder, python: absolute, the same on all machines. ADDRESS stands for the first machine's where it is not known.
+    folder, python: absolute, the same on all machines. ADDRESS stands for the first machine's address if it is unknown.
     """
     start = f"PYTHON={shlex.quote(python)} bash {shlex.quote(f'{folder}/launch.sh')}"
     address, more = job.address or "ADDRESS", " --resume" if resume else ""

@@ -1,7 +1,7 @@
-"""launch.sh: starts the training of a run folder wherever the stack is installed, also without grpo-run.
+"""Renders launch.sh, which starts the training of a run folder with the installed stack, also without grpo-run.
 
-With a vLLM server of the run it starts what starts both, the server and then train.sh. Of several machines each starts
-it with its number; a server with a machine of its own is started apart from it.
+With a vLLM server it starts a program that starts the server and train.sh. With several machines, each starts it with
+its number; a server with a separate machine is started separately.
 """
 
 import json
@@ -28,7 +28,7 @@ def launch_sh(plan: Plan) -> str:
 
 
 def train_sh(plan: Plan) -> str | None:
-    """The text of train.sh, which starts the trainer beside a server; None where launch.sh does."""
+    """The text of train.sh, which starts the trainer beside a server; None if launch.sh does that."""
     return None if _server(plan) is None else _script(plan)
 
 
@@ -39,7 +39,7 @@ def _server(plan: Plan) -> VllmServer | None:
 
 
 def exported(plan: Plan) -> dict[str, str]:
-    """The environment variables of the plan's processes, with what says that there is no sandbox.
+    """The environment variables of the plan's processes, including the one that disables the sandbox.
 
     Raises Refusal for one that a recipe may not set.
     """
@@ -66,11 +66,11 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
     )
 
 
-# accelerate.yaml: how the processes of the run come to be and what joins them.
+# accelerate.yaml: how the run's processes are started and connected.
 
 
 DEEPSPEED_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
-# The values of every run before a recipe could set them; a plan without the section keeps them.
+# The values of every run from before a recipe could set them; a plan without the section keeps them.
 FSDP = {"reshard_after_forward": True, "cpu_ram_efficient_loading": True}
 
 
@@ -103,24 +103,24 @@ def _distributed_type(plan: Plan) -> str:
 
 
 def _mixed_precision(plan: Plan) -> str:
-    """What the trainer says as well; TrainingArguments would overrule another word in silence."""
+    """The trainer's own value, since TrainingArguments would silently override any other."""
     return next((name for name in ("bf16", "fp16") if plan.arguments.GRPOConfig.get(name)), "no")
 
 
-# The jinja2 templates beside this file, filled in.
+# Fills in the jinja2 templates beside this file.
 
 
 def fill(template: str, **values: object) -> str:
     """The text of a template; an undefined name raises jinja2.UndefinedError.
 
-    Filters: `yaml` writes a scalar as YAML (JSON is a part of it), `shell` as one word of a shell.
+    Filters: `yaml` writes a scalar as YAML (a superset of JSON), `shell` as one shell word.
     """
     return _environment().get_template(template).render(values)
 
 
 @cache
 def _environment() -> "Environment":
-    # Imported here, since most commands render nothing and jinja2 costs them 25 ms.
+    # Imported here, since most commands render nothing and jinja2 takes 25 ms.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -1,4 +1,4 @@
-"""The run folder: everything a run needs, put in place at once or not at all."""
+"""Writes the run folder, with everything that a run needs, atomically."""
 
 import contextlib
 import errno
@@ -40,7 +40,7 @@ class FirstRun(NamedTuple):
 
 
 def first_run(folder: Path) -> FirstRun:
-    """What the other runs of a sweep take from the run folder that was just written."""
+    """The parts of a run folder, just written, that the other runs of its sweep reuse."""
     written = read_integrity(folder)
     assert written is not None
     own = {name: digest for name, digest in written.files.items() if name.startswith(f"{_PACKAGE}/")}
@@ -52,8 +52,8 @@ def write_run_folder(
 ) -> str:
     """Writes all files of a run into `folder` and returns its absolute path. scripts: of the engine, by name.
 
-    first: the run folder of the same sweep that was written first; this one links its copy of the package.
-    Raises Refusal as `built`, and if a file of the user's is not the planned one.
+    first: the sweep's run folder that was written first; this one links its copy of the package. Raises Refusal as
+    `built`, and if a user file differs from the planned one.
     """
     with built(folder) as (target, building):
         write_texts(building, written_texts(plan, recipe_text, scripts))
@@ -64,10 +64,10 @@ def write_run_folder(
 
 @contextlib.contextmanager
 def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
-    """The absolute path of a folder, and the one beside it in which it is built before it is renamed.
+    """The absolute path of a folder, and a folder beside it in which to build it before it is renamed.
 
-    The folder must not exist or be empty. Of two runs that want the same folder one gets it, and a failure leaves
-    nothing behind. what: run or sweep. Raises Refusal if the folder is taken or cannot be written.
+    The folder must be missing or empty. If two runs want the same folder, one gets it, and a failure leaves nothing
+    behind. what: run or sweep. Raises Refusal if the folder is taken or cannot be written.
     """
     target = Path(os.path.abspath(folder))
     if not _is_free(target):
@@ -76,7 +76,7 @@ def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
     try:
         building.mkdir(parents=True)
         yield target, building
-        # rename(2) replaces an empty folder and fails on any other: whoever comes second loses.
+        # rename(2) replaces an empty folder and fails on any other, so the second one loses.
         building.rename(target)
     except OSError as problem:
         if not _is_free(target):
@@ -98,7 +98,7 @@ def _is_free(target: Path) -> bool:
 
 
 def _number(problem: OSError) -> int | None:
-    """Why nothing could be written; copying a tree tells it of each of its files, in words."""
+    """The error number if nothing could be written; copying a tree reports each file only in words."""
     told = re.search(r"\[Errno (\d+)\]", str(problem))
     return problem.errno if told is None else int(told[1])
 
@@ -112,7 +112,7 @@ def _taken(target: Path, what: str) -> Refusal:
 
 
 def written_texts(plan: Plan, recipe_text: str, scripts: Mapping[str, str]) -> dict[str, str | None]:
-    """The files of a run folder that are made of its plan, by name; None for one that this plan does not need."""
+    """The files of a run folder that follow from its plan, by name; None for one that this plan does not need."""
     return {
         "recipe.yaml": recipe_text,
         "plan.json": to_json(plan),
@@ -125,7 +125,7 @@ def written_texts(plan: Plan, recipe_text: str, scripts: Mapping[str, str]) -> d
 
 
 def write_texts(folder: Path, texts: Mapping[str, str | None]) -> None:
-    """Writes the files into a new folder, launch.sh among them, which can be executed."""
+    """Writes the files into a new folder, with launch.sh executable."""
     for name, text in texts.items():
         if text is not None:
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
@@ -133,9 +133,9 @@ def write_texts(folder: Path, texts: Mapping[str, str | None]) -> None:
 
 
 def copy_worker(plan: Plan, worker: Path, first: FirstRun | None = None) -> None:
-    """Copies what trains: the package's worker and rewards, the start file, and the user's own files.
+    """Copies the training code: the package's worker and rewards, the start file, and the user's files.
 
-    first: as write_run_folder has it.
+    first: as for write_run_folder.
     """
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
@@ -166,7 +166,7 @@ def link_or_copy(old: str | Path, new: str | Path) -> None:
 
 
 def _copy_user_file(kind: str, source: Path, sha256: str | None, user: Path) -> None:
-    """Copies one file of the user's code; the bytes that are checked are the bytes that are written."""
+    """Copies one file of user code, writing exactly the bytes that were checked."""
     try:
         content = source.read_bytes()
     except OSError as problem:
@@ -189,7 +189,7 @@ def _copy_user_file(kind: str, source: Path, sha256: str | None, user: Path) -> 
     place.write_bytes(content)
 
 
-# deepspeed.json: the ZeRO stage; every value that the trainer knows as well is left to it.
+# deepspeed.json: the ZeRO stage; every value that the trainer also knows is left to it.
 
 
 AUTO = "auto"
@@ -198,8 +198,8 @@ AUTO = "auto"
 def deepspeed_json(plan: Plan) -> str | None:
     """The text of deepspeed.json, or None for a run without DeepSpeed.
 
-    "auto" takes the trainer's value. A written number would have to equal it, and a missing
-    gradient_accumulation_steps is read as 1, not as auto (accelerate 1.15.0, transformers 5.23.0).
+    "auto" takes the trainer's value. A number would have to equal it, and a missing gradient_accumulation_steps means
+    1, not auto (accelerate 1.15.0, transformers 5.23.0).
     """
     if plan.deepspeed is None:
         return None
@@ -214,7 +214,8 @@ def deepspeed_json(plan: Plan) -> str | None:
     }
     autocast = plan.deepspeed.get("torch_autocast")
     if autocast is not None:
-        # Empty, not absent or false: accelerate 1.15.0 would switch an absent one on, transformers refuse a false one.
+        # Empty rather than absent or false: accelerate 1.15.0 would enable an absent one, transformers refuse a false
+        # one.
         config["bf16"] = {}
         config["torch_autocast"] = {"enabled": True, "dtype": autocast}
     extra = plan.deepspeed.get("extra")
@@ -234,13 +235,13 @@ def _zero_optimization(deepspeed: Mapping[str, object], *, pin_memory: bool) -> 
     if stage == 3:
         zero["stage3_prefetch_bucket_size"] = AUTO
         zero["stage3_param_persistence_threshold"] = AUTO
-        # Without it a saved model has no weights in it.
+        # Without it, a saved model contains no weights.
         zero["stage3_gather_16bit_weights_on_model_save"] = True
     return zero
 
 
 def merged(base: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
-    """A new mapping with the keys of both; maps merge, everything else of `extra` wins."""
+    """A new mapping with the keys of both; maps merge, and otherwise `extra` wins."""
     result = dict(base)
     for key, value in extra.items():
         old = result.get(key)

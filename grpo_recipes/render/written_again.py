@@ -1,4 +1,4 @@
-"""What a run folder starts, written again by this package: nothing that lay there before is run."""
+"""Rewrites the scripts and code of an existing run folder, so that none of its earlier content is run."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ _MOST_NAMES = 4
 
 @dataclass(slots=True)
 class _Writing:
-    """folder: the run's. new: what it shall have. kept: where what was different goes, made with its first entry."""
+    """folder: the run's. new: the intended content. kept: the folder for replaced files, created when first needed."""
 
     folder: Path
     new: Path
@@ -36,15 +36,14 @@ class _Writing:
 def write_again(
     plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str], scripts: Mapping[str, str] = NO_SCRIPTS
 ) -> list[str]:
-    """Writes plan.json, the scripts, the configuration and worker/ of a run folder again, and returns lines to say.
+    """Rewrites plan.json, the scripts, the configuration and worker/ of a run folder; returns lines to print.
 
-    Nobody else may use the folder meanwhile. What was different is kept in a folder replaced-<time>; files of the
-    user's stay, which the plan has the digests of. No link is followed. Each part is replaced by itself, so a process
-    that is killed in between leaves a folder that this can be called for again.
-    as_written: the plan for plan.json, in which the user's files are where they were before they were copied here.
-    told: values in which plan.json was another one; without any it is replaced without a word. scripts: of the engine,
-    by name.
-    Raises Refusal where the folder cannot be written, or a file of the user's is not the planned one.
+    The folder must be locked. Files that differed are kept in a folder replaced-<time>; user files stay, since the plan
+    has their digests. Links are not followed. Each part is replaced separately, so after a kill in between this can be
+    called again.
+    as_written: the plan for plan.json, in which user files have their original paths.
+    told: values in which plan.json differed; without any it is replaced silently. scripts: of the engine, by name.
+    Raises Refusal if the folder cannot be written, or a user file differs from the planned one.
     """
     place = Path(folder)
     own_id = known_run_id(place)
@@ -56,16 +55,16 @@ def write_again(
         del texts["recipe.yaml"]
         write_texts(writing.new, texts)
         copy_worker(plan, writing.new / "worker")
-        remove(place, INTEGRITY_FILE)  # so that a kill in between leaves no digests of what is not there any more
+        remove(place, INTEGRITY_FILE)  # so a kill in between leaves no digests of missing files
         _put_worker(writing)
-        for name in texts:  # launch.sh among them, without which it would be no run folder
+        for name in texts:  # including launch.sh, without which it would not be a run folder
             _put(writing, name, is_told=name != "plan.json" or bool(told))
         write_integrity(place, own_id)
     except OSError as problem:
         raise Refusal.of(
-            f"{folder}: what it starts cannot be written again",
+            f"{folder}: its scripts cannot be rewritten",
             because=str(problem.strerror or problem),
-            fix="make the folder writable for this user, or go on in a copy of it",
+            fix="make the folder writable for this user, or continue in a copy of it",
         ) from None
     finally:
         shutil.rmtree(writing.new, ignore_errors=True)
@@ -73,7 +72,7 @@ def write_again(
 
 
 def _put_worker(writing: _Writing) -> None:
-    """Puts worker/ in place, piece by piece where there is one, so that the user's files are never away."""
+    """Replaces worker/, piece by piece if it exists, so that the user's files are never missing."""
     for name in ("worker", _USER):
         new, old = writing.new / name, writing.folder / name
         if not new.exists() and name == _USER:
@@ -90,7 +89,7 @@ def _put_worker(writing: _Writing) -> None:
 
 
 def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
-    """Puts one file or folder in its place; one that is not needed any more is kept like one that was different."""
+    """Replaces one file or folder; one that is no longer needed is kept like one that differed."""
     new, old = writing.new / name, writing.folder / name
     is_there, is_needed = os.path.lexists(old), os.path.lexists(new)
     if is_there and is_needed and _is_same(new, old):
@@ -112,7 +111,7 @@ def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
 
 
 def _is_same(new: Path, old: Path) -> bool:
-    """Whether two files or folders are the same, compiled copies not counted; a link is the same as nothing."""
+    """Whether two files or folders are the same, ignoring compiled copies; a link never is."""
     if _is_folder(new):
         if not _is_folder(old):
             return False
@@ -143,7 +142,7 @@ def _free_name(folder: Path) -> Path:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Removes what a process that was killed had written and not put in place."""
+    """Removes files that a killed process wrote and did not put in place."""
     for left in folder.glob(".writing-*"):
         if _is_folder(left):
             shutil.rmtree(left, ignore_errors=True)
@@ -154,7 +153,7 @@ def _lines(writing: _Writing, told: Sequence[str]) -> list[str]:
         return []
     changed = listed(told, _MOST_NAMES)
     names = [f"{name} ({changed})" if name == "plan.json" else name for name in writing.replaced]
-    text = f"written again, since this grpo-run writes it otherwise: {listed(names, _MOST_NAMES)}\n"
+    text = f"rewritten, since this grpo-run writes it differently: {listed(names, _MOST_NAMES)}\n"
     text += f"  what was there is in {writing.kept}"
     if {"launch.sh", "train.sh", *(name for kind in ENGINES.values() for name in kind.scripts)} & set(writing.replaced):
         text += "; a script of your own is started by hand: bash SCRIPT --resume"

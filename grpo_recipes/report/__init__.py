@@ -1,1 +1,1 @@
-"""Findings, plans and stacks as text and JSON."""
+"""Formats findings, plans, stacks and runs as text, JSON and HTML."""

@@ -1,4 +1,4 @@
-"""Differences between two plans as text and as JSON: the experiment first."""
+"""Formats the differences between two plans as text and JSON, the experiment first."""
 
 import dataclasses
 import json
@@ -21,17 +21,17 @@ from grpo_recipes.report.plan_text import lineage_lines
 
 DIFF_FORMAT = 1
 WIDEST = 44
-"""A longer value is cut to this many characters."""
+"""Longer values are cut to this many characters."""
 DIGESTS = ("sha256", "commit", "chat_template")
 PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping", "bookkeeping"))
-"""What follows the experiment, with its title."""
+"""The parts after the experiment, with their titles."""
 
 
 class Side(NamedTuple):
     """One side of a comparison. plan: None for a refused recipe, whose findings say why.
 
-    measured: of a run folder; it says how the run went, nothing about the experiment. changed: files of a run folder
-    that changed since grpo-run wrote them, each with the reason.
+    measured: results of a run folder; they are no part of the experiment. changed: files of a run folder that changed
+    since grpo-run wrote them, each with the reason.
     """
 
     name: str
@@ -74,7 +74,7 @@ def _table(cells: Sequence[tuple[str, str, str, str]]) -> list[str]:
 
 
 def _pair(row: Difference) -> tuple[str, str]:
-    """Both values, "-" where there is none, text without quotes; of long texts the part where they begin to differ."""
+    """Both values as text, "-" for a missing one; long texts are cut to where they begin to differ."""
     a, b = (_plain(row.key, value) for value in (row.a, row.b))
     alike = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     start = max(0, alike - WIDEST // 2) if alike >= WIDEST - 3 else 0
@@ -107,7 +107,7 @@ def diff_json(a: Side, b: Side, found: Differences) -> str:
 
 
 def refused_text(a: Side, b: Side) -> str:
-    """The errors of a side that cannot run, each ended by an empty line; or that it can."""
+    """The errors of a side that cannot run, each followed by an empty line, or a note that it can."""
     said = []
     for side in (a, b):
         errors = [finding for finding in side.findings if finding.severity == "error"]
@@ -117,7 +117,7 @@ def refused_text(a: Side, b: Side) -> str:
 
 
 def refused_json(a: Side, b: Side) -> str:
-    """The findings of both sides, where one cannot run and the experiments cannot be compared."""
+    """The findings of both sides, if one cannot run and the experiments cannot be compared."""
     findings = {"a": [finding_value(finding, a.name) for finding in a.findings]}
     findings |= {"b": [finding_value(finding, b.name) for finding in b.findings]}
     return _document({"a": a.name, "b": b.name, "same_experiment": None, "findings": findings})
@@ -128,7 +128,7 @@ def _document(value: dict[str, object]) -> str:
 
 
 def measured_rows(both: Sequence[RunRecord | None]) -> list[tuple[str, str, str]]:
-    """Name and text of each figure on both sides, "-" where there is none; empty without a run."""
+    """Name and text of each figure on both sides, "-" for a missing one; empty without a run."""
     sides = [{} if one is None else _texts(one) for one in both]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [(name, sides[0].get(name, "-"), sides[1].get(name, "-")) for name in names]
@@ -156,7 +156,7 @@ def _texts(record: RunRecord) -> dict[str, str]:
     return texts
 
 
-# Differences between two plans as Markdown for a pull request: short, the rest folded up.
+# Differences between two plans as Markdown for a pull request: short, with folded details.
 
 
 Row = tuple[str, str, str, str]
@@ -184,7 +184,7 @@ def diff_markdown(a: Side, b: Side, found: Differences) -> str:
 
 
 def refused_markdown(a: Side, b: Side) -> str:
-    """The errors of both sides, where one cannot run and the experiments cannot be compared."""
+    """The errors of both sides, if one cannot run and the experiments cannot be compared."""
     lines = ["### The experiments cannot be compared", "", *_names(a, b)]
     for letter, side in (("a", a), ("b", b)):
         errors = [finding for finding in side.findings if finding.severity == "error"]
@@ -218,7 +218,7 @@ def _count(number: int) -> str:
 
 
 def _code(text: str) -> str:
-    """The text unchanged, on one line and in one cell, without effect as Markdown, HTML or a mention."""
+    """The text as one line of inline code that fits a table cell and never acts as Markdown, HTML or a mention."""
     if text in ("", "-"):
         return text
     line = one_line(text).replace("|", "\\|")
@@ -239,7 +239,7 @@ DRIFT_FORMAT = 1
 
 
 def drift_text(path: str, lines: Sequence[DriftLine]) -> str:
-    """One line for each thing that was compared, without a final newline. path: of the plan."""
+    """One line per compared item, without a final newline. path: of the plan."""
     cells = [(_state(line), line.what, _values(line)) for line in lines]
     return redact("\n".join([f"since {path} was written", *(f"  {line}" for line in aligned(cells))]))
 
@@ -258,7 +258,7 @@ def _values(line: DriftLine) -> str:
 
 
 def _short(value: object) -> str:
-    """Text without quotes, else JSON, "-" for nothing; of a digest or a commit its first 12 digits."""
+    """Text without quotes, other values as JSON, "-" for None; digests and commits are cut to 12 digits."""
     text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) in (40, 64) and set(text) <= set("0123456789abcdef"):
         return text[:12]
@@ -266,7 +266,7 @@ def _short(value: object) -> str:
 
 
 def drift_json(path: str, lines: Sequence[DriftLine]) -> str:
-    """The lines of a drift as JSON, values whole. path: of the plan."""
+    """The lines of a drift as JSON, values in full. path: of the plan."""
     document = {
         "drift_format": DRIFT_FORMAT,
         "plan": path,

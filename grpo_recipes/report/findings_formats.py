@@ -1,4 +1,4 @@
-"""Findings as JSON, as SARIF and as annotations of GitHub."""
+"""Formats findings as JSON, SARIF and GitHub annotations."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ def _result(finding: Finding, file: str, ids: Sequence[str]) -> dict[str, Any]:
         place["region"] = {"startLine": mark.line, "startColumn": mark.column, "endColumn": mark.end_column}
     lines = [finding.message, *(f"because: {reason}" for reason in finding.because)]
     lines += [f"fix: {finding.fix}"] if finding.fix else []
-    # What stays the same when lines are added above it, so that a known finding is not reported as a new one.
+    # Stable when lines are added above, so that a known finding is not reported as new.
     same = hashlib.sha256(f"{finding.rule} {finding.key} {finding.message}".encode()).hexdigest()
     return {
         "ruleId": finding.rule,
@@ -101,7 +101,7 @@ FINDINGS_FORMAT = 1
 
 
 def finding_value(finding: Finding, file: str) -> dict[str, Any]:
-    """One finding as JSON values; file, line and column are spread out for tools that want no nesting."""
+    """One finding as JSON values; file, line and column are flattened for simple tools."""
     mark = finding.mark
     return {
         "rule": finding.rule,

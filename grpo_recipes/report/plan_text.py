@@ -1,4 +1,4 @@
-"""A plan as text: value, origin, reason, the experiment first."""
+"""Formats a plan as text: value, origin and reason, the experiment first."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _memory(memory: PlannedMemory | None) -> list[str]:
-    """What each GPU is estimated to hold, phase by phase, or why that is not known."""
+    """The estimated memory of each GPU by phase, or why it is unknown."""
     if memory is None:
         return []
     peak = memory.peak()
@@ -58,7 +58,7 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
 
 
 def _tools(plan: Plan) -> list[str]:
-    """What completions need besides the model; tools in the order of their description to it."""
+    """What completions need besides the model; tools in the order in which the model sees them."""
     rows = [
         (
             tool.name,
@@ -82,7 +82,7 @@ def _tools(plan: Plan) -> list[str]:
 
 
 def _judges(plan: Plan) -> list[str]:
-    """The endpoints that text leaves for, what goes there, and the variable whose value goes with it."""
+    """The endpoints that text is sent to, what is sent, and the variable whose value goes with it."""
     rows = []
     for reward in (one for one in plan.rewards if one.kind == "judge"):
         key = reward.kwargs["key_variable"]
@@ -95,7 +95,7 @@ def _judges(plan: Plan) -> list[str]:
 
 
 def _shims(plan: Plan) -> list[str]:
-    """The patches that the run applies, why, and which releases do without."""
+    """The patches that the run applies, the reasons, and the releases that do not need them."""
     ends = {defect.rule: end_text(defect) for defect in known_defects(from_json_value(plan.stack))}
     rows = [row for row in plan.settings if row.key.startswith(SHIMS)]
     lines = [
@@ -126,7 +126,7 @@ def _short(value: object) -> str:
     return shortened(text, 48)
 
 
-# The runs that a run came from, a line for each.
+# The runs that a run descends from, one per line.
 
 
 _MADE_OF_IT = {
@@ -138,7 +138,7 @@ _MADE_OF_IT = {
 
 
 def lineage_lines(runs: Sequence[Forebear]) -> list[str]:
-    """The runs, the nearest first: "continues second, step 200, plan 7c2a3e5fdaf9, weights bbfc5402b8de"."""
+    """The runs, nearest first: "continues second, step 200, plan 7c2a3e5fdaf9, weights bbfc5402b8de"."""
     return [_line(run) for run in runs]
 
 
@@ -149,7 +149,7 @@ def _line(run: Forebear) -> str:
     return ", ".join([*said, *(f"{what} {digest[:12]}" for what, digest in digests if digest)])
 
 
-# What each GPU holds, terms by phases, as lines of text.
+# The memory of each GPU as a table: a row per term, a column per phase.
 
 
 GIB = 2**30
@@ -166,11 +166,11 @@ def memory_table(phases: Mapping[str, Mapping[str, int]]) -> list[str]:
     return aligned(rows, right=range(1, len(rows[0])))
 
 
-# A stack, and what is known to be wrong with it, as text for `doctor`.
+# A stack and its known defects, as text for `doctor`.
 
 
 def stack_text(stack: Stack) -> str:
-    """Python, packages, GPUs and what they need, one a line. Optional packages only where installed."""
+    """Python, packages, GPUs and their requirements, one per line. Optional packages only if installed."""
     lines = [f"{'python':<14}{stack.python or 'not known'}"]
     for package, version in stack.packages.items():
         if version is None and package in OPTIONAL_PACKAGES:
@@ -201,16 +201,16 @@ def _built_for(cuda: str | None) -> str:
 
 
 def _compiling(stack: Stack) -> list[str]:
-    """What Triton compiles with, a line for each that is known."""
+    """What Triton compiles with, one line for each known item."""
     there = {"c compiler": stack.c_compiler, "python.h": stack.python_headers}
     return [f"{name:<14}{'found' if found else 'not found'}" for name, found in there.items() if found is not None]
 
 
 def known_text(known: Sequence[KnownDefect]) -> str:
-    """Known defects, each with what grpo-run does about it and the nearest releases without it."""
+    """Known defects, each with grpo-run's remedy and the nearest releases without it."""
     if not known:
         return "no defect of these releases is known"
-    lines = ["known defects of these releases; a rule is named by what it keeps true"]
+    lines = ["known defects of these releases; rules are named after what they ensure"]
     for defect in known:
         end = end_text(defect)
         lines += [f"  {defect.rule or '':<6}  {defect.what}", f"          {defect.answer}{'; ' if end else ''}{end}"]
@@ -218,7 +218,7 @@ def known_text(known: Sequence[KnownDefect]) -> str:
 
 
 def end_text(defect: KnownDefect) -> str:
-    """With which releases a defect ends, "" where that is not known."""
+    """The releases that end a defect, "" if unknown."""
     if defect.without:
         return f"not with {' or '.join(defect.without)}"
     return f"until {defect.until}" if defect.until else ""

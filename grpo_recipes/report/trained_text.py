@@ -1,4 +1,4 @@
-"""What models answered, for a reader."""
+"""Formats the answers of trained models for a reader."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _FILTER = "pass_rate > 0.1 and pass_rate < 0.9"
 
 
 def generate_text(shown: Mapping[str, Any]) -> str:
-    """Each prompt with the answers below each other, then how they were made and the mean rewards."""
+    """Each prompt with its answers, then how they were made and the mean rewards."""
     who = [one for one in _WHO if one in shown["rows"][0]]
     blocks = [_row(row, who, has_number=shown["data"] is not None) for row in shown["rows"]]
     if shown["without"]:
@@ -24,7 +24,7 @@ def generate_text(shown: Mapping[str, Any]) -> str:
         kind = "most likely tokens" if shown["greedy"] else "sampled"
         _, is_of_sets, name = shown["data"].partition("evaluation.sets.")
         held_out = f"held-out rows{f' of {name}' if is_of_sets else ''}"
-        data = "rows of the training data, none is held out" if shown["data"] == "dataset" else held_out
+        data = "rows of the training data, since none are held out" if shown["data"] == "dataset" else held_out
         lines = [f"mean of {len(shown['rows'])} {data}, {kind}"]
         lines += [f"  {one:8}  {_rewards(shown['means'][one])}" for one in who]
         blocks.append("\n".join(lines))
@@ -52,7 +52,7 @@ def conversation_text(how: Mapping[str, Any]) -> str:
 
 
 def said_text(said: Mapping[str, Any]) -> str:
-    """An answer with its calls and replies, without what would steer a terminal."""
+    """An answer with its calls and replies, without terminal escapes."""
     turns = said.get("turns", [])
     text = "\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"]
     return "\n".join(map(one_line, text.splitlines()))
@@ -90,7 +90,7 @@ def _rewards(values: Mapping[str, float | None]) -> str:
 
 
 def _indented(text: str) -> str:
-    """A text of several lines below each other, without what would steer a terminal."""
+    """A text of several lines, indented, without terminal escapes."""
     return "\n            ".join(map(one_line, text.splitlines()))
 
 
@@ -98,7 +98,7 @@ _WORDS = {"model": "the whole model", "adapter": "the adapter alone"}
 
 
 def export_text(place: str, shown: Mapping[str, Any]) -> str:
-    """An export as lines: where it is, what it is, and how it was proved."""
+    """An export as lines: its path, its content, and its proof."""
     proof, files = shown["proof"], shown["files"]
     weights = sum(size for name, size in files.items() if name.endswith(".safetensors"))
     lines = [
@@ -123,7 +123,7 @@ def export_text(place: str, shown: Mapping[str, Any]) -> str:
 
 
 def profile_text(shown: Mapping[str, Any], out: str, samples: int, path: str) -> str:
-    """How many rows are solved how often, and what trains on those that are solved sometimes.
+    """How many rows are solved how often, and how to train on those that are solved sometimes.
 
     path: of the rows, as the recipe names it.
     """
@@ -139,7 +139,7 @@ def profile_text(shown: Mapping[str, Any], out: str, samples: int, path: str) ->
     lines.append(f"  {'equal rewards':18}{shown['equal_rewards']:8}  {shown['equal_rewards'] / shown['rows']:4.0%}")
     if not shown["between"]:
         return "\n".join(lines)
-    place = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # which YAML reads, too
+    place = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # YAML can read JSON
     judged = "pass_rate is not none and " if shown["not_judged"] else ""
     lines.append("")
     lines.append("equal rewards teach nothing; in the recipe, redraw such groups, or train on the rows between:")

@@ -1,4 +1,4 @@
-"""Runs the rules: decide rules fill what is absent or auto, check rules judge complete values."""
+"""Runs the rules: decide rules fill absent and auto values, check rules judge complete ones."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from grpo_recipes.stack.stack import Stack
 
 
 def applies(rule: Rule, stack: Stack) -> bool | None:
-    """Whether the rule is for this stack; None when a version that it asks for is unknown."""
+    """Whether the rule applies to this stack; None if a version that it depends on is unknown."""
     for package, specifier in rule.applies_to.items():
         version = stack.version(package)
         if version is None:
@@ -27,10 +27,10 @@ _OF_ENVIRONMENT = "environment."
 
 
 def decide(context: Context) -> Settings:
-    """The settings with every decide rule's values; a value that the user wrote is never overwritten.
+    """The settings with the values of all decide rules; a value that the user wrote is never overwritten.
 
     Rules see the first source of a mixture as its `dataset`, and the first of several environments as its
-    `environment`, and decide nothing of those.
+    `environment`, and decide nothing in those sections.
     """
     of_rows = of_held_out(context)
     first = of_environments(of_rows)[0]
@@ -64,7 +64,7 @@ def _decided(context: Context) -> Settings:
 
 
 def check(context: Context) -> list[Finding]:
-    """All findings of the check rules, and a note for each that could not be judged for lack of knowledge."""
+    """All findings of the check rules, and a note for each rule that could not be judged for lack of knowledge."""
     sources = of_sources(context)
     if sources[0] is not context:
         found = of_mixture([_checked_in_each(one) for one in sources], context)
@@ -79,7 +79,7 @@ def check(context: Context) -> list[Finding]:
 
 
 def _checked_in_each(context: Context) -> list[Finding]:
-    """What is found with each of the environments."""
+    """The findings for each of the environments."""
     views = of_environments(context)
     if views[0] is context:
         return _checked(context)
@@ -93,7 +93,7 @@ def _checked(context: Context) -> list[Finding]:
             continue
         is_for = applies(rule, context.stack)
         if is_for is None:
-            # What has nothing to say of the recipe says nothing, whatever the version is.
+            # A rule without findings for the recipe needs no note, whatever the version is.
             findings.extend(_not_checked(rule, context, found) for found in list(_judged(rule, context))[:1])
         elif is_for:
             findings.extend(_judged(rule, context))

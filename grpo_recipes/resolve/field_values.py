@@ -1,4 +1,4 @@
-"""Checks values against what the target's own source accepts: closed sets of words, and plain types."""
+"""Checks values against the target's own source: closed sets of words, and plain types."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ OWNERS = ("GRPOConfig", "LoraConfig", "BitsAndBytesConfig")
 def value_findings(settings: Settings, facts: Facts, source: Source, *, left_over: bool = False) -> list[Finding]:
     """One finding for each value that the target's class silently accepts and fails on later.
 
-    left_over: judges each written auto that no rule decided, and nothing else.
+    left_over: only judges each written auto that no rule decided.
     """
     findings = []
     fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
@@ -37,7 +37,7 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
         if field is None or setting.refused or (setting.value == "auto") != left_over:
             continue
         if left_over and not setting.given:
-            continue  # a rule had no say, since what it asked for was refused
+            continue  # a rule could not decide, since what it depends on was refused
         finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)
         if finding is None:
             continue
@@ -49,22 +49,24 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
 
 
 def _without_auto(finding: Finding, setting: Setting) -> Finding:
-    """The finding for an auto that nothing decides, with the way out: the field's own default."""
+    """The finding for an auto that nothing decides, suggesting the field's own default."""
     path = setting.path or ()
     return finding._replace(fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
 
 
 def _is_passed_as_written(said: Expression | None) -> bool:
-    """Whether the target's field gets the recipe's own value; what it lacks or translates is not judged by it."""
+    """Whether the target's field gets the recipe's own value, and so judges it: not if it lacks or translates the
+    value.
+    """
     return said is None or (isinstance(said, Passed) and not said.because)
 
 
 MOST_WORDS = 12
-"""A longer set is shown only as far as it begins like the value."""
+"""A longer set is only shown as far as it begins like the value."""
 
 
 def shown_word(choice: object) -> str:
-    """A choice as it is written in a recipe."""
+    """A choice as a recipe writes it."""
     return choice if isinstance(choice, str) else shown(choice)
 
 
@@ -86,7 +88,7 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
     if article:
         because += article[0]
     elif owner == "GRPOConfig":
-        because.append("GRPOConfig may take it, and the run fails when the value is first used")
+        because.append("GRPOConfig may accept it, but the run fails when the value is first used")
     return found_at(
         source,
         NOT_ALLOWED,
@@ -106,7 +108,7 @@ def _algorithm(name: str, setting: Setting, source: Source) -> tuple[tuple[str, 
     return algorithm_answer(setting.path or (), row, source)
 
 
-# What other libraries and papers call a value of a closed set.
+# The names of closed-set values in other libraries and papers.
 OTHER_WORDS = {
     "adamw": "adamw_torch",
     "adamwfused": "adamw_torch_fused",
@@ -116,9 +118,9 @@ OTHER_WORDS = {
 
 
 def _nearest(value: str, words: list[str]) -> list[str]:
-    """The one word that is meant, or none: the usual one of its family, else one with a slip, else the only longer one.
+    """The intended word: the usual one of its family, else one with a typo, else the only longer one; empty otherwise.
 
-    A word that is like several of them, or like none, is left to the reader.
+    A word that resembles several of them, or none, is left to the reader.
     """
     letters = _letters(value)
     usual = OTHER_WORDS.get(letters)
@@ -136,7 +138,7 @@ def _letters(value: str) -> str:
 
 
 def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | None:
-    """A value under `trl:`, `lora` or `quantization` whose type the field's annotation does not have."""
+    """A value under `trl:`, `lora` or `quantization` of a type that the field's annotation does not allow."""
     value, path = setting.value, setting.path or ()
     if value is None or not setting.given:
         return None
@@ -161,7 +163,7 @@ def _boolean(word: object) -> bool:
 
 
 def ambiguous_words(source: Source) -> list[Finding]:
-    """Findings for unquoted yes, no, on, off in free maps, where nothing says whether a word or a boolean is meant."""
+    """Findings for unquoted yes, no, on, off in free maps, where both a word and a boolean are possible."""
     free = {
         ("distributed", "deepspeed"),
         ("generation", "chat_template_kwargs"),
@@ -198,7 +200,7 @@ NOT_GIVEN = {
 
 
 def without_effect(settings: Settings, source: Source) -> list[Finding]:
-    """Warnings for values that the user wrote and that change nothing, given the others."""
+    """Warnings for values that the user wrote and that have no effect, given the others."""
     values = field_values(settings)
     findings = []
     for name, field in classified_fields().items():
@@ -211,9 +213,9 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         other, operator, operand = missed[0]
         met = settings.get(f"GRPOConfig.{other}")
         if met is not None and value_at(source.values, met.path or ()) == "auto":
-            continue  # it has its effect on another stack
+            continue  # it has an effect on a different stack
         if other in settings and settings[other].refused:
-            continue  # what it would act on is said to be wrong
+            continue  # the value that it would act on is already reported
         here = "here it is not set" if values.get(other) is None else f"here it is {shown(values[other])}"
         why = f"it matters only when {other} {operator} {shown(operand)}, {here}"
         findings.append(

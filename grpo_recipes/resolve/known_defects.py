@@ -1,7 +1,7 @@
-"""What is known to be wrong with the releases of a stack, what grpo-run does about it, and which releases are without.
+"""Lists the known defects of a stack's releases, grpo-run's remedy, and the nearest releases without them.
 
-Nothing is written twice: a rule that is for certain releases alone says so in APPLIES_TO, a combination that fails for
-some recipes is in broken_pairs.json, and known_defects.json holds what neither of them does.
+Sources: rules with APPLIES_TO for certain releases only, combinations that fail for some recipes in broken_pairs.json,
+and everything else in known_defects.json.
 """
 
 import re
@@ -22,10 +22,10 @@ SHIMS = "shims."
 
 @dataclass(frozen=True, slots=True)
 class KnownDefect:
-    """rule: its page, None without one. what: one sentence. answer: what grpo-run does about it.
+    """rule: its page, None without one. what: one sentence. answer: grpo-run's remedy.
 
-    without: the nearest releases that do not have it, of every package that decides: "trl 0.16.0". until: when a shim
-    goes that no release makes needless yet, "" for others.
+    without: the nearest releases without it, for every package that matters: "trl 0.16.0". until: when to remove a shim
+    that no release makes unnecessary yet, "" for others.
     """
 
     rule: str | None
@@ -36,7 +36,7 @@ class KnownDefect:
 
 
 def known_defects(stack: Stack) -> list[KnownDefect]:
-    """Every known defect of the stack that does not forbid all recipes; those are findings of the stack."""
+    """Every known defect of the stack that does not refuse all recipes; those that do are findings of the stack."""
     found = [_of_rule(rule, stack) for rule in rules() if _is_of_some_releases(rule) and applies(rule, stack)]
     found += [_of_pair(pair, stack) for pair in broken_pairs() if pair.when and pair.holds(stack)]
     found += [
@@ -48,7 +48,7 @@ def known_defects(stack: Stack) -> list[KnownDefect]:
 
 
 def _is_of_some_releases(rule: Rule) -> bool:
-    """Whether the rule is a shim, or not for the newest release of what it applies to."""
+    """Whether the rule is a shim, or excludes the newest release of its package."""
     return bool(_shims(rule)) or any(
         (newest := newest_release(package)) is not None and not is_within(newest, window)
         for package, window in rule.applies_to.items()

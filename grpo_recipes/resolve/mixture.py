@@ -1,4 +1,4 @@
-"""A mixture, source by source: rules and planning know one `dataset`, and see each source as that."""
+"""Presents each source of a mixture as the `dataset`, the only form that rules and planning know."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ HELD_OUT = "held out"
 
 
 def of_sources(context: Context) -> list[Context]:
-    """The context once for each source of a mixture, as if that were the `dataset`; unchanged for other recipes, and
-    beside a `dataset`, which a rule refuses.
+    """The context once for each source of a mixture, with the source as its `dataset`; unchanged for other recipes, and
+    if there is also a `dataset`, which a rule refuses.
 
     A source has the rewards that judge it, and its name as a column. It has no held-out rows; see of_held_out.
     """
@@ -57,9 +57,9 @@ def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Cont
 
 
 def of_held_out(context: Context) -> Context:
-    """The context in which the held-out rows of a mixture are judged; unchanged for other recipes.
+    """The context for judging the held-out rows of a mixture; unchanged for other recipes.
 
-    They are made into prompts as those of its first source, and judged by its rewards where no set says by which.
+    They become prompts as those of its first source do, and are judged by its rewards unless a set names others.
     """
     first = of_sources(context)[0]
     if first is context:
@@ -80,21 +80,21 @@ def of_held_out(context: Context) -> Context:
 
 
 def _judging(names: Sequence[str], item: Mapping[str, object]) -> list[int]:
-    """The places of the rewards that judge a source; all where it names an unknown one."""
+    """The indexes of the rewards that judge a source; all if it names an unknown one."""
     own = item["rewards"]
     judges = set(own) if isinstance(own, list) and set(own) <= set(names) else set(names)
     return [place for place, name in enumerate(names) if name in judges]
 
 
-# Several environments, seen in the same way: each as the `environment`.
+# Several environments, in the same way: each as the `environment`.
 
 SEVERAL, ENVIRONMENT = "environments", "environment"
 
 
 def of_environments(context: Context) -> list[Context]:
-    """The context once for each of its `environments`, as if that were the `environment`; unchanged for other recipes.
+    """The context once for each of its `environments`, as its `environment`; unchanged for other recipes.
 
-    Rows whose column `environment` is the same text for all are of that one alone.
+    If the column `environment` is the same text for all rows, only that environment is used.
     """
     written = context.source.values
     is_list = isinstance(written.get(SEVERAL), list) and not written.get(ENVIRONMENT)
@@ -121,7 +121,7 @@ def _of_environment(context: Context, index: int, item: Mapping[str, object]) ->
 
 
 def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Context]) -> list[Finding]:
-    """What is found with each environment, at that environment's keys, and once if it is found with several."""
+    """The findings for each environment, under its own keys; merged if several environments share one."""
     told: dict[tuple[str, str, str], Finding] = {}
     for view, findings in zip(views, found, strict=True):
         written = view.source.values[SEVERAL]
@@ -139,7 +139,7 @@ def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Cont
 
 
 def of_mixture(found: Sequence[Sequence[Finding]], context: Context) -> list[Finding]:
-    """The findings of all sources as those of their mixture: one for what all share, else with the source's name."""
+    """The findings of all sources as findings of their mixture: one if all share it, else with the source's name."""
     told: dict[tuple[str, str, str], Finding] = {}
     for index, (item, findings) in enumerate(zip(context.items(MIXTURE), found, strict=True)):
         judging = _judging(reward_names(context.items("rewards")), item)
@@ -157,7 +157,7 @@ def _same(one: Finding, other: Finding) -> bool:
 
 
 def _back(found: Finding, index: int, judging: Sequence[int]) -> Finding:
-    """A finding about a `dataset` as one about the source that it is."""
+    """A finding about a `dataset` as one about the source it stands for."""
     here = f"{MIXTURE}[{index}]"
 
     def moved(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Values that the target cannot express: the run would be a different experiment, so it is refused."""
+"""Refuses values that the target cannot express, since the run would be a different experiment."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,13 +24,13 @@ NOT_EXPRESSED = "FCT004"
 
 
 def target_of(facts: Facts) -> Target | None:
-    """What values are expressed on, None where the fields of the target's GRPOConfig are not known."""
+    """The target that values are expressed on, None if the fields of its GRPOConfig are unknown."""
     fields = facts.fields("GRPOConfig")
     return None if fields is None else Target(facts.versions, fields)
 
 
 def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
-    """How the target expresses every GRPOConfig value that was written or that matters, by the field's name."""
+    """How the target expresses every GRPOConfig value that was written or that matters, by field name."""
     target, values = target_of(facts), field_values(settings)
     if target is None:
         return {}
@@ -43,9 +43,9 @@ def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
 
 
 def passed_keys(settings: Settings, expressed: Mapping[str, Expression]) -> dict[str, Passed]:
-    """What is passed for the GRPOConfig values, by the target's key; a null only where the release needs to be told.
+    """The values to pass for GRPOConfig, by the target's key; a null only if the release must be told.
 
-    expressed: expressions() of the settings, {} where the target's fields are not known and all is passed as it is.
+    expressed: expressions() of the settings, {} if the target's fields are unknown and everything is passed as it is.
     """
     said = expressed
     if not said:
@@ -106,7 +106,7 @@ def _finding(
 
 
 def _way_out(field: ClassifiedField, setting: Setting, values: Sequence[object]) -> tuple[list[str], list[Patch]]:
-    """What to write instead: a value that the release can express, else nothing where it was written for nothing."""
+    """An alternative: a value that the release can express, or removing a written value that has no effect."""
     path = setting.path or ()
     if not path:
         return [], []
@@ -118,10 +118,10 @@ def _way_out(field: ClassifiedField, setting: Setting, values: Sequence[object])
     return [], []
 
 
-# Phase 4, pin: what defines the experiment is passed in full, so that no release's own default decides.
+# Phase 4, pin: every value that defines the experiment is passed, so that no release's own default decides.
 
 
-# What the table's conditions name besides fields: their names there, and the settings.
+# Names in the table's conditions that are not fields, and the settings they refer to.
 OTHER_VALUES = {
     "processes": "world.num_processes",
     "optimizer_steps_per_generation": "grpo.optimizer_steps_per_generation",
@@ -141,10 +141,10 @@ def pin(settings: Settings) -> Settings:
 
 
 def field_values(settings: Settings) -> dict[str, object]:
-    """GRPOConfig values by name, as the table's conditions see them, with five that are no fields.
+    """GRPOConfig values by name, as the table's conditions see them, and five that are not fields.
 
-    rewards: their number. tools: the same, an environment counts as one, None without any. processes: of the run.
-    optimizer_steps_per_generation: of the recipe. shims: the names of those that were decided.
+    rewards: their number. tools: their number, an environment counts as one, None without any. processes: of the run.
+    optimizer_steps_per_generation: of the recipe. shims: the names of the selected ones.
     """
     values = settings.under("GRPOConfig")
     rewards = settings["rewards"].value if "rewards" in settings else []

@@ -15,7 +15,7 @@ from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 A_REWARD = {"name": "exact_match"}
-# Stands in for a missing required value, so that the rest can still be checked.
+# Replaces a missing required value, so that the rest can still be checked.
 STAND_INS: dict[Path, object] = {
     ("recipe",): 1,
     ("name",): "unnamed",
@@ -29,13 +29,13 @@ STAND_INS: dict[Path, object] = {
     ("training", "cut", "per_device_train_batch_size"): 1,
     ("evaluation", "passes", "reward"): "-",
 }
-# What is left out where something of it is wrong: the other items of a list would have other numbers, and a section
-# without its file is none.
+# Removed as a whole if a part is wrong: otherwise list items would be renumbered, and a section without its file is
+# useless.
 LEFT_OUT = ("tools", "environment", "environments", "rollout")
 
 
 class Checked(NamedTuple):
-    """recipe is None when it cannot be looked at any further. refused: paths that a finding was made for."""
+    """recipe is None if it cannot be checked any further. refused: paths that have a finding."""
 
     recipe: SectionValues | None
     refused: frozenset[Path]
@@ -50,7 +50,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
     values = source.values
     findings: list[Finding] = []
     refused: set[Path] = set()
-    for _ in range(3):  # a value set aside can uncover one more mistake beneath it
+    for _ in range(3):  # setting a value aside can uncover another mistake beneath it
         read = _read(source) if values is source.values else _looked_at(values)
         if isinstance(read, SectionValues):
             places = moved_to(findings)
@@ -60,19 +60,19 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
         findings.extend(finding for path, finding in found.items() if path not in known)
         refused |= set(found) | {path[:1] for path in found if path and path[0] in LEFT_OUT}
         if ("datasets",) in refused:
-            refused.add(("dataset",))  # which stands for the sources in the rules
+            refused.add(("dataset",))  # rules know the sources by this name
         values = _set_aside(values, sorted(found, key=str, reverse=True))
     return Checked(None, frozenset(refused), findings)
 
 
 def _without_moved(findings: list[Finding], places: set[Path]) -> list[Finding]:
-    """The findings, except those of a missing key that a different finding moves to its place."""
+    """The findings, except those of a missing key that another finding moves into place."""
     there = {dotted(place[:depth]) for place in places for depth in range(1, len(place) + 1)}
     return [finding for finding in findings if finding.rule != MISSING_KEY or finding.key not in there]
 
 
 def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object]:
-    """A copy in which these paths are gone, or stood in for where the format has no default."""
+    """A copy without these paths, or with a substitute if the format has no default."""
     kept = copy.deepcopy(values)
     for path in paths:
         node = value_at(kept, path[:-1])
@@ -82,7 +82,7 @@ def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object
         elif isinstance(node, dict) and path in STAND_INS:
             node[last] = copy.deepcopy(STAND_INS[path])
         elif _has(node, last) and path[0] == "rewards" and len(path) == 2:
-            node[last] = copy.deepcopy(A_REWARD)  # the others keep their numbers
+            node[last] = copy.deepcopy(A_REWARD)  # keeps the indexes of the others
         elif _has(node, last):
             del node[last]
     return kept
@@ -100,17 +100,17 @@ def _read(source: Source) -> SectionValues | Sequence[Mapping[str, Any]]:
 
 
 def _looked_at(values: dict[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
-    """The values of all keys, or what the models say against those that are written."""
+    """The values of all keys, or the models' errors."""
     plain = accepted(values)
     if plain is not None:
         return plain
-    from grpo_recipes.schemas.models import validated  # Pydantic costs more than all else that a check does
+    from grpo_recipes.schemas.models import validated  # Pydantic costs more than the rest of a check
 
     return validated(values)
 
 
 def recipe_settings(recipe: SectionValues, source: Source, refused: frozenset[Path]) -> Settings:
-    """One setting for each key of the format, written or by default; open sections give their extra keys too."""
+    """One setting for each key of the format, written or by default; open sections also give their extra keys."""
     return Settings(settings_of((), recipe, source, refused)) if refused else _whole_settings(source)
 
 
@@ -146,7 +146,7 @@ def setting_of(path: Path, value: object, source: Source, refused: frozenset[Pat
 def written_at(source: Source, path: Path) -> str:
     """Where a value was written: "recipes/a.yaml:12:3", or the whole override.
 
-    A list that was extended was written in several places: the first item of each in turn.
+    An extended list was written in several places: the first item of each in turn.
     """
     value = value_at(source.values, path)
     items = [source.marks.get((*path, index)) for index in range(len(value) if isinstance(value, list) else 0)]
@@ -160,12 +160,12 @@ def _place(mark: Mark) -> str:
     return f"--set {mark.line_text}" if mark.file == "--set" else str(mark)
 
 
-# A file that was written for another program: known by its keys, and said once instead of key by key.
+# Recognizes a file for another program by its keys, and reports it once instead of key by key.
 
 
 TRL = "TRL or open-r1"
 AXOLOTL = "axolotl"
-# Keys that one program alone has at its top level.
+# Top-level keys that only one program has.
 OWN_KEYS = {
     "base_model": AXOLOTL,
     "actor_rollout_ref": "verl",
@@ -179,7 +179,7 @@ _SHOWN = 4
 
 
 def other_programs(source: Source) -> Finding | None:
-    """The one finding for a file of another program, None for a recipe, also for one with keys of another program."""
+    """The single finding for another program's file, None for a recipe, even one with keys of another program."""
     found = None if _is_meant_as_a_recipe(source.values) else _program([str(key) for key in source.values])
     if found is None:
         return None
@@ -187,7 +187,7 @@ def other_programs(source: Source) -> Finding | None:
     return Finding(
         MISSING_KEY,
         "error",
-        f"this is a configuration of {program}, no recipe",
+        f"this is a configuration of {program}, not a recipe",
         "recipe",
         source.mark(("recipe",)),
         because=(f"it has {listed(keys, _SHOWN)}, and none of `recipe: 1`, model, dataset, rewards and training",),
@@ -196,7 +196,7 @@ def other_programs(source: Source) -> Finding | None:
 
 
 def way_to_a_recipe(program: str, file: str) -> str:
-    """How a file of another program becomes a recipe."""
+    """How to turn another program's file into a recipe."""
     from shlex import quote  # only a file of another program pays for this import
 
     if program in (TRL, AXOLOTL):
@@ -207,17 +207,18 @@ def way_to_a_recipe(program: str, file: str) -> str:
 
 
 def _is_meant_as_a_recipe(values: Mapping[str, object]) -> bool:
-    """Whether a file says that it is one, or has a section that is the format's own; others have two of them, too."""
+    """Whether a file claims to be a recipe, or has a section unique to the format; others share two section names."""
     own = section_keys().keys() - {"trl", "datasets"}
     return "recipe" in values or any(name in own and isinstance(value, dict | list) for name, value in values.items())
 
 
 def _program(keys: list[str]) -> tuple[str, list[str]] | None:
-    """The program, and the keys that show it."""
+    """The program, and the keys that identify it."""
     for key, program in OWN_KEYS.items():
         if key in keys:
             return program, [key]
-    # What TRL's and open-r1's scripts read beside GRPOConfig: trl 1.16.0, ModelConfig and ScriptArguments; configs.py.
+    # Keys that TRL's and open-r1's scripts read besides GRPOConfig: trl 1.16.0, ModelConfig and ScriptArguments;
+    # configs.py.
     of_scripts = other_names()["script_keys"]
     flat = [key for key in keys if key in of_scripts or key in classified_fields()]
     is_enough = len(flat) >= (_FEWEST if _NAMING.isdisjoint(flat) else _FEWEST - 1)

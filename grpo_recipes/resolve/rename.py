@@ -12,7 +12,7 @@ from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.accepted import recipe_keys, section_keys
 from grpo_recipes.yaml.compose import Source
 
-# Recipe keys whose target is no GRPOConfig field of the same home.
+# Recipe keys whose target is not the GRPOConfig field with the same home.
 TARGETS = {
     "model.dtype": "model_init_kwargs.dtype",
     "model.model_revision": "model_init_kwargs.revision",
@@ -24,7 +24,7 @@ TARGETS = {
 
 @cache
 def setting_names() -> frozenset[str]:
-    """Every name that a setting can have; of an open section its owner, with a dot."""
+    """Every possible name of a setting; for an open section its owner, followed by a dot."""
     decided = (key for rule in rules() for key in rule.owns)
     fields = (f"GRPOConfig.{name}" for name in classified_fields())
     open_owners = (f"{owner}." for owner in OPEN_SECTIONS.values() if owner != "GRPOConfig")
@@ -33,7 +33,7 @@ def setting_names() -> frozenset[str]:
 
 @cache
 def target_key(key: str) -> str | None:
-    """The target's key for a recipe key, None for what stays a recipe key (dataset.path)."""
+    """The target's key for a recipe key, None for one that stays a recipe key (dataset.path)."""
     if key in TARGETS:
         return TARGETS[key]
     if key in fields_by_home():
@@ -45,10 +45,10 @@ def target_key(key: str) -> str | None:
 
 
 def rename(settings: Settings, facts: Facts, source: Source) -> tuple[Settings, list[Finding]]:
-    """The settings under the target's names, and what the target does not have.
+    """The settings under the target's names, and findings for what the target lacks.
 
-    Fields of `trl:` are spread out; extra keys of lora and quantization are checked against PEFT's and
-    transformers' own classes.
+    Fields of `trl:` are expanded; extra keys of lora and quantization are checked against the classes of PEFT and
+    transformers.
     """
     findings: list[Finding] = []
     renamed: list[Setting] = []
@@ -82,7 +82,7 @@ def _extra_key(setting: Setting, facts: Facts, source: Source) -> Finding | None
 
 
 def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[Setting], list[Finding]]:
-    """The fields written under `trl:`, and those that cannot stand there."""
+    """The fields written under `trl:`, and those that are not allowed there."""
     found: list[Setting] = []
     findings: list[Finding] = []
     fields = facts.fields("GRPOConfig")
@@ -101,5 +101,5 @@ def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[
 
 
 def _is_of_the_format(name: str, facts: Facts) -> bool:
-    """Whether a GRPOConfig field is one that the format knows, on whichever release, and that was not removed."""
+    """Whether the format knows a GRPOConfig field, of any release, that was not removed."""
     return name in classified_fields() and facts.removed("GRPOConfig", name) is None

@@ -1,4 +1,4 @@
-"""The six phases in order: recipe, rename, decide, pin, check, render. All findings come from one pass."""
+"""Runs the six phases in order: recipe, rename, decide, pin, check, render. All findings come from one pass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,10 +34,10 @@ from grpo_recipes.user_files.ancestor import KEY, StartingPoint, ancestor_of, co
 
 
 class Resolution(NamedTuple):
-    """What is known of a recipe on a stack. context is None when the recipe could not be read far enough.
+    """The result for a recipe on a stack. context is None if the recipe could not be read far enough.
 
-    expressed: how the target says the GRPOConfig values, by the field's name; {} where its fields are not known.
-    accepted: the rules whose errors the user took for warnings, as the findings have them.
+    expressed: how the target expresses the GRPOConfig values, by field name; {} if its fields are unknown. accepted:
+    rules whose errors --accept turned into warnings, as in the findings.
     """
 
     file: str
@@ -48,12 +48,12 @@ class Resolution(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether an error forbids to start."""
+        """Whether an error prevents the start."""
         return has_errors(self.findings)
 
 
 def resolve(file: str, stack: Stack, overrides: Sequence[str] = (), content: str | None = None) -> Resolution:
-    """The settings and findings of a recipe file on a stack. content: read instead of the file's own."""
+    """The settings and findings of a recipe file on a stack. content: replaces the file's own text."""
     source, findings = compose(file, overrides, content)
     if source is None:
         return Resolution(file, None, tuple(by_place(findings)))
@@ -61,7 +61,7 @@ def resolve(file: str, stack: Stack, overrides: Sequence[str] = (), content: str
 
 
 def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = ()) -> Resolution:
-    """The settings and findings of a recipe that was read already. findings: those of reading it."""
+    """The settings and findings of a recipe that was already read. findings: from reading it."""
     foreign = other_programs(source)
     if foreign is not None:
         return Resolution(source.file, None, (foreign,))
@@ -79,18 +79,18 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     settings = staged(recipe_settings(checked.recipe, source, checked.refused), source, facts)
     start = Context(settings, stack, facts, source, checked.refused, names=setting_names())
     context, expressed, more = _phases(start)
-    more = [finding for finding in more if not _is_below(finding.key, twice)]  # which one is meant?
+    more = [finding for finding in more if not _is_below(finding.key, twice)]  # the intended one is unknown
     of_the_stack = stack_findings(stack, facts, unused(context))
     return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])), expressed)
 
 
 def _is_below(key: str, above: tuple[str, ...]) -> bool:
-    """Whether a key is one of those above, or is in its section or list."""
+    """Whether a key is one of those above, or within one of them."""
     return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in above)
 
 
 def _of_the_nodes(stack: Stack, source: Source) -> Stack:
-    """The stack where the run trains: of this machine, the hardware says nothing about the nodes of a cluster."""
+    """The stack where the run trains: this machine's hardware says nothing about a cluster's nodes."""
     launch = source.values.get("launch")
     kind = ENGINES.get(str(launch.get("engine"))) if isinstance(launch, dict) else None
     if stack.declared or kind is None or not kind.trains_elsewhere:
@@ -101,7 +101,7 @@ def _of_the_nodes(stack: Stack, source: Source) -> Stack:
 
 
 def _phases(start: Context) -> tuple[Context, Mapping[str, Expression], list[Finding]]:
-    """Rename to check. A value that a phase refused is not judged again by a later one."""
+    """Rename to check. A value that one phase refused is not judged again by a later one."""
     facts, source = start.facts, start.source
     settings, findings = rename(start.settings, facts, source)
     findings += value_findings(settings, facts, source)
@@ -127,7 +127,7 @@ def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:
 
 
 def plan_of(resolution: Resolution) -> "Plan":
-    """The plan of a recipe without errors. Raises ValueError when there are any."""
+    """The plan of a recipe without errors. Raises ValueError if there are any."""
     if resolution.context is None or resolution.refused:
         raise ValueError("a recipe with errors has no plan")
     from grpo_recipes.resolve.planning.build_plan import build_plan  # validate does not pay for the plan's classes
@@ -140,7 +140,7 @@ def plan_of(resolution: Resolution) -> "Plan":
     return replace(plan, accepted=resolution.accepted)
 
 
-# Between recipe and rename: what a recipe that starts from a run has of that run, where it says nothing itself.
+# Between recipe and rename: values that a recipe takes from the run it starts from, unless it sets them itself.
 
 
 _MODEL = "model.model_name_or_path"
@@ -148,28 +148,29 @@ _MODEL_PATH = ("model", "model_name_or_path")
 
 
 def from_the_newest(source: Source) -> Source:
-    """The recipe without the model of a parent where a file nearer to it names a run to start from."""
+    """The recipe without a parent's model if a nearer file names a run to start from."""
     run, model = source.marks.get(KEY), source.marks.get(_MODEL_PATH)
     if run is None or model is None or _distance(source, run.file) >= _distance(source, model.file):
         return source
     section = source.values["model"]
     named = section["from_run"]  # type: ignore[index]
     if not (isinstance(named, str) and named):
-        return source  # null names none, and another value is refused for itself
+        return source  # null names none, and any other value is refused on its own
     kept = {key: value for key, value in section.items() if key != _MODEL_PATH[1]}  # type: ignore[attr-defined]
     marks = {path: mark for path, mark in source.marks.items() if path != _MODEL_PATH}
     return source._replace(values={**source.values, "model": kept}, marks=marks)
 
 
 def _distance(source: Source, file: str) -> int:
-    """How many files are between the recipe and one of them; anything but a file is nearest."""
+    """The number of files between the recipe and one of them; 0 or less for anything but a file."""
     return source.files.index(file) if file in source.files else -1
 
 
 def staged(settings: Settings, source: Source, facts: Facts) -> Settings:
-    """The settings with those of the run that model.from_run names; unchanged for a recipe that names a model alone.
+    """The settings with those of the run in model.from_run; unchanged for a recipe that only names a model.
 
-    Where the run cannot be read, or names no model, the model is refused: a rule says why, and no other judges it.
+    If the run cannot be read, or names no model, the model counts as refused: one rule reports it, and no other judges
+    it.
     """
     named = settings.get(".".join(KEY))
     if named is None or named.value is None or named.refused:

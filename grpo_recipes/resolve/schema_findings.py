@@ -1,4 +1,4 @@
-"""Pydantic's errors as findings: one for each place, in the recipe's words."""
+"""Turns Pydantic's errors into findings: one per place, in the recipe's terms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,9 +38,9 @@ RANGES = {
     "less_than": "below {lt}",
     "less_than_equal": "at most {le}",
 }
-# What a pattern of the format says, by the last part of its key.
+# The meaning of the format's patterns, by the last part of the key.
 FORMS = {
-    "name": "made of small letters, digits, dots, dashes and underscores, 64 at most, the first a letter or digit",
+    "name": "1 to 64 lower-case letters, digits, dots, dashes or underscores, starting with a letter or digit",
     "python": "of the form file.py:function",
     "base_url": "the address of an endpoint without a key in it, such as http://127.0.0.1:8000/v1",
     "key_variable": "the name of an environment variable, such as JUDGE_API_KEY; a key is never in a recipe",
@@ -54,7 +54,7 @@ TRUE_WORDS, FALSE_WORDS = {"yes", "on", "y", "true"}, {"no", "off", "n", "false"
 
 def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: Source) -> dict[Path, Finding]:
     """One finding for each path in the errors of one validation."""
-    from grpo_recipes.resolve.schema_reasons import with_reason  # only a mistake asks
+    from grpo_recipes.resolve.schema_reasons import with_reason  # only needed for a mistake
 
     grouped: dict[Path, list[Mapping[str, Any]]] = {}
     for error in errors:
@@ -64,7 +64,7 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
         del grouped[path]  # another branch of the union went deeper, and says more
     found = {path: with_reason(_finding(path, group, facts, source), path, source) for path, group in grouped.items()}
     moved = {patch.path for finding in found.values() for patch in finding.patch if not patch.remove}
-    # The section is verl's where a key of it is written elsewhere.
+    # The section is verl's if a key of it is written elsewhere.
     moved |= {("rollout", "python") for path, one in found.items() if path[:1] == ("rollout",) and len(one.patch) > 1}
     return {path: finding for path, finding in found.items() if finding.rule != MISSING_KEY or path not in moved}
 
@@ -81,7 +81,7 @@ def newer_format(source: Source) -> Finding | None:
                 mark,
                 because=(
                     f"grpo-run {__version__} reads format {FORMAT}",
-                    "a later format may mean other things by the same keys",
+                    "the same keys may mean something else in a later format",
                 ),
                 fix="pip install --upgrade grpo-recipes",
             )
@@ -89,7 +89,7 @@ def newer_format(source: Source) -> Finding | None:
 
 
 def _path(error: Mapping[str, Any], source: Source) -> Path:
-    """The recipe's path of an error; pydantic's loc continues with the branches of a union."""
+    """The recipe's path of an error; pydantic's loc also has the branches of a union."""
     path: list[str | int] = []
     node: object = source.values
     for part in error["loc"]:
@@ -100,7 +100,7 @@ def _path(error: Mapping[str, Any], source: Source) -> Path:
             if error["type"] == "missing":
                 path.append(part)
                 break
-            continue  # a branch of a union, which the recipe does not know
+            continue  # a branch of a union, which the recipe does not have
         node = node[part]  # type: ignore[index]
         path.append(part)
     return tuple(path)
@@ -149,14 +149,14 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
         if share is not None:
             fix, patch = entry(path, str(share)), (Patch(path, share),)
         if path == ("training", "max_steps") and error["input"] == -1:
-            # TRL's word for no limit; the end is then that of the epochs.
+            # TRL's value for no limit; then the epochs decide.
             fix, patch = "remove max_steps, and write num_train_epochs: how often the data is read", ()
     elif kind == "string_pattern_mismatch":
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
     elif kind == "too_long":
         needed, fix, patch = f"of at most {context['max_length']} items", None, ()
     else:
-        needed, patch = "longer than nothing", ()
+        needed, patch = "not empty", ()
         fix = "remove it from the list" if isinstance(path[-1], int) else None
     return found_at(
         source,
@@ -216,10 +216,10 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
     elif unclear:
         because = (f"{written} may mean {unclear}",)
     elif isinstance(value, str) and right is not None and not isinstance(right, list | dict):
-        plain = "a number is written with digits, a decimal point and an exponent alone"
+        plain = "a number has only digits, a decimal point and an exponent"
         because = ("in quotes it is text" if written[-1:] in ("'", '"') else plain,)
     elif isinstance(value, float) and right is not None:
-        because = ("a number with a decimal point is never taken for a whole one",)
+        because = ("a number with a decimal point never counts as a whole one",)
     text = f'"{right}"' if isinstance(right, str) else unclear if right is None else flow(right)
     return found_at(
         source,
@@ -233,7 +233,7 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
 
 
 def _longhand(path: Path, value: object) -> object:
-    """What a name, or true, stands for where a section or a list of rewards or tools belongs."""
+    """The long form of a name, or of true, instead of a section or a list of rewards or tools."""
     if path == ("lora",) and value is True:
         return {"r": 16, "lora_alpha": 32}
     if path == ("rewards",) and isinstance(value, dict) and {"name", "python", "model", "judge"} & value.keys():
@@ -255,12 +255,12 @@ def _longhand(path: Path, value: object) -> object:
 
 
 def _words(expected: str) -> str:
-    """Pydantic's list of literals as YAML has them: "'auto' or True" -> "auto or true"."""
+    """Pydantic's list of literals as YAML: "'auto' or True" -> "auto or true"."""
     return expected.replace("'", "").replace("True", "true").replace("False", "false")
 
 
 def _converted(value: object, expected: Sequence[str]) -> object:
-    """What the user meant, where only one thing can be meant."""
+    """The intended value, if only one is possible."""
     if expected == ["true"]:
         return True
     if isinstance(value, str) and "true or false" in expected:

@@ -1,4 +1,4 @@
-"""Why a value of the wrong type or range is one, and what to write, where the mistake alone does not say it."""
+"""Adds reasons and fixes to findings about a wrong type or range, where the mistake alone is not clear."""
 
 import math
 import re
@@ -9,14 +9,14 @@ from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.scalars import is_underflow
 
-# Keys with a mistake that people bring along from other programs: why it is one, and the fix.
+# Keys with mistakes that come from other programs: the reason and the fix.
 _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
     ("generation.temperature", "0"): (
-        "at temperature 0 all completions of a group are alike, so that there is nothing to learn from",
+        "at temperature 0 all completions of a group are the same, so there is nothing to learn",
         "temperature: 1.0",
     ),
     ("logging.report_to", "wandb_offline"): (
-        "a service is named here; whether wandb is offline says WANDB_MODE in the environment",
+        "this names a service; WANDB_MODE in the environment makes wandb offline",
         "report_to: [wandb]",
     ),
     ("environment.python", "None"): (
@@ -28,7 +28,7 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
         "python: file.py:function, or remove rollout",
     ),
 }
-# Keys of one thing or of several that are written as the other: why, and the fix.
+# Keys for one thing written as several, or the reverse: the reason and the fix.
 _SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
     (
         "dataset",
@@ -48,7 +48,7 @@ _SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
     (
         "evaluation.sets",
         list,
-        ("each set stands under its name", "sets: {easy: {path: easy.jsonl}, hard: {path: hard.jsonl}}"),
+        ("each set is under its name", "sets: {easy: {path: easy.jsonl}, hard: {path: hard.jsonl}}"),
     ),
 )
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
@@ -57,7 +57,7 @@ _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")
 
 
 def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
-    """The finding with a reason and, where there is one, a fix."""
+    """The finding with a reason and, if there is one, a fix."""
     key = ".".join(part for part in path if isinstance(part, str))
     value = value_at(source.values, path)
     known = _KNOWN.get((key, str(value)))
@@ -81,16 +81,16 @@ def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
 def _reason(key: str, path: Path, value: object, message: str) -> str:
     if message.endswith(" a map"):
         if value is None:
-            return f"a section without keys is null in YAML; without {path[-1]} its defaults hold"
+            return f"a section without keys is null in YAML; without {path[-1]} its defaults apply"
         return "a section has lines of the form key: value" + (", without dashes" if isinstance(value, list) else "")
     if key == "generation.stop_token_ids":
         return "an id is the number of a token; its text belongs under generation.stop"
     if path[-1:] and path[-1] in _STEPS and isinstance(value, float):
-        return "it counts steps; a share of the run, as transformers takes it, is not read"
+        return "it counts steps; a share of the run, as in transformers, is not supported"
     if message.endswith(" a list") and value is not None:
-        return "it takes several values, so that also a single one is written as a list"
+        return "it takes several values, so even a single one is written as a list"
     text, _ = _meaning(key)
-    return f"{key}: {text}" if text else "the format of recipes says so"
+    return f"{key}: {text}" if text else "the recipe format requires it"
 
 
 def _fix(key: str, path: Path, value: object) -> str | None:
@@ -114,8 +114,8 @@ def _fix(key: str, path: Path, value: object) -> str | None:
 
 
 def _meaning(key: str) -> tuple[str, object]:
-    """What a key means, in a sentence, and its default; "" and None where the format does not say it."""
-    from grpo_recipes.schemas.export import field_docs  # only a mistake asks
+    """A key's meaning in one sentence, and its default; "" and None if the format has no text."""
+    from grpo_recipes.schemas.export import field_docs  # only needed for a mistake
     from grpo_recipes.schemas.models import sections
     from grpo_recipes.schemas.section import must_be_said, written_fields
 
@@ -129,7 +129,7 @@ def _meaning(key: str) -> tuple[str, object]:
     return re.split(r"(?<=[^.]{3})[.;] |\.$", text)[0], default
 
 
-# Numbers as people write them where YAML has only text.
+# Numbers as people write them, which YAML reads as text.
 
 
 _NUMBER = r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
@@ -138,14 +138,14 @@ _GROUPS = r"[1-9][0-9]{0,2}(?:([ '\u00a0\u202f])[0-9]{3}(?:\1[0-9]{3})*|(\.[0-9]
 
 
 def as_expected(number: float | None, expected: Sequence[str]) -> int | float | None:
-    """The number as what the key takes, None where that loses some of it."""
+    """The number in the key's type, None if that would lose precision."""
     if number is None or isinstance(number, int) or "a number" in expected:
         return number
     return int(number) if number.is_integer() else None
 
 
 def written_number(text: str) -> float | None:
-    """The number of a text as people write them: 0,7 and 5% and 10k; None for one that may mean two."""
+    """The number in a text such as 0,7 or 5% or 10k; None if it is ambiguous."""
     found = re.fullmatch(r"(\d+)(?:[.](\d+)|,(\d{1,2}|\d{4,}|(?<=\b0,)\d+))? ?([%kK]?)", text.strip())
     if found is None or not (found[3] or found[4]):
         return None
@@ -154,21 +154,21 @@ def written_number(text: str) -> float | None:
 
 
 def share_of(value: object) -> float | None:
-    """The share that a number of percent is, None for one near 1, which is more likely a slip."""
+    """The share for a number of percent, None for one near 1, which is more likely a typo."""
     return round(value / 100, 12) if isinstance(value, int | float) and 2 <= value <= 100 else None
 
 
 def meant_number(text: str, expected: Sequence[str]) -> int | float | None:
-    """The number of a text where it can mean one alone, as what the key takes."""
+    """The number of an unambiguous text, in the key's type."""
     number = plain_number(text, whole="a number" not in expected)
     words = grouped_number(text) or written_number(text)
     return number if number is not None else as_expected(words, expected)
 
 
 def plain_number(text: str, *, whole: bool) -> int | float | None:
-    """The number of a text that can mean one number alone; None for any other.
+    """The number of a text that can mean only one; None for any other.
 
-    Thousands parted by commas are read in whole numbers alone: 1,000 is 1 where a comma is the decimal sign.
+    Commas as thousands separators are only accepted in whole numbers: 1,000 is 1 with a decimal comma.
     """
     text = text.strip()
     if whole and re.fullmatch(_THOUSANDS, text):
@@ -182,20 +182,20 @@ def plain_number(text: str, *, whole: bool) -> int | float | None:
 
 
 def may_be_thousands(text: str) -> bool:
-    """Whether a number with a point may be one of thousands: 1.000, as much of Europe writes 1000."""
+    """Whether a decimal number may have a thousands separator: 1.000, which much of Europe writes for 1000."""
     return re.fullmatch(r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+", text) is not None
 
 
 def grouped_number(text: str) -> int | None:
-    """The whole number of a text in groups of three that no decimal sign parts: 10 000, 10'000, 1.000.000."""
+    """The whole number in a text grouped by threes without ambiguity: 10 000, 10'000, 1.000.000."""
     found = re.fullmatch(_GROUPS, text.strip())
     return int(re.sub(r"[^0-9]", "", text)) if found else None
 
 
 def meanings(text: str, expected: Sequence[str]) -> str:
-    """Why no whole number is known for 8,0 or 1.000: a decimal sign, or a slip or thousands; "" for any other text.
+    """Why 8,0 or 1.000 is ambiguous: a decimal separator, a typo or thousands; "" for any other text.
 
-    1,5 is no whole number either way.
+    1,5 is not a whole number either way.
     """
     found = re.fullmatch(r"([0-9]+)([.,])([0-9]+)", text.strip())
     if found is None or "a whole number" not in expected or "a number" in expected or re.fullmatch(_THOUSANDS, text):

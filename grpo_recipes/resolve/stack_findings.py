@@ -1,4 +1,4 @@
-"""What is to be said about the stack itself: releases that the facts do not know, combinations that cannot work."""
+"""Findings about the stack itself: unknown releases, and combinations that cannot work."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -15,9 +15,9 @@ OWNERS = {"trl": "GRPOConfig", "transformers": "BitsAndBytesConfig", "peft": "Lo
 
 
 def stack_findings(stack: Stack, facts: Facts, unused: Collection[str] = ()) -> list[Finding]:
-    """A finding for each package that is not known well enough, and for each combination that cannot work.
+    """A finding for each insufficiently known package, and for each combination that cannot work.
 
-    unused: packages that the recipe does not use; what they and others declare about each other is not judged.
+    unused: packages that the recipe does not use; their requirements are not checked.
     """
     never = {package for package in stack.packages if stack.declared and _status(package, stack, facts) == "never"}
     findings = [_never_released(package, str(stack.version(package))) for package in sorted(never)]
@@ -39,7 +39,7 @@ def stack_findings(stack: Stack, facts: Facts, unused: Collection[str] = ()) -> 
 
 
 def _status(package: str, stack: Stack, facts: Facts) -> ReleaseStatus | None:
-    """How much is known of a declared version; None without one, and for what is installed here."""
+    """How much is known about a declared version; None without one, and for installed packages."""
     version = stack.version(package)
     if version is None or facts.origins.get(package) == "installed":
         return None
@@ -71,9 +71,9 @@ def _newer(package: str, version: str, facts: Facts) -> Finding:
     return Finding(
         NO_FACTS,
         "warning",
-        f"{package} {version} is newer than what grpo-run knows",
+        f"{package} {version} is newer than grpo-run knows",
         because=(f"its facts are of {releases_date()}; the recipe is checked as for {package} {known}",),
-        fix=f"install {package} {version} here, where it is read from its source, or renew grpo-recipes",
+        fix=f"install {package} {version} here, where it is read from its source, or upgrade grpo-recipes",
     )
 
 
@@ -105,16 +105,16 @@ TESTED = "a separate environment with grpo-recipes[train], whose releases were t
 
 
 def conflict_findings(stack: Stack) -> list[Finding]:
-    """A finding for each declared window that the stack is outside of. What they say to install goes together."""
+    """A finding for each declared window that the stack violates. Their fixes are compatible."""
     conflicts = declared_conflicts(stack)
     alone = {package: _alone(stack, package) for package in _packages(conflicts)}
     return [_conflict(conflict, alone) for conflict in conflicts]
 
 
 def _conflict(conflict: Conflict, alone: Mapping[str, str | None]) -> Finding:
-    """An error where pip refuses; a warning for an extra, which pip enforces only where it was asked for.
+    """An error if pip refuses; a warning for an extra, which pip enforces only if it was requested.
 
-    alone: the releases of one package that leave no conflict in the stack.
+    alone: releases of single packages that leave no conflict in the stack.
     """
     requirement = conflict.requirement
     where = f", in its extra {requirement.extra}" if requirement.extra else ""
@@ -125,7 +125,7 @@ def _conflict(conflict: Conflict, alone: Mapping[str, str | None]) -> Finding:
         "warning" if requirement.extra else "error",
         f"{conflict.package} {conflict.version} declares {requirement}{where}, the stack has {conflict.found}",
         because=(
-            "pip does not check an extra that was not asked for, and the libraries are not tested together"
+            "pip does not check an extra that was not requested, and the libraries are not tested together"
             if requirement.extra
             else "pip refuses to install these two together",
         ),
@@ -140,7 +140,7 @@ def _fails(stack: Stack) -> bool:
 
 
 def _alone(stack: Stack, package: str) -> str | None:
-    """The nearest release of a package with which the whole stack goes together, None without one."""
+    """The nearest release of a package that resolves all conflicts of the stack, None without one."""
     for version in nearest_first(package, stack.version(package)):
         other = stack._replace(packages={**stack.packages, package: version})
         if not declared_conflicts(other) and not _fails(other):
@@ -149,5 +149,5 @@ def _alone(stack: Stack, package: str) -> str | None:
 
 
 def _packages(conflicts: Iterable[Conflict]) -> list[str]:
-    """Each package that is part of a conflict, once."""
+    """The packages that are part of a conflict, without repetition."""
     return list(dict.fromkeys(name for one in conflicts for name in (one.requirement.name, one.package)))

@@ -1,1 +1,1 @@
-"""The shipped reward functions, one per file; file, function and the recipe's name are the same word."""
+"""The shipped reward functions, one per file; file, function and recipe use the same name."""

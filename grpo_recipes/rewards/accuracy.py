@@ -9,7 +9,7 @@ from grpo_recipes.rewards.completion_text import Completion, completion_text, ta
 
 # 9^9^9^9, or an exponent of five digits: sympy would compute it until its timeout, for each completion.
 TOO_LARGE = re.compile(r"(?:\*\*|\^)[\s{(]*\d+[\s})]*(?:\*\*|\^)|(?:\*\*|\^)[\s{(]*\d{5,}")
-# A letter beside an operator, a lone letter, or a LaTeX command.
+# A letter beside an operator, a single letter, or a LaTeX command.
 ONLY_FORMULA = re.compile(r"[A-Za-z)]\s*[-+*/^=(]|[-+*/^=(]\s*[A-Za-z]|^[A-Za-z]$|\\(?!boxed)[A-Za-z]")
 WORD = re.compile(r"(?<!\\)\b[A-Za-z]{3,}")
 PARSING_TIMEOUT_S = 5
@@ -19,11 +19,11 @@ COMPARING_TIMEOUT_S = 5
 def accuracy(completions: list[Completion], *, solution: list[object], **kwargs: object) -> list[float | None]:
     r"""Gives 1.0 to a completion whose answer equals `solution` mathematically, else 0.0.
 
-    The answer is what stands in the last <answer>...</answer>, or else what math-verify finds: \boxed{},
-    LaTeX, or the last number. solution: LaTeX or a plain number or expression; a row whose solution is no
-    mathematics gets None, that is, no reward. Where the solution is a number, a sum or product of numbers is no
-    answer: 17 + 12 repeats the question and does not say 29. Numbers with powers of powers or five-digit exponents
-    are not evaluated and count as wrong.
+    The answer is the content of the last <answer>...</answer>, or else what math-verify finds: \boxed{},
+    LaTeX, or the last number. solution: LaTeX or a plain number or expression; a row whose solution is not mathematics
+    gets None, that is, no reward. If the solution is a number, a sum or product is not accepted: 17 + 12 repeats the
+    question instead of answering 29. Numbers with powers of powers or five-digit exponents are not evaluated and count
+    as wrong.
     """
     return [_judge(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
 
@@ -62,7 +62,7 @@ def _parsed(text: str) -> list[Any]:
 
 
 def _is_to_be_computed(gold: list[Any], answer: list[Any]) -> bool:
-    """Whether the solution is a number and the answer a sum or product of numbers, which math-verify would compute."""
+    """Whether the solution is a number and the answer a sum or product of numbers, which math-verify would evaluate."""
     if not answer or not getattr(gold[0], "is_Number", False):
         return False
     terms = answer[0].args if getattr(answer[0], "is_Add", False) else answer[:1]
@@ -71,7 +71,7 @@ def _is_to_be_computed(gold: list[Any], answer: list[Any]) -> bool:
 
 
 def _numbers(term: Any) -> list[Any]:
-    """The factors of a term that are whole numbers or decimals, without its sign; a fraction or a power is none."""
+    """The factors of a term that are whole numbers or decimals, ignoring its sign; no fractions or powers."""
     factors = [one for one in term.args if one != -1] if getattr(term, "is_Mul", False) else [term]
     return [one for one in factors if getattr(one, "is_Integer", False) or getattr(one, "is_Float", False)]
 
@@ -87,7 +87,7 @@ def _is_equal(gold: list[Any], answer: list[Any]) -> bool:
 
 
 def _timeout(seconds: int) -> int | None:
-    """math-verify's timeouts are signals, which only the main thread can set; other threads go without."""
+    """math-verify's timeouts are signals, which work only in the main thread; other threads run without."""
     if threading.current_thread() is threading.main_thread():
         return seconds
     for name in ("math_verify.parser", "math_verify.grader"):

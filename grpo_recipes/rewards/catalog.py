@@ -1,4 +1,4 @@
-"""What the shipped rewards take, read from their source without importing them."""
+"""Reads the parameters of the shipped rewards from their source, without importing them."""
 
 import ast
 import functools
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOKENS = "completion_ids"
-"""The tokens of each completion, which TRL passes; no column of the rows."""
+"""The tokens of each completion, which TRL passes; not a column of the rows."""
 
 
 class Signature(NamedTuple):
-    """What a reward function takes.
+    """The parameters of a reward function.
 
-    columns: the columns of the rows it reads. options: what the recipe may set, with defaults. required:
-    options without a default, which the recipe must set. doc: the first line of its docstring. reads_tokens: it takes
-    TOKENS. kinds: the annotation of each option.
+    columns: the row columns it reads. options: what the recipe may set, with defaults. required: options without a
+    default, which the recipe must set. doc: the first line of its docstring. reads_tokens: it takes TOKENS. kinds: the
+    annotation of each option.
     """
 
     columns: tuple[str, ...]
@@ -35,7 +35,7 @@ def shipped_rewards() -> dict[str, Signature]:
 @functools.cache
 def shipped_reward(name: str) -> Signature | None:
     """The signature of the function named as its file, None if there is none or it is not a reward."""
-    if name not in _modules():  # never the path of a name that somebody wrote
+    if name not in _modules():  # never the path of an arbitrary name
         return None
     source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
     for node in ast.parse(source).body:

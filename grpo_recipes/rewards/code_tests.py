@@ -1,8 +1,8 @@
-"""The share of its tests that a completion's Python code passes, run in processes of their own with limits.
+"""The share of its tests that a completion's Python code passes, run in separate processes with limits.
 
-The kernel holds that code, by Landlock or by bubblewrap: it writes an empty folder alone, reads none of your files,
-starts no process and reaches no network; docs/tools.md says what is left open. Where a machine has neither, the reward
-is not loaded, unless the recipe says `launch.sandbox: none`.
+The kernel confines that code with Landlock or bubblewrap: it can write only to an empty folder, read none of your
+files, start no process and reach no network; docs/tools.md lists what remains possible. On a machine with neither, the
+reward does not load, unless the recipe sets `launch.sandbox: none`.
 """
 
 import json
@@ -21,14 +21,14 @@ from grpo_recipes.rewards.completion_text import Completion, check_whole_number,
 # A fence that is indented further than the first one, and than Markdown allows, belongs to the code.
 BLOCK = re.compile(r"^([ \t]*+)```[ \t]*+(\S*+)[^\n]*+\n(.*?)^(?:\1| {0,3})```", re.S | re.M)
 WALL_SECONDS = 10
-"""Beside twice the computing: for code that waits."""
+"""Added to twice the CPU time, for code that waits."""
 LARGEST_FILE = 1 << 20
 BYTES_A_CHARACTER, SPARE_BYTES = 4, 1 << 16
-"""What a program may print: of the characters that are expected, and beside them."""
+"""The output limit of a program: bytes per expected character, and extra."""
 Case = tuple[str, str]
-"""What a program reads, and what it has to print."""
+"""The input of a program, and its expected output."""
 
-# Runs the code and the statements of `given`, and prints a digit for each; what they print themselves is dropped.
+# Runs the code and the statements of `given`, and prints a digit for each; their own output is dropped.
 STATEMENTS = """
 import os, sys, types
 answer, nowhere = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY)
@@ -50,7 +50,7 @@ for test in tests:
         answer.write("1")
     answer.flush()
 """
-# Runs the code of `given` as a program with a text on its standard input; what it says of errors is dropped.
+# Runs the code of `given` as a program with a text on its standard input; its error output is dropped.
 WITH_INPUT = """
 import os, sys, types
 code, text = given
@@ -80,22 +80,21 @@ def code_tests(
 ) -> list[float | None]:
     """Gives the share of `tests` that the Python code of a completion passes, from 0.0 to 1.0.
 
-    The code is the last fenced block with one of `fences` behind its ```, in any case; without one it is 0.0. It runs
-    in grpo-run's sandbox: without network, processes, and files but its own. The completions of a batch run beside each
-    other, as many as this process has cores.
-    tests: for each row a list, or its JSON text, of statements ("assert add(1, 2) == 3"), which run behind the code,
-    and of {input, output}: the code runs as a program with this text on its standard input, has to print the output,
-    but for white space around lines, and to end without an error; also {inputs: [...], outputs: [...]}. A row without
+    The code is the last fenced block with one of `fences` after its ```, ignoring case; without one the reward is 0.0.
+    It runs in grpo-run's sandbox: without network, other processes or your files. As many completions of a batch run in
+    parallel as this process has cores.
+    tests: for each row a list, or its JSON text, of statements ("assert add(1, 2) == 3"), which run after the code, and
+    of {input, output}: the code runs as a program with this text on its standard input, has to print the output,
+    ignoring white space around lines, and to end without an error; also {inputs: [...], outputs: [...]}. A row without
     tests gets None, that is, no reward.
-    cpu_seconds: of computing for each test. After a test of {input, output} that takes longer, or waits too long, the
-    rest of them is not run and not passed. memory_mb: address space of a program. partial: False gives 0.0 unless all
-    tests pass.
-    Code could find out how statements are judged, and claim to pass them; it never sees an output that is wanted.
+    cpu_seconds: CPU time for each test. After a test of {input, output} that takes longer, or waits too long, the
+    others are not run and count as failed. memory_mb: address space of a program. partial: False gives 0.0 unless all
+    tests pass. Code could detect how statements are judged, and claim to pass them; it never sees an expected output.
     """
     check_whole_number(cpu_seconds, "code_tests: cpu_seconds", 1)
     check_whole_number(memory_mb, "code_tests: memory_mb", 64)
     if isinstance(fences, str) or not all(isinstance(fence, str) for fence in fences):
-        raise ValueError(f"code_tests: fences {fences!r} is no list of words, such as [python]")
+        raise ValueError(f"code_tests: fences {fences!r} is not a list of words, such as [python]")
     if not isinstance(partial, bool):
         raise ValueError(f"code_tests: partial {partial!r} is neither true nor false")
     words = {fence.lower() for fence in fences}
@@ -108,7 +107,7 @@ def code_tests(
 
 
 def _at_once() -> int:
-    """The cores of this process, of which the machine's other training processes use as many."""
+    """The cores of this process, shared with the machine's other training processes."""
     return max(1, len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE") or 1))
 
 
@@ -128,7 +127,7 @@ def _tests(given: object) -> list[str | Case]:
         return [_test(each) for each in _listed(_paired(value) if isinstance(value, dict) else value or [])]
     except (ValueError, TypeError, KeyError):
         raise ValueError(
-            f"code_tests: tests {str(given)[:80]!r} is no list of statements or of {{input, output}}, nor its JSON, "
+            f"code_tests: tests {str(given)[:80]!r} is not a list of statements or of {{input, output}}, nor its JSON, "
             "which a template writes with {{ ... | tojson }}"
         ) from None
 
@@ -140,7 +139,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _paired(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tests of data sets that have all inputs in one list and all outputs in another."""
+    """The tests of data sets that keep all inputs in one list and all outputs in another."""
     pairs = zip(_listed(value["inputs"]), _listed(value["outputs"]), strict=True)
     return [{**value, "input": given, "output": wanted} for given, wanted in pairs]
 
@@ -149,7 +148,7 @@ def _test(given: str | dict[str, Any]) -> str | Case:
     if isinstance(given, str):
         return given
     case = given["input"], given["output"]
-    # Where a function is called, inputs are arguments, which no program reads.
+    # If a function is called, inputs are arguments, which no program reads.
     if given.get("fn_name") or "functional" in (given.get("type"), given.get("testtype")):
         raise ValueError
     if not all(isinstance(each, str | int | float) for each in case):

@@ -1,4 +1,4 @@
-"""The text of a completion, whichever of TRL's two shapes it has."""
+"""The text of a completion in either of TRL's two forms."""
 
 import json
 import math
@@ -10,8 +10,8 @@ Completion = str | list[dict[str, str]]
 def completion_text(completion: Completion) -> str:
     """Returns the text of a plain completion, or of the last message of the model in a conversational one.
 
-    With tools a completion is several messages: what the model said before a call is no answer, and what a tool
-    replied is not the model's. A call without an answer behind it counts as what it says beside the call, mostly empty.
+    With tools a completion has several messages: text before a call is not the answer, and tool replies are not the
+    model's. A call without an answer after it counts as the text beside the call, which is usually empty.
     """
     if isinstance(completion, str):
         return completion
@@ -23,7 +23,7 @@ _ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
 
 
 def tagged_answer(text: str) -> str | None:
-    """What stands in the last <answer>...</answer>, None without one."""
+    """The content of the last <answer>...</answer>, None without one."""
     found = _ANSWER_TAG.findall(text)
     return str(found[-1]).strip() if found else None
 
@@ -32,7 +32,7 @@ FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.S)
 
 
 def completion_json(text: str) -> object:
-    """The value of the JSON. Raises ValueError where there is none; NaN and Infinity are not JSON."""
+    """The JSON value of a completion. Raises ValueError without any; NaN and Infinity are not JSON."""
     fenced = FENCED.search(text)
     try:
         return json.loads(fenced.group(1) if fenced else text, parse_constant=_refuse_constant)

@@ -21,9 +21,9 @@ def cosine_scaled(
     """Gives a right answer `max_value_correct`, a wrong one `min_value_wrong`, and nearer to 0 the more tokens it has.
 
     From 0 to max_len tokens a right answer falls to min_value_correct and a wrong one rises to max_value_wrong, both
-    along half a cosine; longer ones stay there. The reward `accuracy` says what is right, and which rows get None. This
-    is the cosine reward of appendix C.1 of arXiv 2502.03373, and trl.rewards.get_cosine_scaled_reward with the same
-    options, which reads answers in LaTeX alone. open-r1's `cosine` counts characters. With tools their calls and
+    along half a cosine; longer ones stay there. The reward `accuracy` decides what is right, and which rows get None.
+    This is the cosine reward of appendix C.1 of arXiv 2502.03373, and trl.rewards.get_cosine_scaled_reward with the
+    same options, which reads answers in LaTeX alone. open-r1's `cosine` counts characters. With tools their calls and
     replies count, too.
     solution: as of accuracy. max_len: null is the recipe's generation.max_completion_length.
     """

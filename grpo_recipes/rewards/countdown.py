@@ -1,4 +1,4 @@
-"""1.0 for an expression of the given numbers that makes the target."""
+"""1.0 for an expression of the given numbers that equals the target."""
 
 import ast
 import json
@@ -20,10 +20,10 @@ OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 def countdown(
     completions: list[Completion], *, nums: list[object], target: list[object], **kwargs: object
 ) -> list[float | None]:
-    """Gives 1.0 to a completion whose last <answer> makes `target` of all of `nums`, each used once, else 0.0.
+    """Gives 1.0 to a completion whose last <answer> makes `target` from all of `nums`, each used once, else 0.0.
 
-    The answer is an expression of + - * / (also × and ÷) and parentheses; what stands behind a = does not count.
-    nums: the numbers, as a list or its text; target: the number to make. It is computed in fractions, so nothing is
+    The answer is an expression of + - * / (also × and ÷) and parentheses; anything after a = is ignored.
+    nums: the numbers, as a list or its text; target: the number to make. It is computed with fractions, so nothing is
     rounded.
     """
     asked = zip(completions, nums, target, strict=True)
@@ -33,7 +33,7 @@ def countdown(
 def _numbers(given: object) -> list[Fraction]:
     values = json.loads(given) if isinstance(given, str) else given
     if not isinstance(values, list | tuple):
-        raise ValueError(f"countdown: nums {given!r} is no list of numbers")
+        raise ValueError(f"countdown: nums {given!r} is not a list of numbers")
     return sorted(Fraction(str(value)) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""1.0 for the very text of the solution."""
+"""1.0 for exactly the text of the solution."""
 
 from grpo_recipes.rewards.completion_text import Completion, completion_text
 

@@ -1,4 +1,4 @@
-"""1.0 for a completion that does what a checkable instruction asks, such as "no commas" or "at least 200 words"."""
+"""1.0 for a completion that follows a checkable instruction, such as "no commas" or "at least 200 words"."""
 
 import json
 import re
@@ -19,8 +19,8 @@ def follows_instruction(
     """Gives 1.0 to a completion that keeps the rule of its row, else 0.0.
 
     ground_truth: the rule as allenai/RLVR-IFeval writes it, a JSON object with its name as func_name and its
-    arguments. A row gets None, that is, no reward, where its rule is not known here: validate_response_language needs
-    a detector of languages. The checks are grpo-run's own, after the words of the rules.
+    arguments. A row gets None, that is, no reward, if its rule is not supported: validate_response_language needs a
+    language detector. The checks are grpo-run's own, written from the text of the rules.
     """
     return [_judged(completion_text(given), rule) for given, rule in zip(completions, ground_truth, strict=True)]
 
@@ -36,12 +36,12 @@ def _judged(text: str, written: object) -> float | None:
         return None
     try:
         return float(bool(text.strip()) and check(text.strip(), rule))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an argument of this rule is not there
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):  # this rule's argument is missing
         return None
 
 
 def _is_so_many(count: int, rule: Mapping[str, Any], slack: int | None = None) -> bool:
-    """Whether a count is at least, around or at most N. slack: how far around reaches, else a tenth."""
+    """Whether a count is at least, around or at most N. slack: the tolerance of around, by default a tenth."""
     wanted = int(rule["N"])
     if rule["quantifier"] == "around":
         return abs(count - wanted) <= (max(round(wanted / 10), 1) if slack is None else slack)

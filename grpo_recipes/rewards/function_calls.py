@@ -1,4 +1,4 @@
-"""The share of the wanted function calls that a completion makes."""
+"""The share of the expected function calls that a completion makes."""
 
 import json
 import re
@@ -12,10 +12,10 @@ TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.S)
 def function_calls(completions: list[Completion], *, solution: list[object], **kwargs: object) -> list[float | None]:
     """Gives 1.0 for exactly the wanted calls in any order, less for a share of them, and 0.0 for none.
 
-    A call is {"name": ..., "arguments": {...}}, and is right when both are. The calls of a completion stand each in
-    <tool_call>...</tool_call>, or as JSON, one or a list of them, also fenced. With tools they are those that were
-    called, in all turns; a completion that called none is read as text. The share is of the calls that were made or
-    wanted, whichever are more.
+    A call is {"name": ..., "arguments": {...}}, and is right if both are equal. The calls of a completion are each in
+    <tool_call>...</tool_call>, or JSON, one or a list of them, also fenced. With tools they are the calls actually
+    made, in all turns; a completion that called none is read as text. The share is of the calls made or wanted,
+    whichever are more.
     solution: the wanted calls as a JSON text or its value; a row without any gets None, that is, no reward.
     """
     return [_share(given, wanted) for given, wanted in zip(completions, solution, strict=True)]
@@ -36,7 +36,7 @@ def _share(completion: Completion, solution: object) -> float | None:
 
 
 def _called(completion: Completion) -> list[object]:
-    """The calls of tools that stand in the messages of a completion: TRL reads them out of the text."""
+    """The tool calls in the messages of a completion, which TRL parsed from the text."""
     messages = [] if isinstance(completion, str) else [one for one in completion if one.get("role") != "tool"]
     calls = [call for message in messages for call in message.get("tool_calls") or ()]
     return [call.get("function", call) if isinstance(call, dict) else call for call in calls]
@@ -48,7 +48,7 @@ def _written(text: str) -> object:
 
 
 def _calls(value: object) -> Counter[str]:
-    """Each call as a text that equal ones have in common. Raises ValueError for what is no call."""
+    """Each call as a text that is the same for equal calls. Raises ValueError for anything but calls."""
     found: Counter[str] = Counter()
     for call in value if isinstance(value, list) else [value]:
         if not (isinstance(call, dict) and isinstance(call.get("name"), str)):

@@ -8,12 +8,12 @@ Field = tuple[tuple[str | int, ...], str]
 
 
 def json_fields(completions: list[Completion], *, solution: list[object], **kwargs: object) -> list[float | None]:
-    """Gives the share of the fields that are right, from 0.0 to 1.0, and 0.0 where the completion is no JSON.
+    """Gives the share of the fields that are right, from 0.0 to 1.0, and 0.0 if the completion is not JSON.
 
-    A field is a place with its value: keys and positions, down to a text, number, truth value or null. The share is of
-    all fields that the completion or the solution has, so that what was made up counts like what is missing. White
-    space around texts does not count, and 2 is 2.0.
-    solution: a JSON text, or its value; a row whose solution is none or no JSON gets None, that is, no reward.
+    A field is a path of keys and indexes with its value: a text, number, boolean or null. The share is of all fields in
+    the completion or the solution, so invented fields count like missing ones. White space around texts is ignored, and
+    2 equals 2.0.
+    solution: a JSON text, or its value; a row whose solution is missing or not JSON gets None, that is, no reward.
     """
     return [_share(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
 
@@ -33,7 +33,7 @@ def _share(text: str, solution: object) -> float | None:
 
 
 def _fields(value: object, place: tuple[str | int, ...] = ()) -> set[Field]:
-    """The fields of a value; an empty object or list is one."""
+    """The fields of a value; an empty object or list counts as one."""
     if isinstance(value, dict) and value:
         return {field for key, one in value.items() for field in _fields(one, (*place, str(key)))}
     if isinstance(value, list) and value:

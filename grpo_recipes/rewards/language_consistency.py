@@ -1,4 +1,4 @@
-"""The share of a completion's letters that are of the wanted scripts."""
+"""The share of a completion's letters that belong to the wanted scripts."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,16 +12,16 @@ LETTERS = r"[^\P{L}\p{Script=Common}\p{Script=Inherited}]"
 def language_consistency(
     completions: list[Completion], *, scripts: Sequence[str], **kwargs: object
 ) -> list[float | None]:
-    """Gives the share of the letters that are of one of `scripts`, from 0.0 to 1.0, and 0.0 without any letter.
+    """Gives the share of the letters that belong to one of `scripts`, from 0.0 to 1.0, and 0.0 without any letter.
 
-    It is DeepSeek-R1's reward for one language (arXiv 2501.12948) as far as scripts tell languages apart: Chinese from
-    English, not French from English. Each letter counts, also in code, formulas and names; R1 counts words. Digits,
-    signs and white space do not count.
+    It is DeepSeek-R1's reward for a single language (arXiv 2501.12948), as far as scripts distinguish languages:
+    Chinese from English, but not French from English. Each letter counts, also in code, formulas and names; R1 counts
+    words. Digits, signs and white space do not count.
     scripts: names of Unicode's scripts, such as [Latin], [Han], [Cyrillic], or [Han, Hiragana, Katakana] for Japanese.
     """
     regex = import_module("regex")  # a requirement of transformers
     if isinstance(scripts, str) or not scripts or not all(isinstance(script, str) for script in scripts):
-        raise ValueError(f"language_consistency: scripts {scripts!r} is no list of names of scripts, such as [Latin]")
+        raise ValueError(f"language_consistency: scripts {scripts!r} is not a list of script names, such as [Latin]")
     classes = [rf"\p{{Script={script}}}" for script in scripts]
     for script, named in zip(scripts, classes, strict=True):
         try:

@@ -1,4 +1,4 @@
-"""What a task of reasoning-gym gives to the answer of its row."""
+"""The score that a task of reasoning-gym gives the answer of its row."""
 
 import ast
 import builtins
@@ -18,7 +18,7 @@ from grpo_recipes.contract.tasks.task_rows import dataset_of, from_text
 from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
 
 LONGEST_S = 10.0
-# Scorers that take an answer for Python and run it: of the first a literal is meant, of the others a formula.
+# Scorers that evaluate an answer as Python: the first expects a literal, the others a formula.
 LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
 FORMULAS = ("countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24", "simple_integration")
 NO_FORMULA = re.compile(r"""['"`\\]|__|(?<![0-9])\.\s*[A-Za-z_]""")
@@ -32,7 +32,7 @@ _said: set[tuple[str, str]] = set()
 
 
 class TooLong(BaseException):
-    """A scorer that was ended; no Exception, since scorers take those of an answer for a wrong one."""
+    """A scorer took too long; not an Exception, since scorers treat those as a wrong answer."""
 
 
 def reasoning_gym(
@@ -49,9 +49,9 @@ def reasoning_gym(
 ) -> list[float]:
     """Gives what the row's task of reasoning-gym scores the answer with, mostly from 0.0 to 1.0.
 
-    answer_in: where the answer stands: the whole completion, its last_line, or answer_tag, the last
+    answer_in: where the answer is: the whole completion, its last_line, or answer_tag, the last
     <answer>...</answer>; a completion without one has no answer.
-    partial: False gives 0.0 to what the task scores below 1.0.
+    partial: False gives 0.0 to every score below 1.0.
     The columns are those of `dataset.reasoning_gym`. If a scorer raises on an answer, or takes longer than ten
     seconds, the answer gets 0.0. This is printed once per task and logged as reasoning_gym/not_scored. If the scorer
     cannot score the row's own answer either, its error ends the run. Raises ValueError for an option it cannot read.
@@ -86,7 +86,7 @@ def _answer(text: str, answer_in: str) -> str | None:
         return text.strip().rpartition("\n")[2].strip()
     if answer_in == "answer_tag":
         return tagged_answer(text)
-    raise ValueError(f"answer_in {answer_in!r} is none of {', '.join(ANSWER_IN)}")
+    raise ValueError(f"answer_in {answer_in!r} is not one of {', '.join(ANSWER_IN)}")
 
 
 @functools.cache
@@ -99,15 +99,18 @@ def _scorer(name: str, config: str) -> Callable[[str | None, dict[str, Any]], fl
 
 
 def _refuse_code(answer: str) -> None:
-    """Raises ValueError for what sympy would run as Python: texts, attributes, Python's functions, and most of its own.
+    """Raises ValueError for text that sympy would run as Python: strings, attributes, built-in and most sympy
+    functions.
 
-    A name that neither has is a symbol. sympy can make texts, and read them as code.
+    Unknown names are symbols. sympy can create strings, and read them as code.
     """
     sympy, plain = import_module("sympy"), unicodedata.normalize("NFKC", answer)
     names = [name for name in NAME.findall(plain) if name not in OF_FORMULAS]
     own = [name for name in names if hasattr(builtins, name) or hasattr(sympy, name)]
     if own or NO_FORMULA.search(plain):
-        raise ValueError(f"it is no formula but code{f', with {own[0]}' if own else ''}, which the scorer would run")
+        raise ValueError(
+            f"it is code rather than a formula{f', with {own[0]}' if own else ''}, which the scorer would run"
+        )
 
 
 def _score(name: str, config: str, given: str | None, entry: dict[str, Any]) -> float:
@@ -118,7 +121,7 @@ def _score(name: str, config: str, given: str | None, entry: dict[str, Any]) -> 
 
 
 def _scores_its_own(name: str, config: str, entry: dict[str, Any]) -> bool:
-    """Whether the scorer works on the row, so that it is the answer that it cannot take."""
+    """Whether the scorer can score the row's own answer, so that the given answer is the cause."""
     try:
         _score(name, config, entry["answer"], entry)
     except Exception:
@@ -127,7 +130,7 @@ def _scores_its_own(name: str, config: str, entry: dict[str, Any]) -> bool:
 
 
 def _within_limit(scorer: Callable[..., float], given: str | None, entry: dict[str, Any]) -> float:
-    """What a scorer says within LONGEST_S; signals reach the main thread alone, others wait for it."""
+    """The score, within LONGEST_S; signals reach only the main thread, for which other threads wait."""
     if threading.current_thread() is not threading.main_thread():
         return scorer(given, entry)
     is_over = False
@@ -138,7 +141,7 @@ def _within_limit(scorer: Callable[..., float], given: str | None, entry: dict[s
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, end)
-    left, _ = signal.setitimer(signal.ITIMER_REAL, LONGEST_S, 1.0)  # again, for one that swallows it
+    left, _ = signal.setitimer(signal.ITIMER_REAL, LONGEST_S, 1.0)  # again, in case it swallows the signal
     try:
         score = scorer(given, entry)
     except TooLong:
@@ -152,7 +155,7 @@ def _within_limit(scorer: Callable[..., float], given: str | None, entry: dict[s
 
 
 def _tell(name: str, problem: Exception, given: str | None) -> None:
-    """Says once for each task and kind of error that an answer could not be scored."""
+    """Prints once per task and kind of error that an answer could not be scored."""
     kind = (name, type(problem).__name__)
     if kind not in _said:
         _said.add(kind)

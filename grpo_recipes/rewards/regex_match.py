@@ -6,7 +6,7 @@ from grpo_recipes.contract.patterns import ask_once
 from grpo_recipes.rewards.completion_text import Completion, completion_text
 
 SECONDS = 20
-"""CPU seconds in which all completions of a batch have to be looked at."""
+"""CPU seconds for matching all completions of a batch."""
 
 
 def regex_match(

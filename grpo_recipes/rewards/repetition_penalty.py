@@ -11,12 +11,12 @@ def repetition_penalty(
     max_penalty: float = -1.0,
     **kwargs: object,
 ) -> list[float | None]:
-    """Gives `max_penalty` times the share of token n-grams that are repetitions, and 0.0 where none is.
+    """Gives `max_penalty` times the share of token n-grams that are repetitions, and 0.0 without any.
 
     The share is 1 - different n-grams / all n-grams; a completion with fewer than ngram_size tokens has none. This is
     the repetition penalty of appendix C.2 of arXiv 2502.03373, and trl.rewards.get_repetition_penalty_reward with the
     same options; open-r1's reward of this name counts words instead. With tools their calls and replies count, too.
-    ngram_size: tokens of an n-gram. max_penalty: from max_penalty to 0.0 is what is given; at most 0.
+    ngram_size: tokens of an n-gram. max_penalty: the lowest reward, at most 0.
     """
     what = "repetition_penalty: "
     check_whole_number(ngram_size, f"{what}ngram_size", 1)
@@ -27,6 +27,6 @@ def repetition_penalty(
 
 
 def _repeated(tokens: list[int], size: int) -> float:
-    """The share of the n-grams that were there before."""
+    """The share of the n-grams that occurred before."""
     ngrams = list(zip(*(tokens[start:] for start in range(size)), strict=False))
     return 1 - len(set(ngrams)) / len(ngrams) if ngrams else 0.0

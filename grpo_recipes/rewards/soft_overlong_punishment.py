@@ -11,13 +11,13 @@ def soft_overlong_punishment(
     max_completion_len: int | None = None,
     **kwargs: object,
 ) -> list[float | None]:
-    """Gives 0.0 until the last `soft_punish_cache` tokens before the longest, then less, and -1.0 from the longest on.
+    """Gives 0.0 until `soft_punish_cache` tokens before the maximum, then less, and -1.0 from the maximum on.
 
-    It falls from 0.0 at max_completion_len - soft_punish_cache tokens to -1.0 at max_completion_len, on a line. This is
+    It falls from 0.0 at max_completion_len - soft_punish_cache tokens to -1.0 at max_completion_len, linearly. This is
     equation 13 of DAPO (arXiv 2503.14476), and trl.rewards.get_soft_overlong_punishment with the same options. With
     tools their calls and replies count, too.
-    soft_punish_cache: how many tokens before the longest are punished; DAPO's is a fifth of the longest. 0: only what
-    is longer than max_completion_len.
+    soft_punish_cache: number of penalized tokens before the maximum; DAPO's is a fifth of the maximum. 0: only
+    completions longer than max_completion_len.
     max_completion_len: null is the recipe's generation.max_completion_length.
     """
     what = "soft_overlong_punishment: "

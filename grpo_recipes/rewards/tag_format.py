@@ -11,8 +11,7 @@ def tag_format(
 ) -> list[float | None]:
     """Gives 1.0 to <think>...</think><answer>...</answer> and nothing else, else 0.0.
 
-    tags: the names in their order, each opened and closed once; white space around and between them does not
-    count.
+    tags: the names in their order, each opened and closed once; white space around and between them is ignored.
     """
     shape = re.compile(r"\s*" + r"\s*".join(f"<{re.escape(tag)}>.*?</{re.escape(tag)}>" for tag in tags) + r"\s*", re.S)
     marks = [mark for tag in tags for mark in (f"<{tag}>", f"</{tag}>")]

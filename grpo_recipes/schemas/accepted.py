@@ -1,4 +1,4 @@
-"""Accepts a recipe in which every value is plainly right, without Pydantic, whose import is the slowest part.
+"""Accepts a recipe whose values are all plainly valid, without importing Pydantic, the slowest part of a check.
 
 `format.json` holds the models of this folder as one JSON Schema; `make schemas` generates it, and refuses a keyword of
 JSON Schema that is not read here. A recipe that fits it
@@ -18,7 +18,7 @@ Form = Mapping[str, Any]
 
 
 class SectionValues(dict[str, object]):
-    """The values of a section by the keys of a recipe, defaults included; another dict in it is a value."""
+    """The values of a section by the recipe's keys, defaults included; any other dict in it is a value."""
 
 
 class _LeftToModels(Exception):
@@ -33,7 +33,7 @@ def format_table() -> Form:
 
 
 def accepted(values: Mapping[str, object]) -> SectionValues | None:
-    """The values of all keys if a recipe is plainly right, None if the models have to check it."""
+    """The values of all keys if a recipe is plainly valid, None if the models have to check it."""
     try:
         return _section(values, format_table()["forms"][format_table()["sections"][""]])
     except _LeftToModels:
@@ -41,7 +41,7 @@ def accepted(values: Mapping[str, object]) -> SectionValues | None:
 
 
 def _section(values: object, form: Form) -> SectionValues:
-    """A required key that is null goes to the models; an extra key of an open section is a value."""
+    """A required key that is null is left to the models; an extra key of an open section is a value."""
     if type(values) is not dict:
         raise _LeftToModels
     properties, required = form["properties"], form.get("required", ())
@@ -74,7 +74,7 @@ def _referred(form: Form) -> Form:
 
 
 def _fitting(value: object, form: Form) -> object:
-    """The value as the models read it. Raises _LeftToModels if it does not fit the form."""
+    """The value as the models would read it. Raises _LeftToModels if it does not fit the form."""
     if "$ref" in form:
         return _section(value, _referred(form))
     if "anyOf" in form:
@@ -88,7 +88,7 @@ def _fitting(value: object, form: Form) -> object:
 
 
 def _fitting_one(value: object, forms: list[Form]) -> object:
-    """The value by the first form that it fits; a whole number stays one before it counts as a float."""
+    """The value by the first form that it fits; a whole number stays an integer if possible."""
     for form in sorted(forms, key=lambda one: one.get("type") == "number"):
         try:
             return _fitting(value, form)

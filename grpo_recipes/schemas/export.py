@@ -63,7 +63,7 @@ def _described(field: dict[str, Any], text: str | None) -> dict[str, Any]:
 
 
 def _closed(field: dict[str, Any], key: str) -> dict[str, Any]:
-    """A text with one of TRL's own values accepts those of all known releases, and auto if a rule decides it."""
+    """A text field with TRL's own values accepts those of all known releases, and auto if a rule decides it."""
     classified = fields_by_home().get(key)
     values = None if classified is None else closed_values("GRPOConfig", classified.name)
     if values is None:
@@ -125,7 +125,7 @@ def run_schema() -> dict[str, Any]:
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"recipe": recipe_schema, "plan": plan_schema, "run": run_schema}
-"""Those that are made of classes; the schemas of what commands print are files beside this one."""
+"""Schemas made from classes; those of command output are files beside this one."""
 PRINTED = ("findings", "diff", "doctor")
 
 
@@ -136,8 +136,8 @@ def schema_text(name: str) -> str:
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
 
 
-# The values that releases of TRL, transformers and PEFT accept, for an editor, which knows no target: it allows those
-# of any known release, since a recipe may be for it, and marks values that none accepts.
+# The values that releases of TRL, transformers and PEFT accept. An editor knows no target, so it allows values of any
+# known release, and marks those that none accepts.
 
 AUTO = {"type": "string", "pattern": "^auto$"}
 """As a pattern, so that an editor does not offer it if no rule decides it."""
@@ -152,7 +152,7 @@ _JSON_TYPES = {
 
 
 def closed_values(owner: str, name: str) -> list[object] | None:
-    """Every value that a known release accepts, the newest release's first; None if the newest accepts any."""
+    """Every value that a known release accepts, the newest release's first; None if the newest accepts anything."""
     spans = history(owner, name)
     if not spans or spans[-1].allowed is None:
         return None

@@ -1,4 +1,4 @@
-"""The models of the format's sections, by name."""
+"""Looks up the models of the format's sections by name."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -29,13 +29,13 @@ def key_row(section: str, name: str) -> Row | None:
 
 
 def home_of(section: str, name: str) -> str | None:
-    """The key of the format that takes another program's value unchanged; None without one."""
+    """The format's key that takes another program's value unchanged; None without one."""
     row = key_row(section, name)
     return None if row is None or "differs" in row else row.get("home")
 
 
 def value_here(row: Row, value: object) -> object:
-    """The value as the format has it."""
+    """The value in the format's terms."""
     word = str(value).lower() if isinstance(value, bool) else value
     if isinstance(word, str) and word in row.get("words", ()):
         return row["words"][word]
@@ -45,7 +45,7 @@ def value_here(row: Row, value: object) -> object:
 
 
 def renamed_keys(tool: str) -> dict[str, str]:
-    """A program's names for keys, and the last part of the key of the format."""
+    """A program's names for keys, with the last part of the format's key."""
     rows = {name: row for name, row in other_names()["keys"].items() if tool in row["tools"].split(", ")}
     plain = {name: row["home"] for name, row in rows.items() if "home" in row and not {"differs", "tracker"} & set(row)}
     return {name: home.rpartition(".")[2] for name, home in plain.items()}

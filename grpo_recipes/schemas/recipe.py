@@ -111,7 +111,7 @@ class KubernetesSection(Section):
     volume_claim: Word | None = None
     """PersistentVolumeClaim that has the run folder; for several machines it must be ReadWriteMany. Required."""
     volume_path: Word = "/runs"
-    """Where the pods mount it. A run folder below this path keeps its path; any other is expected there by its name."""
+    """Where the pods mount it. A run folder below this path keeps its path; any other is expected there by name."""
     gpu_resource: Word = "nvidia.com/gpu"
     """The resource that requests GPUs; their number is launch.gpus_per_node."""
     resources: dict[str, int | str] = {}
@@ -195,7 +195,7 @@ class Recipe(Section):
     lora: LoraSection | None = None
     dataset: DatasetSection = DatasetSection.model_construct()
     datasets: Annotated[list[SourceSection], Field(max_length=64)] = []
-    """A mixture of several sources, in the place of `dataset`; training.max_steps says how many prompts are drawn. The
+    """A mixture of several sources, instead of `dataset`; training.max_steps says how many prompts are drawn. The
     held-out rows of `evaluation` become prompts, and are judged, as those of the first source.
     """
     rewards: list[RewardSection] = []

@@ -37,7 +37,7 @@ class OpenSection(Section):
 
 
 def written_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
-    """The fields of a section by their names in a recipe; `continue` cannot be a name in Python."""
+    """The fields of a section by name, as in a recipe; `continue` cannot be a name in Python."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 

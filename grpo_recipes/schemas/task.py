@@ -104,7 +104,7 @@ class DatasetSection(Section):
 class SourceSection(DatasetSection):
     """One source of a mixture: the keys of `dataset`, and how much of the training it is.
 
-    Without a shuffle_dataset of the recipe each source is shuffled by itself, and begins anew, in another order, when
+    Without a shuffle_dataset of the recipe each source is shuffled by itself, and starts over in a different order when
     all its rows were drawn.
     """
 
@@ -132,7 +132,7 @@ ENDPOINT = r"^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?$"
 
 
 class JudgeSection(Section):
-    """A model behind an OpenAI-compatible endpoint, which is asked for a score of each completion. Nothing is sent
+    """A model behind an OpenAI-compatible endpoint that scores each completion. Nothing is sent
     without your consent.
     """
 

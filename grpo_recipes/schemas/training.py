@@ -190,7 +190,7 @@ class GenerationSection(Section):
     include_stop_str_in_output: Literal[True] = True
     """Always true: the completion keeps the token that completes a stop, since the model has to learn it."""
     generation_kwargs: dict[str, Any] = {}
-    """Sampling options without their own key, by their name in vLLM's SamplingParams or transformers' GenerationConfig.
+    """Sampling options without their own key, by name in vLLM's SamplingParams or transformers' GenerationConfig.
     """
     chat_template_kwargs: dict[str, Any] = {}
     """Variables for the chat template, e.g. {enable_thinking: false}."""
@@ -203,7 +203,7 @@ class PassesSection(Section):
     """Which completions pass: those that `pass_at` counts and that make a row right."""
 
     reward: Word
-    """One of `rewards`, by its name in the metrics: the name of a shipped reward, the function of a file, or the last
+    """One of `rewards`, by name in the metrics: the name of a shipped reward, the function of a file, or the last
     part of a model's path; a repeated name gets a number, NAME_2.
     """
     at_least: float = 1.0
@@ -220,7 +220,7 @@ class HeldOutTasksSection(Section):
 
 
 class HeldOutSetSection(Section):
-    """One of several sets of held-out rows, by its name."""
+    """One of several sets of held-out rows, by name."""
 
     path: Word | None = None
     """As evaluation.path."""
@@ -237,7 +237,7 @@ class HeldOutSetSection(Section):
     columns: dict[str, str] | None = None
     """Columns to add for the rewards. null: as dataset.columns."""
     rewards: list[Word] = []
-    """The rewards that judge the set, by their names in the metrics: its reward is their weighted sum. []: all."""
+    """The rewards that judge the set, by name in the metrics: its reward is their weighted sum. []: all."""
     passes: PassesSection | None = None
     """When a completion of the set passes. null: as evaluation.passes if that reward judges the set; otherwise at a
     reward of 1.0 if the set's only reward is a function.
@@ -266,7 +266,7 @@ class EvaluationSection(Section):
     hard.jsonl}}. Each has its own figures. {}: one set, at the keys above.
     """
     decided_by: Word | None = None
-    """The set that comes first everywhere: keep_best, stop_after, sweeps and the lists of runs go by its reward. null:
+    """The set that comes first everywhere: keep_best, stop_after, sweeps and the lists of runs use its reward. null:
     the first of `sets`; keep_best and stop_after need the name.
     """
     at_start: bool = True

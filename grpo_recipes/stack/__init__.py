@@ -1,1 +1,1 @@
-"""What a recipe runs on: packages, GPUs and the processor, read from the machine or declared."""
+"""The stack that a recipe runs on: packages, GPUs and the processor, read from the machine or declared."""

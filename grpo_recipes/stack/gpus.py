@@ -1,4 +1,4 @@
-"""GPUs: those that the driver shows to this process, and those that a target names."""
+"""Finds GPUs: those that the driver shows to this process, and those that a target names."""
 
 import functools
 import json
@@ -12,21 +12,21 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.stack.stack import Gpu
 
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
-# Without persistence mode the driver wakes up each GPU first: several seconds on a machine with eight.
+# Without persistence mode the driver first initializes each GPU: several seconds on a machine with eight.
 _TIMEOUT_S = 30.0
 _SLICE = "MIG slice of "
 _MEMORY_SUFFIX = r"-(\d{1,4})GB"
 _SIZE = r"(\d{1,4})\s*G(?:I?B)?"
 _SLACK = 0.1
-"""Makers say 16 GB of what the driver shows as 15 GiB."""
-# Words beside a name that tell neither memory nor capability.
+"""Vendors call 16 GB what the driver reports as 15 GiB."""
+# Words in a name that determine neither memory nor capability.
 _FORMS = "NVIDIA|TESLA|GEFORCE|GPU|GENERATION|PCIE|SXM[2-6]?|DGXS|MEGA|FHHL|HBM[23]E?"
 
 
 def visible_gpus() -> tuple[Gpu, ...] | None:
-    """The GPUs that CUDA shows to this process, in its order; None when the driver does not answer.
+    """The GPUs that CUDA shows to this process, in its order; None if the driver does not answer.
 
-    () when there is no driver. CUDA_VISIBLE_DEVICES is honoured. At most 30 s.
+    () without a driver. Respects CUDA_VISIBLE_DEVICES. Takes at most 30 s.
     """
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:
@@ -40,9 +40,9 @@ def visible_gpus() -> tuple[Gpu, ...] | None:
 def select_visible(listed: dict[str, Gpu], visible: str | None, order: str | None = None) -> tuple[Gpu, ...]:
     """The GPUs of `listed` (by UUID, in nvidia-smi's order) that CUDA_VISIBLE_DEVICES names.
 
-    visible: None shows all; "" shows none; an entry that names no GPU hides it and all that follow, as CUDA
-    does. A MIG slice has unknown memory. An index that chooses among different GPUs gives one of which nothing is
-    known, where CUDA may number them otherwise than nvidia-smi, which it does unless order is "PCI_BUS_ID".
+    visible: None shows all; "" shows none; an entry that names no GPU hides it and all that follow, as CUDA does. A MIG
+    slice has unknown memory. An index into different GPUs gives an unknown one unless order is "PCI_BUS_ID", since
+    CUDA's numbering may otherwise differ from nvidia-smi's.
     """
     if visible is None:
         return _of_mig(tuple(listed.values()))
@@ -62,15 +62,15 @@ def select_visible(listed: dict[str, Gpu], visible: str | None, order: str | Non
 
 
 def _of_mig(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """What CUDA shows of all GPUs: one slice alone where there are any, which hide the GPUs that are not cut."""
+    """The GPUs that CUDA shows if MIG is enabled: only one slice, which hides whole GPUs."""
     return next(((gpu,) for gpu in gpus if gpu.name.startswith(_SLICE)), gpus)
 
 
 def parse_listing(text: str) -> dict[str, Gpu]:
     """UUID -> GPU from lines "uuid, name, memory.total in MiB, compute_cap, mig.mode.current".
 
-    A capability that the driver does not know gives none; memory that it cannot tell gives None, and so does a GPU
-    that is cut into slices, of which a process gets one. Raises ValueError for a line of another shape.
+    An unknown capability or memory is None, as is the memory of a GPU with MIG slices, of which a process gets one.
+    Raises ValueError for a line of a different form.
     """
     listed: dict[str, Gpu] = {}
     for line in text.splitlines():
@@ -89,9 +89,9 @@ def named_gpu(name: str) -> Gpu:
     """The GPU that a target calls by this name, as nvidia-smi, Slurm and clouds spell it.
 
     "H100-80GB", "a100 40gb", "NVIDIA A100-SXM4-80GB", "nvidia-tesla-t4", "RTX4090" and "A6000" are one entry of the
-    table each. Memory beside the name has to be about that of the table, or else is taken as it is; a name that is
-    not in the table has the memory that it says, also as in "MI300X:192GB", and no capability. A name that several
-    sizes share is the smallest of them.
+    table each. Memory in the name selects an entry of about that size, or else is used as it is; a name that is not in
+    the table has only the memory that it states, also as in "MI300X:192GB", and no capability. A name shared by several
+    sizes means the smallest.
     """
     name, _, said = name.partition(":")
     key = re.sub(r"[\s_-]+", "-", name.strip()).upper().removeprefix("NVIDIA-")
@@ -113,17 +113,17 @@ def named_gpu(name: str) -> Gpu:
 
 
 def sizes_in_gb(name: str) -> tuple[int, ...]:
-    """The sizes that GPUs of this name are sold in, the smallest first; () where the name says which it is."""
+    """The sizes in which GPUs of this name are sold, smallest first; () if the name states it."""
     return tuple(_table().get(name, {}).get("sizes", ()))
 
 
 def nearest_gpu(name: str) -> str | None:
-    """The name of the table that is nearly this one."""
+    """The most similar name in the table."""
     return next(iter(nearest_words(name, _table(), cutoff=0.75)), None)
 
 
 def _base_and_memory(key: str) -> tuple[str, float | None]:
-    """The name without its maker, its form and its memory, as the table has it, and the memory in GB."""
+    """The name as in the table, without maker, form factor and memory; and the memory in GB."""
     if "MIG" in key.split("-"):
         return key, None  # a slice has less than the whole
     parts = [

@@ -1,4 +1,4 @@
-"""The stack of this machine."""
+"""Determines the stack of this machine."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from grpo_recipes.stack.stack import Stack, installed_packages
 
 
 def probe() -> Stack:
-    """What is installed for this Python and which GPUs the driver shows; imports none of the packages."""
+    """The packages installed for this Python and the GPUs that the driver shows; imports none of the packages."""
     return Stack(
         python=".".join(str(part) for part in sys.version_info[:3]),
         packages=installed_packages(),
@@ -29,10 +29,10 @@ def probe() -> Stack:
 
 
 def has_avx512_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
-    """Whether the processor has AVX512-BF16; None where the system does not say, and on other families than x86."""
+    """Whether the processor has AVX512-BF16; None if the system does not report it, and on others than x86."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            # The first processor is enough, and the kernel makes this file slowly where there are hundreds.
+            # The first processor suffices, and the kernel generates this file slowly for hundreds.
             for line in lines:
                 if line.startswith("flags"):
                     return "avx512_bf16" in line.split()
@@ -41,12 +41,12 @@ def has_avx512_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
     return None
 
 
-# What lies below the packages: the driver, the CUDA of torch, what Triton compiles with. Read from files alone.
+# The layers below the packages: the driver, torch's CUDA, and what Triton compiles with. Read from files only.
 
 
-# The kernel's module says its version in one of them; the second one has it within a sentence.
+# The kernel module's version is in one of them; the second has it within a sentence.
 _DRIVER_FILES = (Path("/sys/module/nvidia/version"), Path("/proc/driver/nvidia/version"))
-# Below it NVIDIA's forward compatibility puts a newer libcuda than the driver's, as their containers do.
+# NVIDIA's forward compatibility, as in their containers, puts a libcuda newer than the driver's below it.
 _TOOLKITS = Path("/usr/local")
 _LOADER_CACHE = Path("/etc/ld.so.cache")
 _LONGEST_READ = 4_096
@@ -55,7 +55,7 @@ _LONGEST_READ = 4_096
 def driver_version(
     files: Iterable[Path] = _DRIVER_FILES, toolkits: Path = _TOOLKITS, loader_cache: Path = _LOADER_CACHE
 ) -> str | None:
-    """The version of NVIDIA's driver, as "580.65.06"; None without one, and where a newer libcuda stands before it."""
+    """The version of NVIDIA's driver, as "580.65.06"; None without one, and if a newer libcuda takes precedence."""
     for file in files:
         try:
             with file.open(encoding="utf-8", errors="replace") as lines:
@@ -68,9 +68,9 @@ def driver_version(
 
 
 def torch_cuda(search_path: Iterable[str] | None = None) -> str | None:
-    """The CUDA that the installed torch was built for, as "13.0"; "" for a build without any GPU.
+    """The CUDA that the installed torch was built for, as "13.0"; "" for a CPU build.
 
-    None without torch, for a build for other GPUs (ROCm, XPU), and where torch does not say. torch is not imported.
+    None without torch, for ROCm and XPU builds, and if torch does not say. Does not import torch.
     """
     for folder in sys.path if search_path is None else search_path:
         file = Path(folder or ".", "torch", "version.py")
@@ -87,20 +87,20 @@ def torch_cuda(search_path: Iterable[str] | None = None) -> str | None:
 
 
 def has_c_compiler() -> bool:
-    """Whether Triton finds a C compiler, as it looks for one: $CC, gcc, clang."""
+    """Whether Triton finds a C compiler in its search order: $CC, gcc, clang."""
     named = os.environ.get("CC")
     return bool(named) or any(shutil.which(name) for name in ("gcc", "clang"))
 
 
 def has_python_headers(prefix: str | None = None) -> bool:
-    """Whether Python.h lies where the Python of this environment was installed."""
+    """Whether Python.h is installed with the Python of this environment."""
     folder = Path(sys.base_prefix if prefix is None else prefix, "include")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
     return (folder / version / "Python.h").is_file()
 
 
 def _has_newer_libcuda(driver: str, toolkits: Path, loader_cache: Path) -> bool:
-    """Whether the loader finds a libcuda of another version than the driver's, or a toolkit has one beside it."""
+    """Whether the loader, or a toolkit, provides a libcuda of a different version than the driver's."""
     folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     places = [Path(folder, "libcuda.so.1") for folder in folders]
     with contextlib.suppress(OSError):
@@ -121,9 +121,9 @@ _LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
 
 
 def machine_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
-    """Bytes of RAM, or of the least limit of the control groups that this process is in; None where nobody says.
+    """Bytes of RAM, or the smallest limit of this process's control groups; None if unknown.
 
-    Limits of version 2 are of the group and of each above it, of version 1 those that a container shows.
+    In version 2 the limits of the group and all its parents apply, in version 1 those visible in a container.
     """
     found = []
     with contextlib.suppress(OSError, ValueError):

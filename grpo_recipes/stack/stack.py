@@ -24,8 +24,8 @@ PACKAGES = (
     "math-verify",
     "requests",
 )
-# What a part of a recipe can ask for: a service that is reported to, an optimizer, tools. No package of a training
-# depends on them.
+# Packages that parts of a recipe may need: a tracking service, an optimizer, tools. No package of a training depends on
+# them.
 OPTIONAL_PACKAGES = (
     "apollo-torch",
     "clearml",
@@ -65,7 +65,7 @@ _MOST_CAPABLE = 1000
 
 
 class Gpu(NamedTuple):
-    """One GPU. memory_gib: what the driver reports; capability: (9, 0) is Hopper; None is unknown."""
+    """One GPU. memory_gib: as the driver reports it; capability: (9, 0) is Hopper; None is unknown."""
 
     name: str
     memory_gib: float | None = None
@@ -73,13 +73,13 @@ class Gpu(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """What is installed and which devices there are. None is unknown, and never zero or absent.
+    """Installed packages and available devices. None means unknown, never zero or absent.
 
-    packages: name -> version, None when known to be absent; a name that is not a key is unknown.
-    gpus: () is none. avx512_bf16: whether the processor has these instructions.
+    packages: name -> version, None if known to be absent; a missing name is unknown. gpus: () means no GPU.
+    avx512_bf16: whether the processor has these instructions.
     declared: by `--target`. origin: "this machine", or the target as it was written.
     driver: the version of NVIDIA's driver. torch_cuda: the CUDA that torch was built for, as "13.0", "" for a build
-    without. c_compiler, python_headers: whether there is what Triton compiles with.
+    without. c_compiler, python_headers: whether Triton's prerequisites exist.
     """
 
     python: str | None
@@ -94,7 +94,7 @@ class Stack(NamedTuple):
     python_headers: bool | None = None
 
     def version(self, package: str) -> str | None:
-        """The version of a package, None when it is absent or unknown."""
+        """The version of a package, None if it is absent or unknown."""
         return self.packages.get(package)
 
     def is_absent(self, package: str) -> bool:
@@ -102,7 +102,7 @@ class Stack(NamedTuple):
         return package in self.packages and self.packages[package] is None
 
     def is_known(self, package: str) -> bool:
-        """Whether the installed version of a package is known, or that it is not installed."""
+        """Whether the version of a package, or its absence, is known."""
         return package in self.packages
 
 
@@ -124,11 +124,11 @@ def to_json_value(stack: Stack) -> dict[str, object]:
 
 
 def from_json_value(value: object) -> Stack:
-    """The stack that `to_json_value` wrote; keys that are missing are unknown.
+    """The stack that `to_json_value` wrote; missing keys are unknown.
 
-    Raises ValueError with the key and the reason when a value has another shape.
+    Raises ValueError with the key and the reason for an invalid value.
     """
-    from grpo_recipes.contract.read_plan import section_of  # a stack that is probed does without
+    from grpo_recipes.contract.read_plan import section_of  # a probed stack does without it
 
     if not isinstance(value, dict):
         raise ValueError("a stack is an object with python, packages and gpus")
@@ -159,7 +159,7 @@ def _gpu_to_json_value(gpu: Gpu) -> dict[str, object]:
     return {"name": gpu.name, "memory_gib": gpu.memory_gib, "capability": capability}
 
 
-# Which packages are installed for this Python, read from their metadata without importing anything.
+# Finds the packages installed for this Python, from their metadata, without importing anything.
 
 
 def normalized(package: str) -> str:
@@ -168,7 +168,7 @@ def normalized(package: str) -> str:
 
 
 def installed_packages(search_path: Iterable[str] | None = None) -> dict[str, str | None]:
-    """The version of each of PACKAGES and OPTIONAL_PACKAGES on this search path, None where it is not installed.
+    """The version of each of PACKAGES and OPTIONAL_PACKAGES on this search path, None if it is not installed.
 
     search_path: folders as in sys.path, which is the default; the first folder that has a package wins.
     A folder that an interrupted update left without its METADATA does not count.
@@ -197,7 +197,7 @@ def _metadata_folders(folder: str) -> list[tuple[str, Path]]:
 
 
 def _version(path: Path) -> str | None:
-    """The `Version:` of a .dist-info or .egg-info folder, None when it holds no readable metadata."""
+    """The `Version:` of a .dist-info or .egg-info folder, None if it has no readable metadata."""
     for file in (path / "METADATA", path / "PKG-INFO"):
         try:
             with file.open(encoding="utf-8", errors="replace") as lines:

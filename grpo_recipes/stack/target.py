@@ -1,4 +1,4 @@
-"""`--target`: a stack that is declared, and then replaces this machine as a whole."""
+"""Reads `--target`: a declared stack, which replaces this machine as a whole."""
 
 import json
 import os
@@ -29,11 +29,11 @@ _PACKAGES = (*PACKAGES, *OPTIONAL_PACKAGES)
 _ABSENT = ("absent", "none")
 _FORM = f"0, a count, or <count>x<name> joined with '+', at most {MOST_GPUS}"
 _EXAMPLE = "--target trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB"
-# What has a version and is no package.
+# Items that have a version but are not packages.
 _EXAMPLES = {"python": "python==3.11", "driver": "driver==580.65.06"}
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
 _ANY = Gpu("unknown", None, None)
-# A name that begins with a count is none: 2x8xH100-80GB are two machines.
+# A GPU name does not begin with a count: 2x8xH100-80GB means two machines.
 _GPUS = (
     r"(?i)(?!\d+\s*[x*]$)(?!\d+\s*[x*]\s*\d+\s*[x*])(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*(?::\s*\d{1,4}\s*GI?B)?)"
 )
@@ -41,7 +41,7 @@ _GPUS = (
 
 @dataclass(slots=True)
 class _Draft:
-    """What the items of one target have said so far."""
+    """The items of a target read so far."""
 
     python: str | None = None
     packages: dict[str, str | None] = field(default_factory=dict)
@@ -52,11 +52,11 @@ class _Draft:
 
 
 def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
-    """The stack that a target declares, or None and what is wrong with it.
+    """The stack that a target declares, or None and its mistakes.
 
     text: "trl==1.16.0,vllm==absent,gpus=8xH100-80GB", or the path of a .json file that holds what
-    `grpo-run doctor --json` printed. The item "tested" stands for the releases of the tested stack that no other item
-    names. What is not named is unknown.
+    `grpo-run doctor --json` printed. The item "tested" adds the releases of the tested stack that no other item names.
+    Everything else is unknown.
     """
     text = text.strip()
     if text.endswith(".json"):
@@ -109,7 +109,7 @@ def _take(draft: _Draft, name: str, value: str) -> None:
     if name == "gpus":
         draft.gpus = _gpus(value)
         if draft.gpus is None:
-            because = f"gpus are those of one machine, of which a recipe says the number as launch.num_nodes: {_FORM}"
+            because = f"gpus are those of one machine; launch.num_nodes of a recipe is their number: {_FORM}"
             message = f"'{_shown(value)}' does not say which GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
         elif unknown := next((gpu.name for gpu in draft.gpus if gpu.memory_gib is None and gpu != _ANY), None):
@@ -148,7 +148,7 @@ def _take_version(draft: _Draft, name: str, value: str) -> None:
 
 
 def _gpus(value: str) -> tuple[Gpu, ...] | None:
-    """The GPUs of "0", "8", "8xH100-80GB" or "2xA100-80GB+1xT4"; None when it says something else."""
+    """The GPUs of "0", "8", "8xH100-80GB" or "2xA100-80GB+1xT4"; None for anything else."""
     if value.lower() in ("0", *_ABSENT):
         return ()
     if value.isdecimal():
@@ -171,7 +171,7 @@ def _from_file(path: str) -> tuple[Stack | None, list[Finding]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe may have no other end
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ValueError("it is a folder, a device, a pipe or a socket, and no file")
+                raise ValueError("it is a folder, a device, a pipe or a socket, not a file")
             content = file.read(_LARGEST_FILE_BYTES + 1)
         if len(content) > _LARGEST_FILE_BYTES:
             raise ValueError(f"it is larger than {_LARGEST_FILE_BYTES} bytes")
@@ -233,9 +233,9 @@ def _finding(rule: str, message: str, because: str, fix: str | None = None) -> F
     return Finding(rule=rule, severity="error", message=message, key="--target", because=(because,), fix=fix)
 
 
-# The stack that every version of the package is tested with, by its word in a target.
+# The stack that every version of the package is tested with, by name in a target.
 #
-# tested.json is made of constraints/cpu.txt by `make tested`. vLLM and GPUs are not part of it and stay unknown.
+# `make tested` generates tested.json from constraints/cpu.txt. vLLM and GPUs are not part of it and stay unknown.
 
 
 WORD = "tested"
@@ -244,13 +244,13 @@ FILE = Path(__file__).with_name("tested.json")
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """The releases that were run together."""
+    """The releases that were tested together."""
 
     python: str
     packages: dict[str, str]
 
 
 def tested() -> Tested:
-    """The tested stack as it is shipped."""
+    """The tested stack shipped with the package."""
     content = json.loads(FILE.read_text(encoding="utf-8"))
     return Tested(content["python"], content["packages"])

@@ -1,1 +1,1 @@
-"""Many runs of one recipe: their settings, their names, the file that lists them, and what they showed."""
+"""Many runs of one recipe: settings, names, the file that lists them, and their comparison."""

@@ -1,4 +1,4 @@
-"""The settings of a sweep beside each other: their means, and which differences are beyond noise."""
+"""Compares the settings of a sweep: their means, and which differences exceed noise."""
 
 import itertools
 import math
@@ -25,10 +25,10 @@ _LARGEST_ROWS = 64 << 20
 
 
 class SweptRun(NamedTuple):
-    """A run of a sweep as it stands. status: as `grpo-run runs` has it, "missing" where its folder is gone.
+    """The state of a sweep's run. status: as in `grpo-run runs`, "missing" if its folder is gone.
 
-    because: the ids of what ended it. verdict: what a completed one means, in a few words. sample: of one that
-    completed, None where its outcome is not known.
+    because: ids of the findings that ended it. verdict: what a completed one means, in a few words. sample: of a
+    completed one, None if its outcome is unknown.
     """
 
     run: SweepRun
@@ -39,7 +39,7 @@ class SweptRun(NamedTuple):
 
 
 def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
-    """What the outcome is, the same for all runs, None as long as none completed; and each run as it stands."""
+    """The outcome's name, the same for all runs, None until one has completed; and the state of each run."""
     found = {run: _standing(folder / run.name) for run in sweep.runs}
     records = {run: read_record(str(folder / run.name)) for run in sweep.runs if found[run][0] == "completed"}
     is_held_out = bool(records) and all(record and _held_out(record) is not None for record in records.values())
@@ -67,19 +67,19 @@ def _held_out(record: RunRecord) -> float | None:
 
 
 def _held_out_sample(folder: Path, record: RunRecord) -> Sample | None:
-    """None where a judge left completions without a score: the mean is then of fewer rows than another run's."""
+    """None if a judge left completions without a score: the mean would be over fewer rows than those of other runs."""
     reward = _held_out(record)
     assert reward is not None
     if number(mapping(record.evaluation, "after"), "without_score") is not None:
         return None
     rows = _rows(folder, set_of(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
-    # Rows without any reward are not in the mean, and then the rows say something else than it does.
+    # Rows without any reward are not in the mean, so rows and mean would disagree.
     agrees = bool(rows) and math.isclose(math.fsum(rows) / len(rows), reward, rel_tol=1e-6, abs_tol=1e-9)
     return Sample(reward, rows if agrees else ())
 
 
 def _rows(folder: Path, name: str, step: float | None) -> tuple[float, ...]:
-    """The reward of each held-out row, as its evaluation adds them up; () where that cannot be known.
+    """The reward of each held-out row, summed as its evaluation does; () if unknown.
 
     name: of the set.
     """
@@ -99,9 +99,9 @@ def _rows(folder: Path, name: str, step: float | None) -> tuple[float, ...]:
 
 
 def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
-    """The mean over the last tenth of the steps that tell a reward, at least one of them."""
+    """The mean over the last tenth of the steps with a reward, at least one of them."""
     events = read_all(str(folder / METRICS_FILE))
-    # A resumed run has the events of its earlier attempts too; the last one of a step counts.
+    # A resumed run also has the events of earlier attempts; the last one of a step counts.
     by_step = {
         step: reward
         for event in events
@@ -117,11 +117,10 @@ def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
 
 
 class SweptSetting(NamedTuple):
-    """A setting with its runs. mean, spread: of the outcomes that there are; spread is their standard deviation.
+    """A setting with its runs. mean, spread: of the available outcomes; spread is their standard deviation.
 
-    interval: of the mean, None for a single outcome.
-    to_best, to_base: how it differs from the best setting and from the recipe as it stands; None for that one itself,
-    and where one of the two lacks an outcome.
+    interval: of the mean, None for a single outcome. to_best, to_base: the difference to the best setting and to the
+    unchanged recipe; None for that setting itself, and if either lacks an outcome.
     """
 
     trial: Trial
@@ -141,12 +140,12 @@ class SweptSetting(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether each of its runs has an outcome; else it is compared with none."""
+        """Whether each of its runs has an outcome; otherwise it is not compared."""
         return len(self.samples) == len(self.runs)
 
 
 class SweepComparison(NamedTuple):
-    """measure: what the outcome is. rows: held-out rows whose noise is in the test, 0 for none. pairs: looked at."""
+    """measure: the outcome's name. rows: held-out rows whose noise is in the test, 0 for none. pairs: their number."""
 
     folder: str
     sweep: Sweep
@@ -157,12 +156,12 @@ class SweepComparison(NamedTuple):
 
 
 def compared(folder: str, sweep: Sweep) -> SweepComparison:
-    """The comparison of all settings, with what has ended by now. Nothing is written."""
+    """The comparison of all settings, with the runs that have ended so far. Writes nothing."""
     measure, runs = _outcomes(Path(folder), sweep)
     settings = [_setting(place, sweep, runs) for place in range(len(sweep.settings))]
     whole = [place for place, setting in enumerate(settings) if setting.is_whole]
     best = max(whole, key=lambda place: settings[place].mean or 0.0, default=None)
-    # The best is known only from these outcomes, so that each pair could have been looked at.
+    # The best setting is only known from these outcomes, so any pair could have been compared.
     pairs = list(itertools.combinations(whole, 2))
     of_pairs = verdicts([difference(settings[one].samples, settings[other].samples) for one, other in pairs])
     to_best = {
@@ -190,7 +189,7 @@ def _setting(place: int, sweep: Sweep, found: Sequence[SweptRun]) -> SweptSettin
 
 
 def _to_base(settings: Sequence[SweptSetting], whole: Sequence[int], base: int | None) -> dict[int, Verdict]:
-    """The verdicts on the differences to the recipe as it stands, which was named before anything ran."""
+    """The verdicts on the differences to the unchanged recipe, which was chosen before anything ran."""
     if base is None or base not in whole:
         return {}
     others = [place for place in whole if place != base]
@@ -199,13 +198,13 @@ def _to_base(settings: Sequence[SweptSetting], whole: Sequence[int], base: int |
 
 
 def _turned(verdict: Verdict) -> Verdict:
-    """The verdict with the other setting first."""
+    """The verdict with the two settings swapped."""
     turned: SettingDifference = verdict.difference._replace(mean=0.0 - verdict.difference.mean)
     return verdict._replace(difference=turned)
 
 
 def conclusion(found: SweepComparison) -> list[str]:
-    """What can be said of the sweep, a sentence each."""
+    """The conclusions about the sweep, one sentence each."""
     lines = []
     for one in found.settings:
         if not one.is_whole:
@@ -221,7 +220,7 @@ def conclusion(found: SweepComparison) -> list[str]:
         return lines
     seeds = len(best.runs)
     if seeds == 1:
-        return [*lines, "with one seed no difference can be told from noise; --seeds 3 is the least that can"]
+        return [*lines, "one seed cannot tell a difference from noise; use at least --seeds 3"]
     if not any(one.to_best and one.to_best.is_told for one in against):
         same = ": the settings came to the same" if all(one.mean == best.mean for one in against) else ""
         return [*lines, f"no difference can be told with {seeds} seeds{same}"]

@@ -1,4 +1,4 @@
-"""sweep.json: the runs of a sweep, as they were planned. It lies beside their folders and is never written again."""
+"""Reads and writes sweep.json, the planned runs of a sweep. It is beside their folders and never rewritten."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ SWEEP_FORMAT = 1
 
 
 class SweepRun(NamedTuple):
-    """A run of a sweep. name: of its folder. setting: its place among the settings, from 0."""
+    """A run of a sweep. name: of its folder. setting: its index among the settings, from 0."""
 
     name: str
     setting: int
@@ -27,8 +27,8 @@ class SweepRun(NamedTuple):
 class Sweep(NamedTuple):
     """The runs of a sweep, in the order in which they are started.
 
-    recipe: the file, absolute. settings: each a value for every key that is varied. base: the setting that is the
-    recipe as it stands, None where it is not among them.
+    recipe: the file, absolute. settings: each has a value for every varied key. base: the setting that equals the
+    unchanged recipe, None if there is none.
     """
 
     recipe: str
@@ -39,12 +39,12 @@ class Sweep(NamedTuple):
 
 
 def is_sweep(place: str) -> bool:
-    """Whether a place is the folder of a sweep."""
+    """Whether a path is the folder of a sweep."""
     return is_file(Path(place), SWEEP_FILE)
 
 
 def write_sweep_file(folder: Path, sweep: Sweep) -> None:
-    """Writes sweep.json at once. Raises OSError."""
+    """Writes sweep.json atomically. Raises OSError."""
     content = {
         "sweep": SWEEP_FORMAT,
         "recipe": sweep.recipe,
@@ -57,7 +57,7 @@ def write_sweep_file(folder: Path, sweep: Sweep) -> None:
 
 
 def read_sweep(place: str) -> Sweep:
-    """The sweep of a folder. Raises Refusal for one that cannot be read, or that names a run outside of it."""
+    """The sweep of a folder. Raises Refusal if it cannot be read, or names a run outside of it."""
     try:
         return _read(cast("dict[str, Any]", read_json(Path(place), SWEEP_FILE)))
     except OSError as problem:
@@ -79,27 +79,27 @@ def _read(content: dict[str, Any]) -> Sweep:
     base = None if content["base"] is None else int(content["base"])
     for run in runs:
         if not SAFE_NAME.fullmatch(run.name):
-            raise ValueError(f"{run.name!r} is no name of a run")
+            raise ValueError(f"{run.name!r} is not the name of a run")
     places = {run.setting for run in runs} | {base or 0}
     if not runs or not places <= set(range(len(settings))):
-        raise ValueError("its runs and its settings do not belong together")
+        raise ValueError("its runs and settings do not match")
     if len({run.name for run in runs}) != len(runs) or len({run[1:] for run in runs}) != len(runs):
         raise ValueError("a run is there twice")
     return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base)
 
 
-# Names of the run folders of a sweep: the values of a run, in letters that need no quotes anywhere.
+# Names of the run folders of a sweep: the values of a run, in characters that need no quotes anywhere.
 
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+]+")
 _LONGEST = 100
 _SHORT = 4
-"""Letters of a last part, such as r or beta, that do not say which key it is."""
+"""Last parts of this length, such as r or beta, do not identify a key."""
 
 
 def headings(keys: Sequence[str]) -> dict[str, str]:
-    """The last part of each key, or all of it where the last part does not say which key it is."""
+    """The last part of each key, or the whole key if that is ambiguous."""
     last = [key.rpartition(".")[2] for key in keys]
     return {
         key: end if last.count(end) == 1 and len(end) > _SHORT else key for key, end in zip(keys, last, strict=True)
@@ -107,13 +107,13 @@ def headings(keys: Sequence[str]) -> dict[str, str]:
 
 
 def setting_text(trial: Trial) -> str:
-    """A setting as a person reads it: "learning_rate=1e-5 lora.r=8"."""
+    """A setting for a reader: "learning_rate=1e-5 lora.r=8"."""
     named = headings([key for key, _ in trial])
     return " ".join(f"{named[key]}={text}" for key, text in trial) or "as it stands"
 
 
 def run_names(runs: Sequence[tuple[Trial, int]]) -> list[str]:
-    """A name for each run, by its setting and its seed, in their order; no two are alike, also without their case."""
+    """A name for each run, from its setting and seed, in order; unique even if case is ignored."""
     names: list[str] = []
     taken: set[str] = set()
     for trial, seed in runs:

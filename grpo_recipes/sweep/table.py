@@ -1,4 +1,4 @@
-"""The table of a sweep, for a person and for programs."""
+"""Formats the table of a sweep, for a person and for programs."""
 
 import json
 
@@ -10,12 +10,12 @@ from grpo_recipes.sweep.verdicts import LEVEL, Verdict
 
 TABLE_FORMAT = 1
 _LONGEST = 24
-# Keys that the outcome itself is made of.
+# Keys that the outcome itself is computed from.
 _MEASURING = ("rewards", "evaluation")
 
 
 def table_text(found: SweepComparison) -> str:
-    """The table, then how it was compared and what can be said; each line ended."""
+    """The table, the method of the comparison and the conclusions; each line ends with a newline."""
     rows = table_rows(found)
     settings = len(found.sweep.settings[0])
     table = aligned(rows, right=[place for place in range(settings, len(rows[0])) if rows[0][place]])
@@ -25,19 +25,19 @@ def table_text(found: SweepComparison) -> str:
 
 
 def outcome_text(found: SweepComparison) -> str:
-    """What is compared: "outcome: held-out reward after the last step; ..."."""
+    """The outcome that is compared: "outcome: held-out reward after the last step; ..."."""
     each = ", ".join(map(str, found.sweep.seeds))
     seeds = f"mean and its 95% interval over the seeds {each}" if len(found.sweep.seeds) > 1 else f"of seed {each}"
     return f"outcome: {found.measure or 'not known yet, no run has completed'}; {seeds}"
 
 
 def table_notes(found: SweepComparison) -> list[str]:
-    """What the runs mean, how they were compared, and what can be said of the settings."""
+    """The meaning of the runs, the method of the comparison, and the conclusions about the settings."""
     return [*_meanings(found), *_test(found), *_caveats(found), *conclusion(found)]
 
 
 def table_rows(found: SweepComparison) -> list[list[str]]:
-    """The headings, then the settings, the best first."""
+    """The headings, then the settings, best first."""
     named = headings(list(dict(found.settings[0].trial)))
     has_base = any(one.to_base is not None for one in found.settings)
     head = [*named.values(), "runs", "mean", "interval", "to best", "", *(["to base", ""] if has_base else [])]
@@ -53,7 +53,7 @@ def table_rows(found: SweepComparison) -> list[list[str]]:
 
 
 def _verdict(verdict: Verdict | None) -> list[str]:
-    """A difference and what is to be thought of it."""
+    """A difference and its verdict."""
     if verdict is None:
         return ["-", ""]
     mean = verdict.difference.mean
@@ -66,7 +66,7 @@ def _verdict(verdict: Verdict | None) -> list[str]:
 
 
 def _meanings(found: SweepComparison) -> list[str]:
-    """How many runs have each verdict; a run that differs from the most is named."""
+    """The number of runs with each verdict; a run that differs from the majority is named."""
     verdicts: dict[str, list[str]] = {}
     for one in (swept for setting in found.settings for swept in setting.runs if swept.verdict):
         verdicts.setdefault(one.verdict, []).append(one.run.name)
@@ -82,14 +82,14 @@ def _test(found: SweepComparison) -> list[str]:
     pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
     return [
         f"test: paired t-test over {len(found.sweep.seeds)} seeds{rows}; p after Holm's correction, for the best over"
-        f" all {pairs}; beyond noise is p < {LEVEL}; it takes the differences between seeds for normal"
+        f" all {pairs}; beyond noise is p < {LEVEL}; it assumes normal differences between seeds"
     ]
 
 
 def _caveats(found: SweepComparison) -> list[str]:
     keys = [key for key, _ in found.sweep.settings[0] if _is_measuring(key, found.measure or "")]
-    lines = [f"{keys[0]} is part of the outcome itself, so the settings are not measured alike"] if keys else []
-    # Without a spread there is nothing to hold a difference against.
+    lines = [f"{keys[0]} is part of the outcome itself, so the settings are measured differently"] if keys else []
+    # Without a spread, there is nothing to compare a difference with.
     is_coarse = any(
         one.to_best is not None and one.to_best.p is None and len(one.runs) > 1 and one.to_best.difference.mean != 0
         for one in found.settings

@@ -1,4 +1,4 @@
-"""`--vary`: a key and the values or the range that a sweep tries, as a grid or drawn at random."""
+"""Reads `--vary`: a key and the values or range that a sweep tries, as a grid or at random."""
 
 import itertools
 import math
@@ -14,16 +14,16 @@ from grpo_recipes.yaml.merge import read_override
 
 _RANGE = re.compile(r"(log|uniform|int):(.+?)\.\.(.+)")
 _TRIES = 100
-"""Draws for each setting that is still missing, before the others count as drawn already."""
+"""Draws per missing setting before the remaining ones count as duplicates."""
 
 Assignment = tuple[str, str]
-"""A key and the text of its value, as --set takes it behind the =."""
+"""A key and the text of its value, as after the = of --set."""
 Trial = tuple[Assignment, ...]
 """A setting of a sweep: one value for each key that it varies."""
 
 
 class ValueRange(NamedTuple):
-    """What --trials draws from: low and high belong to it. kind: log, uniform, or int for whole numbers."""
+    """The range that --trials samples; low and high are included. kind: log, uniform, or int for whole numbers."""
 
     kind: str
     low: float
@@ -39,25 +39,27 @@ class Varied(NamedTuple):
 
 
 def read_varied(text: str) -> Varied:
-    """What one `--vary KEY=VALUE,VALUE` or `--vary KEY=log:1e-6..1e-4` says. Raises Refusal."""
+    """The meaning of `--vary KEY=VALUE,VALUE` or `--vary KEY=log:1e-6..1e-4`. Raises Refusal."""
     key, _, written = text.partition("=")
     if not key or not written:
         raise _unreadable(text, "it is not KEY=VALUE,VALUE")
     found = _RANGE.fullmatch(written)
     texts = () if found else tuple(_parts(written))
     if "" in texts:
-        raise _unreadable(text, "a value is missing beside a comma; what is meant to be nothing is written null")
+        raise _unreadable(text, "a value is missing next to a comma; write null for an empty value")
     for one in texts or ("1",):
         override, findings = read_override(f"{key}={one}")
         if override is None:
             raise _unreadable(text, findings[0].message if findings else "it is no key")
     if key == "seed":
-        raise Refusal.of("--vary seed: the seeds of a sweep have an option of their own", fix="--seeds 1,2,3")
+        raise Refusal.of("--vary seed: the seeds of a sweep have a separate option", fix="--seeds 1,2,3")
     if found:
         return Varied(key, (), _range(text, found[1], found[2], found[3]))
     if len(texts) == 1:
         raise Refusal.of(
-            f"--vary {text}: there is one value", because="a sweep compares several", fix=f"--set {text} for one alone"
+            f"--vary {text}: there is only one value",
+            because="a sweep compares several",
+            fix=f"--set {text} for a single value",
         )
     if twice := [one for place, one in enumerate(texts) if one in texts[:place]]:
         raise Refusal.of(f"--vary {text}: {twice[0]} is there twice", fix="name each value once")
@@ -65,9 +67,9 @@ def read_varied(text: str) -> Varied:
 
 
 def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[Trial]:
-    """The settings of a sweep: all combinations, the last key changing fastest, or so many that are drawn.
+    """The settings of a sweep: all combinations, the last key changing fastest, or a number of random ones.
 
-    trials: None for all combinations. draw: the seed of the drawing. Raises Refusal for keys that cannot be combined.
+    trials: None for all combinations. draw: the random seed. Raises Refusal for keys that cannot be combined.
     """
     keys = [one.key for one in varied]
     if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
@@ -76,7 +78,7 @@ def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[T
         return _drawn(varied, trials, random.Random(draw))
     if ranges := [one.key for one in varied if one.drawn_from is not None]:
         raise Refusal.of(
-            f"--vary {ranges[0]}: a range has no end of values",
+            f"--vary {ranges[0]}: a range has infinitely many values",
             because="without --trials all combinations of the values are tried",
             fix="--trials 10 draws ten settings, or name the values",
         )
@@ -84,23 +86,23 @@ def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[T
 
 
 def _drawn(varied: Sequence[Varied], trials: int, numbers: random.Random) -> list[Trial]:
-    """Different settings in the order in which they were drawn. Only random() is asked, which no release changes."""
+    """Distinct settings in the order of drawing. Uses only random(), whose sequence is stable across releases."""
     if not varied:
-        raise Refusal.of("--trials draws settings, and nothing is varied", fix="--vary KEY=log:1e-6..1e-4")
+        raise Refusal.of("--trials draws settings, but nothing is varied", fix="--vary KEY=log:1e-6..1e-4")
     found: dict[Trial, None] = {}
     for _ in range(trials * _TRIES):
         found[tuple((one.key, _draw(one, numbers.random())) for one in varied)] = None
         if len(found) == trials:
             return list(found)
     raise Refusal.of(
-        f"--trials {trials}: there are not so many settings",
-        because=f"{len(found)} different ones were found",
+        f"--trials {trials}: there are not that many settings",
+        because=f"{len(found)} different settings exist",
         fix=f"--trials {len(found)}, or more values",
     )
 
 
 def _draw(one: Varied, part: float) -> str:
-    """The value at a part of the whole, 0 to below 1; three digits of it, which a name has room for."""
+    """The value at a fraction of the range, 0 to below 1; rounded to three digits, which fit in a name."""
     if one.drawn_from is None:
         return one.texts[int(part * len(one.texts))]
     kind, low, high = one.drawn_from
@@ -114,16 +116,16 @@ def _range(text: str, kind: str, low: str, high: str) -> ValueRange:
     try:
         ends = float(low), float(high)
     except ValueError:
-        raise _unreadable(text, "its ends are no numbers") from None
+        raise _unreadable(text, "its ends are not numbers") from None
     if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (kind == "log" and ends[0] <= 0):
         raise _unreadable(text, "the first end has to be below the second" + (", and above 0" if kind == "log" else ""))
     if kind == "int" and not all(end.is_integer() for end in ends):
-        raise _unreadable(text, "its ends are no whole numbers")
+        raise _unreadable(text, "its ends are not whole numbers")
     return ValueRange(kind, *ends)
 
 
 def _parts(text: str) -> list[str]:
-    """The texts between commas that stand in no brackets and no quotes, as YAML reads a list."""
+    """The parts of a text between commas outside of brackets and quotes, as in a YAML list."""
     listed = f"[{text}]"
     try:
         node = yaml.compose(listed, Loader=yaml.SafeLoader)

@@ -1,10 +1,10 @@
-"""Whether two settings of a sweep differ beyond noise: a paired t-test over seeds, corrected after Holm.
+"""Tests whether two settings of a sweep differ beyond noise: a paired t-test over seeds with Holm's correction.
 
-Two settings are compared seed by seed, since runs of one seed share their order of prompts and their first weights; the
-unit is the trained run. Held-out rows, which all runs share, have noise of their own, since other rows would have given
-other means. Where they are known a difference has to be beyond the noise of the seeds, and beyond that of seeds and
-rows together, whose degrees of freedom are those of Welch and Satterthwaite: the larger p counts. Why this test and no
-other one, and what it can see with few seeds: benchmarks/sweep_verdicts.md.
+Settings are compared seed by seed, since runs with the same seed share the order of prompts and the initial weights;
+the unit is the trained run. Held-out rows, which all runs share, add noise, since other rows would have given other
+means. If they are known, a difference must exceed the noise of the seeds, and that of seeds and rows together, with
+Welch-Satterthwaite degrees of freedom: the larger p counts. For the choice of this test, and its power with few seeds,
+see benchmarks/sweep_verdicts.md.
 """
 
 import math
@@ -18,7 +18,7 @@ _LAST_BITS = 1e-12
 
 
 class Sample(NamedTuple):
-    """What a run of one seed came to. rows: rewards of its held-out rows in their order, empty where none are known."""
+    """The outcome of one seed's run. rows: rewards of its held-out rows in order, empty if unknown."""
 
     outcome: float
     rows: tuple[float, ...] = ()
@@ -29,11 +29,11 @@ Samples = Mapping[int, Sample]
 
 
 class SettingDifference(NamedTuple):
-    """How a setting differs from another one.
+    """The difference between two settings.
 
-    mean: of its outcomes less those of the other. seed_variance: of the differences between seeds. row_variance: of the
-    mean, by the rows. seeds, rows: how many both have; no rows where they are not known. p: None where there is no
-    noise to hold the difference against.
+    mean: of its outcomes minus those of the other. seed_variance: of the differences between seeds. row_variance: of
+    the mean, by the rows. seeds, rows: how many both have; no rows if unknown. p: None if there is no noise to compare
+    the difference with.
     """
 
     mean: float
@@ -45,24 +45,24 @@ class SettingDifference(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A difference among so many that were looked at. p: after Holm's correction, None where nothing can be told."""
+    """A difference out of several that were tested. p: after Holm's correction, None if it cannot be tested."""
 
     difference: SettingDifference
     p: float | None
 
     @property
     def is_told(self) -> bool:
-        """Whether the difference is beyond noise."""
+        """Whether the difference exceeds noise."""
         return self.p is not None and self.p < LEVEL
 
 
 def difference(one: Samples, other: Samples) -> SettingDifference:
-    """The difference of two settings that have runs of the same seeds."""
+    """The difference of two settings that have runs with the same seeds."""
     seeds = sorted(one)
     each = [one[seed].outcome - other[seed].outcome for seed in seeds]
     mean = math.fsum(each) / len(each)
     by_row = _by_row([one[seed].rows for seed in seeds], [other[seed].rows for seed in seeds])
-    # What is left of equal differences is the last bit of their outcomes.
+    # Equal differences still vary in the last bit of their outcomes.
     is_even = max(each) - min(each) <= _LAST_BITS * max(
         abs(sample.outcome) for sample in [*one.values(), *other.values()]
     )
@@ -84,13 +84,13 @@ def _p(found: SettingDifference, is_any: bool) -> float | None:
 
 
 def _degrees(of_seeds: float, of_rows: float, seeds: int, rows: int) -> int:
-    """The degrees of freedom of the sum of two variances, by Welch and Satterthwaite, rounded down."""
+    """The Welch-Satterthwaite degrees of freedom for the sum of two variances, rounded down."""
     parts = of_seeds**2 / (seeds - 1) + (of_rows**2 / (rows - 1) if rows > 1 else of_rows**2)
     return max(1, min(_MOST_DEGREES, int((of_seeds + of_rows) ** 2 / parts)))
 
 
 def _by_row(ones: Sequence[tuple[float, ...]], others: Sequence[tuple[float, ...]]) -> list[float]:
-    """The difference in each row, averaged over the seeds; empty where the rows are not known, or not the same ones."""
+    """The difference in each row, averaged over the seeds; empty if the rows are unknown or differ."""
     if any(len(rows) != len(ones[0]) for rows in [*ones, *others]):
         return []
     pairs = [zip(one, other, strict=True) for one, other in zip(ones, others, strict=True)]
@@ -104,9 +104,9 @@ def _row_variance(each: Sequence[float]) -> float:
 
 
 def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
-    """The verdicts on differences that were looked at together, in their order.
+    """The verdicts on differences that were tested together, in order.
 
-    Holm's correction: the chance that any of them is called told and is none stays at most 1 in 20.
+    Holm's correction: the chance of any false positive stays at most 1 in 20.
     """
     known = sorted((one.p, place) for place, one in enumerate(differences) if one.p is not None)
     corrected: dict[int, float] = {}
@@ -120,7 +120,7 @@ def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of the mean of these outcomes, by Student's t.
 
-    None for fewer than two, and for equal ones, which do not show how far outcomes spread.
+    None for fewer than two, and for equal ones, which show no spread.
     """
     if len(values) < 2 or min(values) == max(values):
         return None
@@ -132,11 +132,11 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
-# Student's t distribution with a whole number of degrees of freedom, where its probability is a finite sum.
+# Student's t distribution for integer degrees of freedom, where its probability is a finite sum.
 
 
 def two_sided_p(t: float, degrees: int) -> float:
-    """The probability of a value as far from 0 as t, on either side.
+    """The probability of a value at least as far from 0 as t, on either side.
 
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
     """

@@ -1,1 +1,1 @@
-"""What other programs' configurations say, as a recipe: every key is mapped, emulated or refused with its reason."""
+"""Converts other programs' configurations to recipes: every key is mapped, emulated or refused with a reason."""

@@ -1,7 +1,6 @@
-"""What a release did where a configuration says nothing, and values that no recipe can keep.
+"""Writes out the release's defaults that differ from the format's, and refuses values that no recipe can keep.
 
-Defaults are written out where format 1 would do something else. The words of a recipe mean one thing on every release
-and every machine.
+A recipe means the same on every release and machine, so defaults are written where format 1 has different ones.
 """
 
 import math
@@ -26,12 +25,12 @@ from grpo_recipes.yaml.page import forbidden
 BATCH = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size"})
 BATCH |= {"steps_per_generation"}
 MOVED = ("beta", "loss_type", "scale_rewards", "temperature", "max_completion_length", "use_bias_correction_kl")
-# A dense model has no such loss in any release; trl from 1.14 on raises for one that asks for it.
+# A dense model has no such loss in any release; trl since 1.14 raises if it is requested.
 ROUTER_LOSS = "router_aux_loss_coef"
 
 
 def write_defaults(situation: Situation) -> None:
-    """Writes every value of the release that is part of the experiment, or has a home, and is not format 1's."""
+    """Writes every default of the release that belongs to the experiment, or has a key, and differs from format 1's."""
     draft, release = situation.draft, situation.release
     values = known_values(situation)
     for name, field in classified_fields().items():
@@ -47,7 +46,7 @@ def write_defaults(situation: Situation) -> None:
         if name == ROUTER_LOSS and not mixes_experts(situation):
             continue
         if matters(field, values):
-            draft.put(where, default, f"what trl {release.trl} does where nothing is said")
+            draft.put(where, default, f"what trl {release.trl} does by default")
 
 
 def _is_pinned(field: ClassifiedField) -> bool:
@@ -59,7 +58,7 @@ def _format(field: ClassifiedField) -> object:
 
 
 def known_values(situation: Situation) -> dict[str, object]:
-    """GRPOConfig values by name: of the recipe so far, else of the release, else of the format."""
+    """GRPOConfig values by name: from the recipe so far, else from the release, else from the format."""
     draft, release = situation.draft, situation.release
     rewards = draft.values.get("rewards")
     values: dict[str, object] = {"rewards": len(rewards) if isinstance(rewards, list) else 1}
@@ -82,9 +81,10 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def disagreements(names: Iterable[str], written: Mapping[str, object], release: Release) -> dict[str, str]:
-    """Defaults of the experiment that the releases which take these keys disagree on: field -> each value, since when.
+    """Experiment defaults on which the releases that take these keys disagree: field -> each value and its first
+    release.
 
-    written: the recipe's values. Only what the configuration does not say counts.
+    written: the recipe's values. Only keys missing from the configuration count.
     """
     asked = set(names)
     said: dict[str, list[tuple[str, object]]] = {}
@@ -117,14 +117,14 @@ NEEDED |= {"rewards": [{"python": "rewards.py:reward"}]}
 
 
 def refuse_what_cannot_be_kept(situation: Situation) -> None:
-    """Refuses each value that is taken, and that a recipe cannot have, or that the release does something else with."""
+    """Refuses each value that a recipe cannot have, or that the release does not treat as it says."""
     _what_is_done_otherwise(situation)
     _what_no_recipe_can_hold(situation)
     _what_a_recipe_cannot_have(situation)
 
 
 def _what_no_recipe_can_hold(situation: Situation) -> None:
-    """Texts with characters, and numbers, that the strict reader refuses."""
+    """Refuses texts with characters, and numbers, that the strict reader does not accept."""
     values = situation.draft.values
     for where in [where for where, value in values.items() if not _can_be_written(value)]:
         because = "a recipe holds no control characters, and no numbers beyond 64 bits"
@@ -148,7 +148,7 @@ def _can_be_written(value: object) -> bool:
 
 
 def _what_a_recipe_cannot_have(situation: Situation) -> None:
-    """Values outside the format's own ranges and words."""
+    """Refuses values outside the format's ranges and words."""
     values = {"recipe": 1, "name": "checked", **tree_of(situation.draft)}
     try:
         lists = {name: situation.draft.values.get(name, []) for name in ("rewards", "datasets")}
@@ -173,7 +173,7 @@ def _what_is_done_otherwise(situation: Situation) -> None:
         if not isinstance(said, NotExpressed):
             continue
         if _is_mended(field, draft.values[where], values, situation.release):
-            because = f"{said.because}; grpo-run does there what later releases do"
+            because = f"{said.because}; grpo-run does what later releases do"
             _settle(situation, name, where, "emulated", because)
             draft.comments[where] = because
         else:
@@ -182,7 +182,7 @@ def _what_is_done_otherwise(situation: Situation) -> None:
 
 
 def _is_mended(field: ClassifiedField, value: object, values: Mapping[str, object], release: Release) -> bool:
-    """Whether a shim of the worker has the release do what the value means."""
+    """Whether a shim of the worker makes the release do what the value means."""
     conditions = [condition for row in field.expressed for condition in row.get("when", ())]
     shims = [operand for name, _, operand in conditions if name == "shims"]
     return bool(shims) and not isinstance(
@@ -191,7 +191,7 @@ def _is_mended(field: ClassifiedField, value: object, values: Mapping[str, objec
 
 
 def refuse(situation: Situation, name: str, where: str, because: str) -> None:
-    """The row of a key becomes a refusal; the default of the release gets one."""
+    """Turns the row of a key into a refusal; a default of the release gets a row."""
     _settle(situation, name, where, "refused", because)
 
 

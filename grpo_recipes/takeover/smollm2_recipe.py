@@ -1,4 +1,4 @@
-"""What `grpo-run init smollm2` writes beside the model: a recipe, its reward and its rows."""
+"""The files that `grpo-run init smollm2` writes beside the model: a recipe, its reward and its rows."""
 
 import json
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ NAME = "smollm2"
 
 @dataclass(frozen=True, slots=True)
 class ListedRecipe:
-    """A recipe as `init --list` shows it.
+    """A recipe for `init --list`.
 
-    task, size, hardware and state stand in a line of its head; the hardware is written as `gpus=` of a target, with
-    the machines before it where they are several, and cpu for none.
+    task, size, hardware and state come from a line of its head; the hardware is written as in `gpus=` of a target, with
+    the number of machines first if there are several, and cpu for none.
     """
 
     name: str
@@ -40,7 +40,7 @@ HELD_OUT_PAIRS = 64
 DATA = Path(__file__).parent / "data"
 RECIPE = (DATA / "smollm2.yaml").read_text(encoding="utf-8")
 STARTER = (DATA / "starter.yaml").read_text(encoding="utf-8")
-"""The recipe that `grpo-run init` writes where nobody says which."""
+"""The recipe that `grpo-run init` writes by default."""
 
 REWARDS = '''\
 """Whether a sum is solved: the last number of the first line is its result."""
@@ -61,8 +61,8 @@ def _last_number(text):
 
 
 def files_beside() -> dict[str, str]:
-    """The reward, and rows that the seed draws: a held-out pair of numbers is in no order among the training rows."""
-    import random  # the list of recipes needs none
+    """The reward, and rows drawn by the seed: held-out pairs of numbers are in no order among the training rows."""
+    import random  # the list of recipes does not need it
 
     pairs = [(a, b) for a in range(1, LARGEST + 1) for b in range(a, LARGEST + 1)]
     chance = random.Random(SEED)

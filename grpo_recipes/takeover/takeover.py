@@ -1,4 +1,4 @@
-"""One configuration, and what lies beside it, becomes a recipe."""
+"""Converts one configuration, with the files beside it, to a recipe."""
 
 import os
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ PROGRAMS = {"trl": "trl grpo", "open_r1": "open-r1", "axolotl": "axolotl"}
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """What became of a configuration.
+    """The result of a conversion.
 
-    files: that stand beside the recipe, by name. stubs: functions in them that their author has to fill in.
-    moved: see `disagreements`.
+    files: to write beside the recipe, by name. stubs: functions in them for their author to fill in. moved: see
+    `disagreements`.
     """
 
     text: str
@@ -59,10 +59,10 @@ def take_over(
     processes: int | None = None,
     output: str | None = None,
 ) -> Takeover:
-    """The recipe of a configuration. Raises Refusal.
+    """Converts a configuration to a recipe. Raises Refusal.
 
-    processes: that `accelerate launch --num_processes` was given, which wins over its file. output: where the recipe
-    will be written, None where it is printed.
+    processes: the value of `accelerate launch --num_processes`, which overrides its file. output: the path of the
+    future recipe, None if it is printed.
     """
     draft = Draft()
     values = read_mapping(config, draft)
@@ -91,7 +91,7 @@ def take_over(
 
 def _dialect(values: Mapping[str, object], config: str) -> Dialect:
     if "recipe" in values:
-        raise Refusal.of(f"{config}: it is a recipe already", fix=f"grpo-run validate {config}")
+        raise Refusal.of(f"{config}: it is already a recipe", fix=f"grpo-run validate {config}")
     if is_axolotl(values):
         return "axolotl"
     other = next((key for key in OWN_KEYS if key in values), None)
@@ -106,7 +106,7 @@ def _dialect(values: Mapping[str, object], config: str) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a configuration was launched with: files, and the number of processes that wins over them."""
+    """What a configuration was launched with: files, and the number of processes, which overrides them."""
 
     accelerate: str | None
     deepspeed: str | None
@@ -114,7 +114,7 @@ class Beside:
 
 
 def _take_all(situation: Situation, config: str, beside: Beside) -> None:
-    """Every key, in an order in which each finds what it needs: the machine stands before the batch."""
+    """Takes over every key, in order of their dependencies: the machine before the batch."""
     given, draft = situation.given, situation.draft
     _launch_keys(situation, os.path.dirname(os.path.abspath(config)), beside)
     if beside.accelerate is not None:
@@ -148,7 +148,7 @@ def _accelerate_file(situation: Situation, path: str, processes: int | None) -> 
 
 
 def _launch_keys(situation: Situation, folder: str, beside: Beside) -> None:
-    """Keys that TRL's command line hands to `accelerate launch`."""
+    """Takes over the keys that TRL's command line passes to `accelerate launch`."""
     tables = table_of("answers")
     given = situation.given
     launch = {name: given.take(name) for name in tables["accelerate_launch"] if name in given}
@@ -174,7 +174,7 @@ def _launch_keys(situation: Situation, folder: str, beside: Beside) -> None:
 
 
 def _deepspeed_key(situation: Situation, config: str, *, given: bool) -> None:
-    """The trainer's own `deepspeed`: a file, or its keys."""
+    """Takes over the trainer's own `deepspeed`: a file, or its keys."""
     keys = situation.given
     value = keys.values["deepspeed"]
     path = os.path.join(os.path.dirname(os.path.abspath(config)), str(value))
@@ -202,11 +202,11 @@ BECAUSE = {
     LOSS: "bnpo divides by the tokens of a micro-batch",
     QUANTILE: "its threshold is that of a micro-batch",
 }
-UNKNOWN = "and how many processes share the batch is said nowhere: --accelerate FILE or --num-processes N says it"
+UNKNOWN = "and the number of processes that share the batch is unknown: give --accelerate FILE or --num-processes N"
 
 
 def keep_the_cut(situation: Situation) -> None:
-    """Writes processes and micro-batch where the loss depends on them; refuses it where they are not known."""
+    """Writes processes and micro-batch if the loss depends on them; refuses it if they are unknown."""
     values = situation.draft.values
     where = _depends(values)
     if where is None:
@@ -221,14 +221,14 @@ def keep_the_cut(situation: Situation) -> None:
 
 
 def _depends(values: dict[str, object]) -> str | None:
-    """The key of the value that is another one for each cut."""
+    """The key of a value whose effect depends on how the batch is cut, None without one."""
     if values.get(LOSS) == "bnpo":
         return LOSS
     return QUANTILE if values.get(QUANTILE, 1.0) != 1.0 else None
 
 
 def _parts(situation: Situation, size: int, processes: int) -> int:
-    """Accumulation steps of an optimizer step."""
+    """The accumulation steps per optimizer step."""
     values = situation.draft.values
     accumulation = values.get("trl.gradient_accumulation_steps")
     if isinstance(accumulation, int):

@@ -1,1 +1,1 @@
-"""What a recipe may bring along: code allowed by digest, harmless environment variables, no secrets."""
+"""Checks what a recipe brings along: code allowed by digest, harmless environment variables, no secrets."""

@@ -1,4 +1,4 @@
-"""Which code of a plan is not part of the installed packages, and how it is allowed."""
+"""Lists the code of a plan that is not part of the installed packages, and records the user's consent."""
 
 import hashlib
 import json
@@ -29,16 +29,16 @@ OF_FILES = {
     "environment": ("environment", "file imported by an environment"),
     "rollout": ("rollout", "file imported by a rollout"),
 }
-"""What a file of the user's own is called, and one that it imports."""
+"""The names of a user's file, and of one that it imports."""
 WITHOUT_SANDBOX, TURNS, JUDGE = "launch.sandbox", "preflight.turns", "rewards.judge"
 CONTAINER = "container image"
 OF_THE_RECIPE = (WITHOUT_SANDBOX, TURNS, JUDGE)
 VALUES = (VARIABLE, *OF_THE_RECIPE)
-"""What is no code by itself."""
+"""Kinds that are not code by themselves."""
 KNOWN_MODULES = ("trl.rewards",)
 RUNS_CODE = ("code_tests",)
-"""Shipped rewards that run code that the model writes."""
-# What vLLM's server of the run is started with, by facts/data/vllm_server.json.
+"""Shipped rewards that run model-written code."""
+# Starts the run's vLLM server, see facts/data/vllm_server.json.
 SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"), ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"))
 
 
@@ -48,8 +48,7 @@ class CodePart:
 
     kind: one of OF_FILES, "package reward", "package environment", "remote code", "attention kernel", CONTAINER,
     "environment variable", or the key of a recipe that has allowed code do more. what: it is, in words.
-    is_fixed: the digest is that of all that it stands for; what is not fixed may be something else next time, and is
-    asked for each time.
+    is_fixed: the digest covers all of it; anything else may differ next time, so it needs consent each time.
     """
 
     kind: str
@@ -94,9 +93,10 @@ def code_parts(plan: Plan) -> list[CodePart]:
 
 
 def _container_parts(plan: Plan) -> Iterator[CodePart]:
-    """The image that a job trains in, with its mounts. A file is known by its size and time: reading it takes long.
+    """The container image of a job, with its mounts. A file is identified by size and time, since hashing it takes
+    long.
 
-    A folder, or a name of a registry without a digest, is something else tomorrow.
+    A folder, or a registry name without a digest, may be something else tomorrow.
     """
     container = plan.job.get("container")
     if isinstance(container, dict):
@@ -109,7 +109,7 @@ def _container_parts(plan: Plan) -> Iterator[CodePart]:
 
 
 def _judge_parts(plan: Plan) -> Iterator[CodePart]:
-    """The endpoints that text is sent to, each with the variable whose value it gets; whatever else is asked there."""
+    """The endpoints that text is sent to, and the variable whose value each gets; consent ignores all other options."""
     for reward in plan.rewards:
         if reward.kind == "judge":
             key = reward.kwargs.get("key_variable")
@@ -118,14 +118,14 @@ def _judge_parts(plan: Plan) -> Iterator[CodePart]:
 
 
 def is_known(reward: Reward) -> bool:
-    """Whether a reward is one of a package that every training imports, and that is made for this."""
+    """Whether a reward is from a package that every training imports, and is meant to be used as one."""
     module, _, name = reward.target.rpartition(":")
     is_of_trl = reward.package is not None and reward.package.name == "trl"
     return is_of_trl and module in KNOWN_MODULES and not name.startswith("_")
 
 
 def _package_part(kind: str, target: str, package: Package, given: dict[str, object], what_else: str = "") -> CodePart:
-    """A recipe may name anything that can be called, with any options: these are what is allowed."""
+    """A target in a package, with its options: a recipe may name any callable, so consent covers both."""
     options = json.dumps(given, sort_keys=True)
     of = f"{package.name or 'a package that is not installed here'} {package.release or 'of any release'}"
     text = f"package {package.name}=={package.release} {target} {options}"
@@ -133,7 +133,7 @@ def _package_part(kind: str, target: str, package: Package, given: dict[str, obj
 
 
 def environment_parts(plan: Plan) -> list[CodePart]:
-    """The environment variables that are not known to be harmless, of the training and of the server that it starts."""
+    """The variables not known to be harmless, for the training and the server that it starts."""
     server = None if plan.vllm is None else plan.vllm.server
     given = [*plan.environment.items(), *([] if server is None else server.environment.items())]
     return [
@@ -158,7 +158,7 @@ def brings_remote_code(plan: Plan) -> bool:
 
 
 def _remote_code(plan: Plan) -> list[CodePart]:
-    """The model's own code: of a folder known by all that lies in it, of the hub by its commit; then that of others."""
+    """The model's own code: a folder by its whole content, the hub by its commit; then code of other repositories."""
     model = plan.model
     if model.source == "hub":
         own, folder = _hub_code(model.path, model.commit, model.revision), cached_snapshot(model.path, model.commit)
@@ -173,7 +173,7 @@ def _remote_code(plan: Plan) -> list[CodePart]:
 
 
 def _folder_code(model: Model) -> CodePart:
-    """The digest is that of the whole folder; where a plan says something else of it, also of that."""
+    """The digest of the whole folder; if the plan records something else, also of that."""
     try:
         files = code_files(model.path)
     except OSError as problem:
@@ -184,7 +184,7 @@ def _folder_code(model: Model) -> CodePart:
 
 
 def _hub_code(name: str, commit: str | None, revision: str | None, of: Model | None = None) -> CodePart:
-    """Without a commit it is something else tomorrow."""
+    """Without a commit, the code may be something else tomorrow."""
     at = commit or revision
     words = f"{name}, " + (f"revision {at}" if at else "whatever its newest revision is")
     if of is not None:
@@ -193,9 +193,9 @@ def _hub_code(name: str, commit: str | None, revision: str | None, of: Model | N
 
 
 def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str]:
-    """The full digests that `--allow-code` names, by the whole digest or by its first 32 or more digits.
+    """The full digests that `--allow-code` names, in full or by their first 32 or more digits.
 
-    Raises Refusal for a text that is too short, fits nothing of this recipe, or fits several.
+    Raises Refusal for a text that is too short, matches nothing in this recipe, or is ambiguous.
     """
     full = []
     for text in given:
@@ -204,24 +204,24 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
         if len(wanted) < SHORTEST_PREFIX:
             raise Refusal.of(
                 f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed",
-                fix="paste the whole of what was printed, or write here for the folder that the recipe lies in",
+                fix="paste the whole digest that was printed, or write here for the recipe's folder",
             )
         if not fits:
             raise Refusal.of(
                 f"--allow-code {text}: no code of this recipe has this sha256",
-                because="a file that changed has another one; now there is "
+                because="a changed file has a different one; now there is "
                 f"{', '.join(part.sha256[:SHOWN_DIGITS] for part in parts) or 'no code at all'}",
             )
         if len(fits) > 1:
-            raise Refusal.of(f"--allow-code {text}: fits {len(fits)} pieces of code", fix="write the whole sha256")
+            raise Refusal.of(f"--allow-code {text}: matches {len(fits)} pieces of code", fix="write the whole sha256")
         full.append(fits[0])
     return full
 
 
 def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePart]:
-    """The parts that their user has not allowed, after what `--allow-code` names is remembered.
+    """The parts that the user has not allowed, after remembering what `--allow-code` names.
 
-    What is not fixed is never remembered: it counts as allowed only while it is named.
+    Code without a fixed digest is never remembered: it is allowed only while it is named.
     """
     named = set(resolve_allowed(given, parts))
     allow(part.sha256 for part in parts if part.is_fixed and part.sha256 in named)
@@ -229,7 +229,7 @@ def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePar
 
 
 def _brought(parts: Sequence[CodePart]) -> str:
-    """What was not allowed yet, called what it is."""
+    """A description of the code that is not allowed yet."""
     if all(part.kind in OF_THE_RECIPE for part in parts):
         keys = " and ".join(dict.fromkeys(part.kind for part in parts))
         return f"this recipe's {keys} {'was' if len(parts) == 1 else 'were'} not allowed yet"
@@ -240,7 +240,7 @@ def _brought(parts: Sequence[CodePart]) -> str:
 
 
 def refusal(parts: Sequence[CodePart]) -> Finding:
-    """What is said of code that was not allowed, with the line to paste."""
+    """The error for code that was not allowed, with the option to paste."""
     given = " ".join(f"--allow-code {part.sha256}" for part in parts)
     each_time = [part.what for part in parts if not part.is_fixed]
     changes = "value changes" if all(part.kind in VALUES for part in parts) else "code changes"
@@ -251,20 +251,21 @@ def refusal(parts: Sequence[CodePart]) -> Finding:
         _brought(parts),
         because=tuple(f"{part.kind} {part.what} has the sha256 {part.sha256}" for part in parts),
         fix=f"read it, then add {given}; it is remembered for you until the {changes}",
-        notes=(f"asked for each time, since what it stands for may change: {some}",) if each_time else (),
+        notes=(f"needs consent each time, since its content may change: {some}",) if each_time else (),
     )
 
 
-# The calls that a recipe has a preflight make: to a tool that runs code, their texts are code.
+# The scripted calls of a preflight: for a tool that runs code, their texts are code.
 
 
 _SHOWN_CHARACTERS = 160
 
 
 def turn_parts(plan: Plan) -> list[CodePart]:
-    """The calls with texts, as one part; none where there are no such.
+    """The calls with texts, as one part; empty if there are none.
 
-    Its digest is that of the calls and of the code that they call: what is harmless to one tool is not to another.
+    Its digest covers the calls and the code that they call, since input that is harmless to one tool may not be to
+    another.
     """
     calls = [
         turn for turn in plan.scripted_turns if turn.tool is not None and any(_texts(list(turn.arguments.values())))
@@ -279,7 +280,7 @@ def turn_parts(plan: Plan) -> list[CodePart]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of YAML, also in keys."""
+    """Every text in a YAML value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -290,7 +291,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _shown(turn: ScriptedTurn) -> str:
-    """A call as a line, escaped; of a long one its beginning and its end."""
+    """A call on one line, escaped; a long one is shortened to its beginning and end."""
     text = f"{json.dumps(turn.tool)[1:-1]}({json.dumps(turn.arguments)})"
     if len(text) <= _SHOWN_CHARACTERS:
         return text

@@ -1,7 +1,7 @@
-"""Which environment variables a recipe may set: harmless ones as they are, unknown ones with their user's consent.
+"""Decides which environment variables a recipe may set: harmless ones freely, unknown ones with consent.
 
-harmless_variables.json lists the harmless: their values are numbers, switches and words of a known shape, and none of
-them loads code, names a file that is read or written, or an address that something is sent to.
+harmless_variables.json lists the harmless ones: their values are numbers, switches and words of a known shape, and none
+of them loads code, or names a file to read or write or an address to send something to.
 """
 
 import json
@@ -19,7 +19,7 @@ _LIST = Path(__file__).with_name("harmless_variables.json")
 
 _REFUSED = (
     (
-        "it makes programs load other code than the installed one",
+        "it makes programs load code that is not installed",
         (
             r"(LD|DYLD|GIT|BASH_FUNC|COVERAGE|CCACHE|CARGO|NPM_CONFIG|PIP|UV|CONDA|HIPCC)_.*"
             r"|INTEL_(LIBITTNOTIFY|JIT_PROFILER).*|(COMPILER|GCC|LIB(GL|VA)|VK|VDPAU|GBM|UR_ADAPTERS|OCL_ICD|LUA)_.*"
@@ -57,7 +57,7 @@ _REFUSED = (
         r"HOME|SHELL|TMPDIR|TMP|TEMP|USER|LOGNAME|PWD|OLDPWD|XDG_.*",
     ),
     (
-        "it names a place of the machine, which belongs to the user",
+        "it names a path of the machine, which is up to the user",
         (
             r".*_(PATHS?|DIRS?|DIRECTORY|FOLDER|FILES?|HOME|ROOT|CACHE|LIBS?|LIBRARY|LIBRARIES|PREFIX|EXECUTABLE|COMMAND)"
             r"|TORCH_(TRACE|LOGS_OUT)|KINETO_CONFIG|MATPLOTLIBRC|MPLCONFIGDIR|JITDUMPDIR|TZDIR|TERMINFO|HF_XET_LOG_DEST"
@@ -69,7 +69,7 @@ _REFUSED = (
 
 @cache
 def _shapes() -> dict[str, re.Pattern[str]]:
-    """The shape of the value of each harmless variable."""
+    """The pattern for the value of each harmless variable."""
     content = json.loads(_LIST.read_text(encoding="utf-8"))
     found = {}
     for group in content["groups"]:
@@ -80,18 +80,18 @@ def _shapes() -> dict[str, re.Pattern[str]]:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether a variable only tunes, and its value is one that does."""
+    """Whether a variable is a mere tuning option, and its value has the known shape."""
     shape = _shapes().get(name)
     return shape is not None and len(value) <= _LONGEST_VALUE and shape.fullmatch(value) is not None
 
 
 def refused(name: str, value: str = "") -> str | None:
-    """Why a recipe may not set this variable, whoever consents; None when it may.
+    """Why a recipe may never set this variable; None if it may, perhaps with consent.
 
-    A listed variable is never refused for its value: one of another shape needs consent.
+    A listed variable is never refused for its value: one of a different shape needs consent.
     """
     if not re.fullmatch(_NAME, name):
-        in_capitals = name.upper()  # http_proxy is read beside HTTP_PROXY
+        in_capitals = name.upper()  # http_proxy is read as well as HTTP_PROXY
         reason = refused(in_capitals, value) if re.fullmatch(_NAME, in_capitals) else None
         return reason or "a name is made of A-Z, 0-9 and _ and does not start with a digit"
     if not value.isprintable() and re.search(r"[\0\n\r]", value):
@@ -104,18 +104,18 @@ def refused(name: str, value: str = "") -> str | None:
 
 
 def why_asked(name: str) -> str:
-    """Why a variable that `needs_consent` is asked for; a name that is nearly one of the list names it."""
+    """Why a variable needs consent; mentions a listed variable with a similar name."""
     if name in _shapes():
-        return "it is on the list of variables that only tune, and its value has another shape than there"
+        return "it is a known tuning variable, but its value has an unexpected form"
     near = nearest_words(name, _shapes(), cutoff=_NEAR)
-    return "it is not on the list of variables that only tune" + (f"; the nearest there is {near[0]}" if near else "")
+    return "it is not a known tuning variable" + (f"; the nearest is {near[0]}" if near else "")
 
 
 def needs_consent(name: str, value: str) -> bool:
-    """Whether a recipe may set this variable after its user has allowed it, as it is with code."""
+    """Whether a recipe may set this variable only after its user has allowed it, as with code."""
     return refused(name, value) is None and not is_harmless(name, value)
 
 
 def names_a_place(value: str) -> bool:
-    """Whether a value may name a file, whose content nobody sees in the value."""
+    """Whether a value may name a file, whose content the value does not show."""
     return bool(re.search(r"[/\\~$]|^\.|\.[A-Za-z][A-Za-z0-9]{0,5}($|[\s,:;=])", value))

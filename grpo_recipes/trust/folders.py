@@ -1,10 +1,9 @@
-"""The folders of this user's own whose code may run after each edit: `--allow-code here`, and what is remembered of it.
+"""Remembers folders whose code may run after each edit: `--allow-code here`.
 
-A folder is remembered by its real path, its owner and its inode, in a file of the user's own that nobody else can read
-or write. It allows the rewards and tools that a recipe in it names below it, the files that they import, what the
-recipe has them do by preflight.turns and launch.sandbox, and the judges that it asks: no model's code, no pickle, no
-variable, and nothing of a recipe that lies elsewhere. What ran is remembered by its digest with it, so that its run can
-be gone on with.
+A folder is remembered by its real path, owner and inode, in a private file. This allows the rewards and tools below it
+that a recipe in it names, the files that they import, what the recipe makes them do with preflight.turns and
+launch.sandbox, and the recipe's judges; but no model code, no pickles, no variables, and nothing of a recipe elsewhere.
+The digests of code that ran are remembered with the folder, so its runs can be resumed.
 """
 
 import json
@@ -33,7 +32,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """A folder that was allowed. since: the day. digests: of the code of it that ran, the newest last."""
+    """An allowed folder. since: the day. digests: of its code that ran, the newest last."""
 
     folder: Identity
     since: str
@@ -41,7 +40,7 @@ class Allowed:
 
 
 def listed() -> list[Allowed]:
-    """The folders that this user has allowed. Raises Refusal where the list may be another's."""
+    """The folders that this user has allowed. Raises Refusal if the list may be somebody else's."""
     try:
         content = parsed(own_content(user_folder() / _FILE, _LARGEST_BYTES, around_others=0o022))
         if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
@@ -58,9 +57,9 @@ def listed() -> list[Allowed]:
 
 
 def allow_folder(files: Sequence[str]) -> None:
-    """Remembers the folder of a recipe. Raises Refusal for one that is not this user's own.
+    """Remembers the folder of a recipe. Raises Refusal for one that does not belong to this user alone.
 
-    files: the recipe, and those of its parents that say its rewards and tools; all of them must lie there.
+    files: the recipe, and those of its parents that set its rewards and tools; all of them must be in the folder.
     """
     folder = _folder_of(files)
     try:
@@ -78,16 +77,16 @@ def allow_folder(files: Sequence[str]) -> None:
 
 
 def allowed_folder(files: Sequence[str]) -> Allowed | None:
-    """The folder of a recipe as it was allowed, None where it was not.
+    """The folder of a recipe as it was allowed, None if it was not.
 
-    files: as of allow_folder. Raises NotOwn where it was, and is another folder or not this user's own by now.
+    files: as for allow_folder. Raises NotOwn if it was allowed, but is now a different folder or no longer private.
     """
     path = _folder_of(files)
     known = next((one for one in listed() if one.folder.path == path), None)
     if known is None:
         return None
     if identity(path) != known.folder:
-        raise NotOwn(f"{path} was allowed, and is another folder by now")
+        raise NotOwn(f"{path} was allowed, but is a different folder now")
     _refuse_files_elsewhere(known.folder, files)
     return known
 
@@ -97,13 +96,15 @@ def _folder_of(files: Sequence[str]) -> str:
 
 
 def _refuse_files_elsewhere(folder: Identity, files: Sequence[str]) -> None:
-    """A parent that lies elsewhere may be a stranger's, and would say which of the user's functions is called."""
+    """Refuses parents in other folders: they may be a stranger's, and would choose which of the user's functions to
+    call.
+    """
     for file in files:
         own_sha256(folder, os.path.realpath(file))
 
 
 def covered(allowed: Allowed, parts: Sequence[CodePart]) -> tuple[list[CodePart], list[str]]:
-    """The parts that are code of the folder, or said by its recipe; and why other files are not."""
+    """The parts that are code of the folder, or set by its recipe; and why other files are not."""
     found, reasons = [part for part in parts if part.kind in OF_THE_RECIPE], []
     for part in parts:
         if part.kind not in KINDS.difference(OF_THE_RECIPE):
@@ -119,7 +120,7 @@ def covered(allowed: Allowed, parts: Sequence[CodePart]) -> tuple[list[CodePart]
 
 
 def remember(allowed: Allowed, parts: Iterable[CodePart]) -> None:
-    """Keeps the digests of code of a folder that is about to run, so that its run can be gone on with."""
+    """Stores the digests of a folder's code that is about to run, so that its run can be resumed."""
     new = {part.sha256 for part in parts}
     if not new <= set(allowed.digests):
         _write(allowed.folder.path, lambda known: known and _with_digests(known, new))
@@ -137,7 +138,7 @@ def ran_before(parts: Iterable[CodePart]) -> list[CodePart]:
 
 
 def forget(folder: str) -> bool:
-    """Forgets a folder and what ran of it, by its path as it is listed; whether there was one."""
+    """Forgets a folder, by its path in the list, and what ran in it; returns whether it was listed."""
     paths = {os.path.abspath(folder), os.path.realpath(folder)} & {one.folder.path for one in listed()}
     for path in paths:
         _write(path, lambda _: None)
@@ -145,7 +146,7 @@ def forget(folder: str) -> bool:
 
 
 def _entry(value: object) -> Allowed | None:
-    """None for what is no entry, which allows nothing."""
+    """The entry of the list, None for an invalid one, which allows nothing."""
     if not isinstance(value, Mapping):
         return None
     path, since, digests = value.get("path"), value.get("since"), value.get("digests")
@@ -159,7 +160,7 @@ def _entry(value: object) -> Allowed | None:
 
 
 def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> None:
-    """Changes what is remembered of a path. Raises Refusal."""
+    """Changes the entry of a path. Raises Refusal."""
 
     def text() -> str:
         before = listed()
@@ -172,25 +173,25 @@ def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> Non
 
 
 def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str]) -> list[str]:
-    """What to say of the code that runs since its folder is allowed. Raises Refusal for code that is not allowed.
+    """Messages about code that runs because its folder is allowed. Raises Refusal for code that is not allowed.
 
-    given: digests, or the word here. files: the recipe and the parents that say its rewards and tools; none for a plan
-    that was made before: who wrote it is not known, and its code is known by its sha256 alone.
+    given: digests, or the word here. files: the recipe and the parents that set its rewards and tools; none for an
+    earlier plan, whose author is unknown, so its code is identified by sha256 alone.
     """
     says_here = any(word.strip().lower() == HERE for word in given)
     missing = not_allowed(parts, [word for word in given if word.strip().lower() != HERE])
     if not files:
         if says_here:
             raise Refusal.of(
-                "--allow-code here: it is for a recipe in a folder of your own, and a run folder may be another's",
-                fix="allow the code by its sha256; what ran before of a folder that you allowed needs nothing",
+                "--allow-code here: it is for a recipe in your own folder, and a run folder may be somebody else's",
+                fix="allow the code by its sha256; code that ran before from an allowed folder needs nothing",
             )
         before = ran_before(missing) if missing else []
         _refuse([part for part in missing if part not in before])
         return ["code of this run ran before, from a folder that `--allow-code here` allowed"] if before else []
     if says_here:
         if not any(part.kind in KINDS for part in parts):
-            raise Refusal.of("--allow-code here: this recipe brings no code of a file", fix="leave it out")
+            raise Refusal.of("--allow-code here: this recipe has no code in files", fix="leave it out")
         allow_folder(files)
     return _of_its_folder(missing, files) if missing else []
 
@@ -224,13 +225,13 @@ def _refuse(missing: Sequence[CodePart], notes: Sequence[str] = ()) -> None:
         raise Refusal(finding._replace(notes=(*finding.notes, *notes)))
 
 
-# Files of a checkpoint that may run code when they are read, and were not written by this user.
+# Files of a checkpoint that may run code when read, and were not written by this user.
 
 
 def checkpoint_parts(folder: str) -> list[CodePart]:
-    """The pickles of the checkpoint that the run goes on from, as one part; none where this user wrote them.
+    """The pickles of the checkpoint that the run resumes from, as one part; empty if this user wrote them.
 
-    Their contents are compared with their digests by the worker, before they are read.
+    The worker compares them with their digests before reading them.
     """
     for judged in judged_checkpoints(Path(folder, "checkpoints")):
         if judged.manifest is None:

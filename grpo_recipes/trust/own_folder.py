@@ -1,7 +1,7 @@
-"""Whether a folder is this user's own: nobody else can write what lies in it, or put something in its place.
+"""Checks that a folder belongs to this user alone: nobody else can write or replace anything in it.
 
-Each part of a path is opened below the one before it and never through a link, and what was opened is looked at, not
-its name again.
+Each part of a path is opened below the previous one and never through a link, and the opened file is checked rather
+than its name.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ _LARGEST_BYTES = 16 << 20
 
 
 class NotOwn(Exception):
-    """A folder, or something in it, is not this user's own; the text says what and why."""
+    """A folder, or something in it, is not private to this user; the text says what and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which folder it is: another one of the same name has another. path: without links."""
+    """The identity of a folder, which a different one of the same name does not share. path: without links."""
 
     path: str
     user: int
@@ -43,10 +43,10 @@ class Identity:
 
 
 def identity(folder: str) -> Identity:
-    """Which folder a path means, if it is this user's own. Raises NotOwn."""
+    """The identity of the folder at a path, if it is private to this user. Raises NotOwn."""
     path = os.path.realpath(folder)
     if any(os.path.commonpath([home, path]) == path for home in _homes()):
-        raise NotOwn(f"{path} holds everything of this user's, also what was received")
+        raise NotOwn(f"{path} holds all of this user's files, including downloads")
     with _named(path):
         for above in Path(path).parents:
             _refuse_a_place_of_others(str(above), os.lstat(above))
@@ -61,14 +61,14 @@ def identity(folder: str) -> Identity:
 
 
 def _homes() -> Iterator[str]:
-    """The home of this user, by the environment and by the system."""
+    """The home of this user, according to the environment and to the system."""
     yield os.path.realpath(os.path.expanduser("~"))
     with contextlib.suppress(KeyError):
         yield os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
 
 
 def own_sha256(folder: Identity, file: str) -> str:
-    """The digest of a file below a folder of one's own. Raises NotOwn where it, or the way to it, is not."""
+    """The digest of a file below a private folder. Raises NotOwn if it, or a folder on its path, is not private."""
     parts = os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(file)), os.path.basename(file)), folder.path)
     if parts.startswith(os.pardir):
         raise NotOwn(f"{file} is not below {folder.path}")
@@ -83,7 +83,7 @@ def _walked(folder: Identity, parts: Sequence[str]) -> Iterator[bytes]:
     here = _opened_folder(path)
     try:
         if (found := os.fstat(here)).st_dev != folder.device or found.st_ino != folder.inode:
-            raise NotOwn(f"{path} is another folder by now")
+            raise NotOwn(f"{path} is a different folder now")
         for part in parts[:-1]:
             path = os.path.join(path, part)
             below = _opened_folder(part, path, here)
@@ -122,19 +122,19 @@ def _refuse_what_is_not_own(path: str, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise NotOwn(f"{path} belongs to another user")
     if status.st_mode & _OTHERS:
-        raise NotOwn(f"{path} can be written by others; chmod go-w mends that")
+        raise NotOwn(f"{path} can be written by others; chmod go-w fixes that")
 
 
 def _refuse_a_place_of_others(path: str, status: os.stat_result) -> None:
-    """Where a folder lies: in a sticky one like /tmp nobody can move or remove what is another's."""
+    """Checks the parent folder: in a sticky one like /tmp, nobody can move or remove other users' entries."""
     if status.st_uid not in (os.geteuid(), 0):
         raise NotOwn(f"{path}, which it lies in, belongs to another user")
     if status.st_mode & _OTHERS and not status.st_mode & stat.S_ISVTX:
-        raise NotOwn(f"{path}, which it lies in, can be written by others; chmod go-w mends that")
+        raise NotOwn(f"{path}, which it lies in, can be written by others; chmod go-w fixes that")
 
 
 def _is_a_run(folder: Path | int) -> bool:
-    """Whether a folder has what a run folder has; one that cannot be listed may be entered all the same."""
+    """Whether a folder looks like a run folder; one that cannot be listed can still be entered."""
     found = 0
     for name in _OF_A_RUN:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -148,34 +148,34 @@ def _is_a_run(folder: Path | int) -> bool:
 
 @contextlib.contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Says what the system says of a path."""
+    """Adds the path to the system's error."""
     try:
         yield
     except OSError as problem:
         raise NotOwn(f"{path} cannot be opened without following a link: {problem.strerror or problem}") from problem
 
 
-# The digests of code that this user has allowed to run, remembered in a file of the user's own.
+# The digests of code that this user has allowed, remembered in a private file.
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def allowed_file() -> Path:
-    """Where the digests are. Raises Refusal where nobody knows this user's home."""
+    """The path of the digests. Raises Refusal if this user's home is unknown."""
     return remembered(ALLOWED_FILE)
 
 
 def remembered(name: str) -> Path:
-    """Where a list of this user's own is. Raises Refusal where nobody knows this user's home."""
+    """The path of a private list. Raises Refusal if this user's home is unknown."""
     try:
         return user_folder() / name
     except NoKey as problem:
-        raise Refusal.of("no place for what is allowed", because=str(problem)) from problem
+        raise Refusal.of("there is no place to remember what is allowed", because=str(problem)) from problem
 
 
 def _listed() -> frozenset[str]:
-    """The digests; none for a user without a home, for whom nothing can be remembered."""
+    """The digests; empty for a user without a home, for whom nothing can be remembered."""
     try:
         return listed_digests()
     except NoKey:
@@ -184,13 +184,13 @@ def _listed() -> frozenset[str]:
         raise Refusal.of(
             f"{allowed_file()}: the list of allowed code cannot be read",
             because=f"{type(problem).__name__}: {problem}",
-            fix="what the reason says, or remove the file and allow again what you trust",
+            fix="correct that, or remove the file and allow again what you trust",
         ) from problem
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time of the lists beside a path; where a file system has no locks, as it is."""
+    """Locks the lists beside a path for one writer; does nothing if the file system has no locks."""
     descriptor = os.open(path.with_name(".allowed.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with contextlib.suppress(OSError):
@@ -206,9 +206,9 @@ def is_allowed(sha256: str) -> bool:
 
 
 def allow(sha256s: Iterable[str]) -> None:
-    """Remembers digests for this user; the file is replaced at once and only its owner can read it.
+    """Remembers digests for this user; replaces the private file atomically.
 
-    Raises ValueError for anything but 64 lower-case hexadecimal digits, Refusal where nothing can be remembered.
+    Raises ValueError for anything but 64 lower-case hexadecimal digits, Refusal if nothing can be remembered.
     """
     new = set(sha256s)
     for sha in new:
@@ -220,7 +220,7 @@ def allow(sha256s: Iterable[str]) -> None:
 
 
 def replace_list(path: Path, of: str, text: Callable[[], str]) -> None:
-    """Replaces a list of this user's own at once, one writer at a time. of: what is allowed. Raises Refusal."""
+    """Replaces a private list atomically, one writer at a time. of: what is allowed. Raises Refusal."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(path):
@@ -229,5 +229,5 @@ def replace_list(path: Path, of: str, text: Callable[[], str]) -> None:
         raise Refusal.of(
             f"{path}: the list of allowed {of} cannot be written",
             because=str(problem.strerror or problem),
-            fix="make room for it and let this user write there; XDG_CONFIG_HOME names another place",
+            fix="make room for it and let this user write there; set XDG_CONFIG_HOME to a different folder",
         ) from problem

@@ -1,4 +1,4 @@
-"""The files of the user's own code that a plan names: rewards, and what completions are made with."""
+"""Lists the files of user code that a plan names: rewards, tools, environments and rollouts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -10,8 +10,8 @@ from grpo_recipes.contract.plan import Plan
 class UserFile(NamedTuple):
     """One function or class of a file of the user's.
 
-    kind: "reward", "tool", "environment" or "rollout". part: what lines call it, "rewards.brevity". key: where a recipe
-    names it. target, path, sha256 and imports: as in a planned Reward of kind "python".
+    kind: "reward", "tool", "environment" or "rollout". part: its name in messages, "rewards.brevity". key: the recipe's
+    key that names it. target, path, sha256 and imports: as in a planned Reward of kind "python".
     """
 
     kind: str
@@ -29,22 +29,22 @@ class UserFile(NamedTuple):
 
     @property
     def digests(self) -> dict[str, str | None]:
-        """The digests of the file and of those beside it that it imports, by their names."""
+        """The digests of the file and of the files beside it that it imports, by name."""
         return {self.target.rpartition(":")[0]: self.sha256, **self.imports}
 
 
 def user_files(plan: Plan) -> Iterator[UserFile]:
-    """Every function and class of the user's own that the plan names, in the order of the recipe."""
+    """Every function and class of user code that the plan names, in the order of the recipe."""
     for index, reward in enumerate(plan.rewards):
         if reward.kind == "python":
-            # A plan that says no path is asked for all the same: its run folder may have the file.
+            # A plan without a path still counts: its run folder may have the file.
             own = (reward.target, str(reward.path), reward.sha256, reward.imports)
             yield UserFile("reward", f"rewards.{reward.name}", ("rewards", index, "python"), *own)
     yield from made_with(plan)
 
 
 def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -> Plan:
-    """The plan in which what names each of its user_files has other fields."""
+    """The plan with fields changed in the entry of each of its user_files."""
     found = {file.part: changes(file) for file in user_files(plan)}
     environment, rollout = plan.environment_class, plan.rollout
     several = {name: replace(one, **found[f"environments.{name}"]) for name, one in plan.environment_classes.items()}
@@ -59,7 +59,7 @@ def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -
 
 
 def made_with(plan: Plan) -> Iterator[UserFile]:
-    """The files of tools, environment and rollout alone, as user_files has them."""
+    """The files of tools, environment and rollout, as in user_files."""
     for index, tool in enumerate(plan.tools):
         key = ("tools", index, "python")
         yield UserFile("tool", f"tools.{tool.name}", key, tool.target, tool.path, tool.sha256, tool.imports)

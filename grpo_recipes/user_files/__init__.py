@@ -1,1 +1,1 @@
-"""What validate may read of the user's own data, model and rewards; nothing of it is run."""
+"""Reads the user's data, model and rewards for validate, without running any of it."""

@@ -1,6 +1,6 @@
-"""What `model.from_run` names: a run folder, a checkpoint of it, or an adapter of PEFT that another program left.
+"""Reads what `model.from_run` names: a run folder, one of its checkpoints, or a PEFT adapter of another program.
 
-Read are plan.json, run.json and adapter_config.json, as untrusted text; nothing is loaded and nothing downloaded.
+Reads plan.json, run.json and adapter_config.json as untrusted text; loads and downloads nothing.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
 _LARGEST_BYTES = 32 * 1024**2
 _INTEGRITY_FILE = "integrity.json"
 _PLAN_FORMAT = 1
-# Of an adapter_config.json: what says whose adapter it is, and not what it is.
+# The keys of adapter_config.json that identify the base model, and not the adapter.
 _OF_THE_FILE = (
     "peft_type",
     "auto_mapping",
@@ -35,7 +35,7 @@ _OF_THE_FILE = (
 
 
 class NoStart(NamedTuple):
-    """Why a recipe cannot start from what it names, and what to do."""
+    """A recipe cannot start from what it names; says why, and what to do."""
 
     message: str
     because: tuple[str, ...] = ()
@@ -43,12 +43,11 @@ class NoStart(NamedTuple):
 
 
 class StartingPoint(NamedTuple):
-    """What a recipe starts from.
+    """The starting point of a recipe.
 
-    place: what is named, an absolute folder or a hub id. weights: the folder that was trained, or the hub id; folder:
-    where its files are here. commit: of the hub. run: the run folder, None for an adapter of another program, whose
-    plan is {}. adapter: its adapter_config.json, None where the whole model was trained. is_old: of an older grpo-run,
-    without content hashes.
+    place: as named, an absolute folder or a hub id. weights: the trained folder, or the hub id; folder: its files here.
+    commit: of the hub. run: the run folder, None for another program's adapter, whose plan is {}. adapter: its
+    adapter_config.json, None if the whole model was trained. is_old: from an older grpo-run, without content hashes.
     """
 
     place: str
@@ -64,14 +63,14 @@ class StartingPoint(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """The name of the starting point in messages."""
         return str(self.plan.get("name") or os.path.basename(self.place))
 
     @property
     def base(self) -> tuple[str, str | None] | None:
-        """Path or hub id of the model that was trained on, with its revision; None where the adapter names none.
+        """Path or hub id of the model that was trained, with its revision; None if the adapter names none.
 
-        Of a whole model it is the trained model itself.
+        For a whole model it is the trained model itself.
         """
         if self.adapter is None:
             return self.weights, None
@@ -86,7 +85,8 @@ class StartingPoint(NamedTuple):
         return str(model.get("path")), None if revision is None else str(revision)
 
     def shape(self, facts: Facts) -> dict[str, Any]:
-        """The LoraConfig of the adapter: as the run's recipe said it, else what its file says beside PEFT's defaults.
+        """The adapter's LoraConfig: as the run's recipe set it, else the values in its file that differ from PEFT's
+        defaults.
 
         {} for a whole model.
         """
@@ -103,30 +103,30 @@ class StartingPoint(NamedTuple):
 
     @property
     def method(self) -> str | None:
-        """PEFT's word for the kind of adapter, LORA for one of a run; None for a whole model."""
+        """PEFT's name for the kind of adapter, LORA for one of a run; None for a whole model."""
         return None if self.adapter is None else str(self.adapter.get("peft_type") or "LORA")
 
     @property
     def quantization(self) -> dict[str, Any] | None:
-        """The BitsAndBytesConfig under which it was trained, None where the model was not quantized or nobody knows."""
+        """The BitsAndBytesConfig of its training, None if the model was not quantized or that is unknown."""
         return {**_map(_map(self.plan.get("arguments")).get("BitsAndBytesConfig"))} or None
 
     @property
     def dtype(self) -> str | None:
-        """The data type in which the run loaded its model, None where nobody knows it."""
+        """The data type in which the run loaded its model, None if unknown."""
         loaded = _map(_map(self.plan.get("arguments")).get("model_init_kwargs"))
         found = loaded.get("dtype") or loaded.get("torch_dtype")
         return found if isinstance(found, str) else None
 
     @property
     def added_tokens(self) -> frozenset[str]:
-        """The tokens that the run added to its model, which therefore has them."""
+        """The tokens that the run added to its model."""
         tokens = _map(self.plan.get("tokenizer")).get("add_tokens")
         return frozenset(map(str, tokens)) if isinstance(tokens, list) else frozenset()
 
     @property
     def chat_template(self) -> str | None:
-        """The file with the chat template that it was trained with, None where it is the model's own."""
+        """The chat template file of its training, None for the model's own."""
         written = os.path.join(self.folder, "chat_template.jinja")
         if self.adapter is None or os.path.isfile(written):
             return written if self.adapter is not None else None
@@ -135,7 +135,7 @@ class StartingPoint(NamedTuple):
 
 
 def why_no_model(found: StartingPoint) -> NoStart | None:
-    """Why the model that an adapter was trained on is not known or not there, None where it is."""
+    """Why the base model of an adapter is unknown or missing, None if it is available."""
     if found.base is None:
         because = ("its adapter_config.json has no base_model_name_or_path",)
         return NoStart(f"the adapter {found.place} does not say its model", because, "model_name_or_path: the model")
@@ -150,7 +150,7 @@ def why_no_model(found: StartingPoint) -> NoStart | None:
 
 
 def own_model(plan: Mapping[str, Any]) -> str | None:
-    """The folder of a run folder with the model that it trained from, None where that is the planned one itself."""
+    """The base model within a run folder, None if the run used the planned one itself."""
     if _map(plan.get("tokenizer")).get("add_tokens"):
         return "extended_model"
     return "merged_model" if _map(plan.get("ancestor")).get("use") == "merge" else None
@@ -158,20 +158,20 @@ def own_model(plan: Mapping[str, Any]) -> str | None:
 
 @once_for_a_source
 def ancestor_of(source: Source) -> StartingPoint | NoStart | None:
-    """What a recipe starts from, or why it cannot; None for a recipe that names a model alone."""
+    """The starting point of a recipe, or why it has none; None for a recipe that only names a model."""
     model = source.values.get("model")
     named = model.get("from_run") if isinstance(model, dict) else None
     return read_ancestor(named, source.directory(KEY)) if isinstance(named, str) and named else None
 
 
 def continues(source: Source) -> bool:
-    """Whether a recipe goes on training the adapter that it starts from."""
+    """Whether a recipe continues training the adapter that it starts from."""
     lora = source.values.get("lora")
     return isinstance(lora, dict) and lora.get("continue") is True
 
 
 def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
-    """What is named, from a directory. Nothing of it is believed but what its own files say."""
+    """The starting point that is named, relative to a directory. Trusts only its own files."""
     path = local_path(named, directory)
     if path is None:
         return _of_the_hub(named)
@@ -202,10 +202,10 @@ def _of_a_folder(named: str, path: str, adapter: Mapping[str, Any]) -> StartingP
 
 
 def written_folder(named: str, path: str) -> NoStart | bool:
-    """Why a folder is not as the grpo_run.json in it says, else whether that is old and has no content hashes."""
+    """Why a folder differs from its grpo_run.json, else whether that is old and has no content hashes."""
     if not os.path.lexists(os.path.join(path, "grpo_run.json")):
         return False
-    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder  # models of others do without
+    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder  # not needed for models of others
 
     used = used_folder(Path(path), contents=False)
     if used.fault is None:
@@ -214,7 +214,7 @@ def written_folder(named: str, path: str) -> NoStart | bool:
 
 
 def _is_run(folder: str) -> bool:
-    """Whether a folder is a run's, which may have lost its plan."""
+    """Whether a folder is a run's, even if its plan is missing."""
     return any(os.path.isfile(os.path.join(folder, name)) for name in (PLAN_FILE, _INTEGRITY_FILE))
 
 
@@ -225,8 +225,8 @@ def _of_the_hub(named: str) -> StartingPoint | NoStart:
         return StartingPoint(named, named, str(snapshot), cached_commit(named), None, {}, None, None, adapter)
     if snapshot is not None:
         because = (f"{snapshot} has no adapter_config.json",)
-        return NoStart(f"{named} is no adapter", because, f"model_name_or_path: {named}")
-    because = ("what is no folder is an adapter of the hub, and this one is not in the local cache",)
+        return NoStart(f"{named} is not an adapter", because, f"model_name_or_path: {named}")
+    because = ("a name that is not a folder means an adapter of the hub, and this one is not in the local cache",)
     return NoStart(f"{named} is not known here", because, f"hf download {named}, or ./{named} for a folder")
 
 
@@ -240,7 +240,7 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
     if not os.path.isdir(weights):
         return _untrained(named, run, plan, record)
     adapter = read_adapter(weights)
-    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run  # recipes of a model do without
+    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run  # not needed for recipes of a model
 
     own = None if adapter is None else own_model(plan)
     used = used_run(Path(run), os.path.relpath(weights, run), own_model=own, contents=False)
@@ -263,7 +263,7 @@ def _untrained(named: str, run: str, plan: Mapping[str, Any], record: Mapping[st
     status = record.get("status")
     because = f"its {RECORD_FILE} says {status}" if isinstance(status, str) else "it was not started yet"
     checkpoint = record.get("checkpoint")
-    is_over = status == "completed"  # and its final/ was removed: nothing is left to go on with
+    is_over = status == "completed"  # its final/ was removed, so nothing is left to continue from
     fix = f"grpo-run {shlex.quote(run)}" + (" trains it again" if is_over else " --resume first")
     if isinstance(checkpoint, str):
         fix += f", or from_run: {os.path.join(run, 'checkpoints', os.path.basename(checkpoint))}"

@@ -1,4 +1,4 @@
-"""The parts of a decoder and their sizes, from its config.json alone."""
+"""Computes a decoder's parts and sizes from its config.json alone."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -11,7 +11,7 @@ _GEMMA_WINDOW, _GEMMA_PATTERN = 4096, 6
 
 
 class Experts(NamedTuple):
-    """The experts of a layer: how many, how many a token goes to, and the width of each."""
+    """The experts of a layer: their number, the number used per token, and the width of each."""
 
     number: int
     per_token: int
@@ -19,19 +19,19 @@ class Experts(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Layers that look back on a window alone: how many of all, and its tokens."""
+    """Sliding-window layers: their number, and the window in tokens."""
 
     layers: int
     tokens: int
 
 
 class LayerStyle(NamedTuple):
-    """What the layers of a family do in a way of their own; by default what those of Llama do.
+    """How the layers of a family differ; the defaults are Llama's.
 
-    norms: they lie before attention and MLP, after them, or around them. scales_wide: a norm multiplies with its weight
-    before it rounds to the type of its input. has_whole_norms: those of queries and keys are over all heads at once.
-    is_fused: one linear module makes queries, keys and values, and one gate and up. rotates_wide: positions are
-    float32 and make the heads so, until they are rounded. rotated: the share of a head that positions turn.
+    norms: before attention and MLP, after them, or around them. scales_wide: a norm multiplies with its weight before
+    rounding to the type of its input. has_whole_norms: those of queries and keys are over all heads at once. is_fused:
+    one linear module makes queries, keys and values, and one gate and up. rotates_wide: positions are float32 and make
+    the heads so, until they are rounded. rotated: the share of a head that is rotated.
     """
 
     norms: Literal["before", "after", "around"] = "before"
@@ -48,7 +48,7 @@ class Vision(NamedTuple):
     idle: parameters behind the layer that is read, which have no gradient.
     tile: patches that look at each other, 0 for all of an image. patch: elements of its pixel values. parameters: of
     tower and projector. projector: its linear modules, as linears() has those of a layer; is_inside: they are part of
-    the tower by their names. merged: patches of a token. is_fused: one linear module makes queries, keys and values,
+    the tower by name. merged: patches of a token. is_fused: one linear module makes queries, keys and values,
     and positions turn them. is_gated: RMSNorm and a gated MLP. is_quick: GELU by way of a sigmoid. keeps_states: what
     each layer makes is held until the last one is over.
     """
@@ -120,7 +120,7 @@ class Architecture(NamedTuple):
     vision: Vision | None = None
 
     def linears(self) -> dict[str, tuple[int, int]]:
-        """The linear modules of one layer, those of experts left out: name -> (inputs, outputs)."""
+        """The linear modules of one layer, without those of experts: name -> (inputs, outputs)."""
         query, key_value = self.heads * self.head_dim, self.key_value_heads * self.head_dim
         if self.style.is_fused:
             return {
@@ -145,11 +145,11 @@ class Architecture(NamedTuple):
         return attention | mlp
 
     def linear_parameters(self) -> int:
-        """The weights of the linear modules of one layer: what bitsandbytes quantizes."""
+        """The weights in the linear modules of one layer, which bitsandbytes quantizes."""
         return sum(inputs * outputs for inputs, outputs in self.linears().values())
 
     def expert_parameters(self) -> int:
-        """The weights of all experts of one layer; they are no linear modules and stay as they are loaded."""
+        """The weights of all experts of one layer, which are not linear modules and keep their loaded type."""
         return 0 if self.experts is None else 3 * self.experts.number * self.experts.intermediate * self.hidden
 
     def other_parameters(self) -> int:
@@ -180,10 +180,10 @@ class Architecture(NamedTuple):
         return self.layers * self.layer_parameters() + self.embedding_parameters()
 
     def held_tokens(self, tokens: float, at_once: int = 0) -> float:
-        """The tokens whose keys and values are held for a sequence, summed over the layers.
+        """The number of cached key-value tokens for a sequence, summed over the layers.
 
-        at_once: of them that came in one pass, which a layer with a window holds whole until the next token comes.
-        Source: transformers 5.23.0, cache_utils.py: DynamicSlidingWindowLayer.update.
+        at_once: tokens from a single pass, which a sliding-window layer holds in full until the next token. Source:
+        transformers 5.23.0, cache_utils.py: DynamicSlidingWindowLayer.update.
         """
         windows = self.windows
         if windows is None:
@@ -193,7 +193,7 @@ class Architecture(NamedTuple):
 
 
 def read_architecture(config: Mapping[str, object]) -> Architecture | None:
-    """The parts that a config.json describes, None for one that is not covered.
+    """The architecture in a config.json, None if it is not covered.
 
     Covered are qwen2, qwen3, llama, mistral, gemma3_text, phi3, olmo2, and qwen3_moe with experts in every layer, as
     text models.
@@ -234,7 +234,7 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
 
 
 def _style(family: str, config: Mapping[str, object]) -> LayerStyle:
-    """What the layers of a family do in a way of their own."""
+    """The layer style of a family."""
     if family == "gemma3_text":
         return LayerStyle(norms="around", scales_wide=True)
     if family == "olmo2":
@@ -267,5 +267,5 @@ def _experts(config: Mapping[str, object]) -> Experts | None:
 
 
 def positive(value: object) -> int | None:
-    """A size, None for what is none."""
+    """A size, None for what is missing."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_SIZE else None

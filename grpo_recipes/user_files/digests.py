@@ -1,7 +1,7 @@
-"""What files contain, as sha256. Large files are read once: their digests are kept until the file changes.
+"""Computes the sha256 of files, and caches the digests of large ones until they change.
 
-A kept digest counts while path, inode, size and both times of the file are the same; the time of the last change of
-status cannot be set back by a program that sets the other one back.
+A cached digest is valid while path, inode, size and both timestamps of the file are the same; programs that reset the
+modification time cannot reset the status change time.
 """
 
 import codecs
@@ -19,9 +19,9 @@ from grpo_recipes.contract.files.own_cache import keep, kept
 from grpo_recipes.contract.files.regular_file import file_sha256, files_sha256, open_regular, read_text
 
 KEPT_FROM_BYTES = 4 * 1024**2
-"""A smaller file is read again sooner than its digest is looked up."""
+"""Reading a smaller file again is faster than looking up its digest."""
 READ_FOR_A_PLAN_BYTES = 64 * 1024**2
-"""A plan alone reads no more of a folder than this; a run folder is written with all of it."""
+"""The limit for reading a folder for a plan; writing a run folder reads all of it."""
 UNSETTLED_NS = 2 * 10**9
 MOST_FILES = 100_000
 _SYSTEM = ("", "bin", "boot", "dev", "etc", "home", "lib", "proc", "root", "run", "sys", "tmp", "usr", "var")
@@ -34,12 +34,12 @@ _LEFT_OUT = (".md", ".pyc")
 
 
 class TooManyFiles(OSError):
-    """A folder that is a disk rather than a model or a data set."""
+    """A folder has too many files to be a model or a data set."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """sha256 of the bytes; rows: lines that are not blank, None where they were not counted."""
+    """sha256 of the bytes; rows: non-blank lines, None if they were not counted."""
 
     sha256: str
     rows: int | None = None
@@ -67,10 +67,10 @@ def file_content(path: str, *, count_rows: bool = False) -> FileContent:
 
 
 def folder_content(folder: str, *, most_bytes: int | None = None) -> FolderContent | None:
-    """The content of all files below a folder, without hidden ones, pages of text (.md) and Python's own copies.
+    """The content of all files below a folder, except hidden ones, Markdown and compiled Python.
 
-    most_bytes: None comes back where more would have to be read; what is kept need not be read.
-    Raises OSError if a file cannot be read.
+    most_bytes: returns None if more would have to be read; cached digests need no reading. Raises OSError if a file
+    cannot be read.
     """
     try:
         paths = _files(folder)
@@ -85,7 +85,7 @@ def folder_content(folder: str, *, most_bytes: int | None = None) -> FolderConte
 
 
 def text_content(path: str) -> FileContent:
-    """The content of a text whose lines end with "\\n", whatever ends them in the file. Raises OSError, ValueError."""
+    """The content of a text with its line ends normalized to "\\n". Raises OSError, ValueError."""
     text = read_text(path, _LARGEST_TEXT_BYTES).replace("\r\n", "\n").replace("\r", "\n")
     return FileContent(hashlib.sha256(text.encode()).hexdigest())
 
@@ -106,7 +106,7 @@ def _files(folder: str) -> dict[str, str]:
 
 
 def bytes_to_read(path: str) -> int:
-    """The bytes of a file, 0 where its digest is kept. Raises OSError."""
+    """The bytes of a file, 0 if its digest is cached. Raises OSError."""
     stamp = _stamp(path)
     if stamp[1] < KEPT_FROM_BYTES:
         return stamp[1]
@@ -137,7 +137,7 @@ def _read(path: str, count_rows: bool) -> FileContent:
 
 @cache
 def _known() -> dict[str, list[int | str | None]]:
-    """What was kept: path -> the stamp, the digest, the rows."""
+    """The cached digests: path -> the stamp, the digest, the rows."""
     content = kept(_CACHE, _LARGEST_CACHE_BYTES)
     if not isinstance(content, dict):
         return {}
@@ -150,22 +150,22 @@ def _keep(path: str, row: list[int | str | None]) -> None:
     keep(_CACHE, known)
 
 
-# What `datasets` reads of a data folder's README.md: its front matter, and the files that this names elsewhere.
+# The parts of a data folder's README.md that `datasets` reads: its front matter, and files outside that it names.
 
 
 CARD = "README.md"
 WITH_CARDS = "2"
-"""How a plan says that the digests of its data folders are these; those of one that says nothing leave cards out."""
+"""Marks a plan whose data digests include cards; those of a plan without the mark do not."""
 MOST_OUTSIDE = 10_000
 _LARGEST_CARD_BYTES = 1 << 20
 _READ_KEYS = ("configs", "dataset_info")
 
 
 def data_folder_content(folder: str, *, most_bytes: int | None = None) -> FolderContent | None:
-    """The content of a data folder as `folder_content` has it, with what its card has `datasets` read.
+    """The content of a data folder as in `folder_content`, with the files that its card makes `datasets` read.
 
-    A card that says nothing about data changes nothing. Files outside the folder, and those in it that are hidden or
-    behind a link to a folder, count where the card names them. Raises OSError if a file cannot be read.
+    A card that says nothing about data has no effect. Files that are outside the folder, hidden or behind a link count
+    if the card names them. Raises OSError if a file cannot be read.
     """
     content = folder_content(folder, most_bytes=most_bytes)
     matter = front_matter(folder)
@@ -183,7 +183,7 @@ def data_folder_content(folder: str, *, most_bytes: int | None = None) -> Folder
 
 
 def front_matter(folder: str) -> str:
-    """The YAML between the first two lines of dashes, "" where it says nothing about data or is none."""
+    """The YAML between the first two lines of dashes, "" if it is missing or says nothing about data."""
     try:
         lines = read_text(os.path.join(folder, CARD), _LARGEST_CARD_BYTES).splitlines()
     except (OSError, ValueError):
@@ -195,7 +195,7 @@ def front_matter(folder: str) -> str:
 
 
 def _named(folder: str, matter: str) -> list[str]:
-    """The files of this machine that the card's data_files name."""
+    """The local files that the card's data_files name."""
     import yaml
 
     try:
@@ -240,7 +240,7 @@ CONFIGURATIONS = (
     "feature_extractor_config.json",
     "generation_config.json",
 )
-# What git and the hub's client keep of their own.
+# Data of git and of the hub's client.
 _NOT_OF_THE_MODEL = (".git", ".cache")
 _LARGEST_CONFIGURATION_BYTES = 16 * 1024**2
 

@@ -1,4 +1,4 @@
-"""What a recipe's local files say without being run: paths, the first row of data, functions of a reward file."""
+"""Reads a recipe's local files without running them: paths, the first row of data, functions of a reward file."""
 
 import ast
 import csv
@@ -20,14 +20,14 @@ MOST_COLUMNS = 10_000
 _MOST_LISTED = 30
 _LONGEST_NAME = 80
 MOST_TOKENS = 80_000
-"""Words and signs of a source; a long reward has some thousand."""
+"""Tokens of a source; a long reward has some thousand."""
 LARGEST_SOURCE = 1024 * 1024
 
 
 def local_path(value: str, directory: str) -> str | None:
-    """The absolute path when the value names a local file or folder, None when it is a hub id.
+    """The absolute path if the value names a local file or folder, None if it is a hub id.
 
-    ./, ../, /, ~ and the suffixes of data files are local by their form; anything else is local if it exists in
+    ./, ../, /, ~ and the suffixes of data files always mean a local path; anything else is local if it exists in
     `directory`.
     """
     path = os.path.normpath(os.path.join(directory, os.path.expanduser(value)))
@@ -38,15 +38,15 @@ def local_path(value: str, directory: str) -> str | None:
 
 
 def data_format(path: str) -> str | None:
-    """ "json", "csv" or "parquet" by the file's suffix, None for anything else."""
+    """The format by the file's suffix: "json", "csv" or "parquet"; None for anything else."""
     return DATA_FORMATS.get(os.path.splitext(path)[1].lower())
 
 
 def columns_of(path: str) -> tuple[str, ...] | None:
-    """The columns of a local data file, from the first row of .jsonl and the header of .csv; None when not known.
+    """The columns of a local data file, from the first row of .jsonl or the header of .csv; None if unknown.
 
-    They go into messages, so a link to a file of another kind, which may be anything of this machine, is not read.
-    Raises ValueError with a reason when the first row cannot be read, OSError for what is no regular file.
+    Column names appear in messages, so a link to a different kind of file, which could be any file of this machine, is
+    not read. Raises ValueError with a reason if the first row cannot be read, OSError for anything but a regular file.
     """
     kind = os.path.splitext(path)[1].lower()
     if data_format(os.path.realpath(path)) != data_format(path):
@@ -67,13 +67,13 @@ def columns_of(path: str) -> tuple[str, ...] | None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as a message has them: the first ones, each as far as it can be read."""
+    """Names for a message: the first few, each cut to a readable length."""
     some = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names[:_MOST_LISTED]]
     return ", ".join(some) + (f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else "")
 
 
 def is_one_array(first_line: str) -> bool:
-    """Whether a .jsonl file is one JSON array of rows, which `datasets` reads, too; its rows are not looked at here."""
+    """Whether a .jsonl file is one JSON array of rows, which `datasets` also reads; its rows are not examined here."""
     return re.match(r"\s*\[\s*(\{|$)", first_line) is not None
 
 
@@ -86,9 +86,9 @@ def _jsonl_columns(path: str) -> tuple[str, ...] | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"its first line is no JSON: {error}") from None
+        raise ValueError(f"its first line is not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise ValueError("its first line is no JSON object")
+        raise ValueError("its first line is not a JSON object")
     if len(row) > MOST_COLUMNS:
         raise ValueError(f"its first row has {len(row):,} columns, and {MOST_COLUMNS:,} are the most")
     return tuple(str(key) for key in row)
@@ -100,9 +100,9 @@ def _first_line(path: str) -> str:
 
 
 def source_tree(path: str) -> ast.Module:
-    """The syntax tree of a Python file, read once until the file is another one, and changed by nobody.
+    """The syntax tree of a Python file, cached until the file changes; callers must not modify it.
 
-    Raises OSError, and SyntaxError or ValueError for what is no Python source.
+    Raises OSError, and SyntaxError or ValueError for invalid Python source.
     """
     status = os.stat(path)
     return _tree(path, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -110,12 +110,12 @@ def source_tree(path: str) -> ast.Module:
 
 @lru_cache(maxsize=16)
 def _tree(path: str, *_stamp: int) -> ast.Module:
-    source = read_text(path, LARGEST_SOURCE).removeprefix("\ufeff")  # Python leaves it out, too
+    source = read_text(path, LARGEST_SOURCE).removeprefix("\ufeff")  # Python ignores it, too
     if len(source) > MOST_TOKENS and _has_more_tokens(source, MOST_TOKENS):
-        raise ValueError(f"it has more than {MOST_TOKENS:,} words and signs")
+        raise ValueError(f"it has more than {MOST_TOKENS:,} tokens")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's source, which is not ours to judge
+            warnings.simplefilter("ignore")  # about the user's source, which is not ours to judge
             return ast.parse(source)
     except (RecursionError, MemoryError):
         raise ValueError("it is nested too deeply") from None
@@ -123,9 +123,9 @@ def _tree(path: str, *_stamp: int) -> ast.Module:
 
 @lru_cache(maxsize=512)
 def nodes_of(part: ast.AST) -> tuple[ast.AST, ...]:
-    """The nodes of a file or a function as ast.walk has them, listed once for all that look for something in it.
+    """The nodes of a file or a function as ast.walk yields them, computed once for all callers.
 
-    Without those that say whether a name is read or bound, which are a third.
+    Excludes the Load and Store contexts, a third of all nodes.
     """
     nodes = [part]
     for node in nodes:
@@ -139,9 +139,9 @@ def nodes_of(part: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def is_never_entered(node: ast.AST) -> bool:
-    """Whether an `if` is for type checkers, or for a file that is run by itself: its body never runs in a training.
+    """Whether an `if` is for type checkers or for direct execution, so its body never runs in a training.
 
-    With `else: sys.modules[__name__] = ...` it says what the module has that takes the place, as in lazy packages.
+    False with `else: sys.modules[__name__] = ...`: in a lazy package, the body lists the names that the module has.
     """
     match node:
         case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=rest):
@@ -154,9 +154,9 @@ def is_never_entered(node: ast.AST) -> bool:
 
 
 def _has_more_tokens(source: str, most: int) -> bool:
-    """Whether Python would read more words and signs, of each of which a syntax tree takes a kilobyte.
+    """Whether a source has more tokens than `most`, each of which takes a kilobyte in a syntax tree.
 
-    A long text in quotes is one of them.
+    A long string counts as one.
     """
     import re
 
@@ -168,10 +168,10 @@ def _has_more_tokens(source: str, most: int) -> bool:
     try:
         return any(number >= most for number, _ in enumerate(tokenize.generate_tokens(io.StringIO(source).readline)))
     except (tokenize.TokenError, SyntaxError):
-        return False  # which the parser names better
+        return False  # the parser reports it better
 
 
-# What was meant for a shell or for YAML and became a part of a path.
+# Shell or YAML syntax that became part of a path.
 
 
 MOST_NEIGHBOURS = 200
@@ -180,7 +180,7 @@ _CURLY = "\u2018\u2019\u201c\u201d\u00ab\u00bb"
 
 
 def near_path(value: str, path: str, *, folders: bool = False) -> str | None:
-    """What a path that is not there may mean: the value with the nearest name in its folder, None without one."""
+    """A suggestion for a missing path: the value with the nearest name in its folder, None without one."""
     try:
         with os.scandir(os.path.dirname(path)) as entries:
             names = [each.name for each in islice(entries, MOST_NEIGHBOURS) if each.is_dir() == folders]
@@ -192,7 +192,7 @@ def near_path(value: str, path: str, *, folders: bool = False) -> str | None:
 
 
 def path_slip(value: str) -> str | None:
-    """Why a path that is not there is not what was meant: a variable, or quotes that are none to YAML."""
+    """Why a missing path is a mistake: a variable, or quotes that YAML does not treat as such."""
     if variable := re.search(_VARIABLE, value):
         return f"{variable[0]} stays as it is, variables are not expanded"
     if quote := next((character for character in value if character in _CURLY), None):

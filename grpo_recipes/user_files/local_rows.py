@@ -1,4 +1,4 @@
-"""What the first rows of a local data file say: the first one, and whether there are enough."""
+"""Reads the first rows of a local data file: their content, and whether there are enough."""
 
 import csv
 import hashlib
@@ -14,24 +14,24 @@ from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.user_files.local_files import LARGEST_ROW, is_one_array
 
 MOST_COUNTED = 10_000
-"""Rows of a file that are looked at, so that a large file costs no more than a small one."""
+"""Rows of a file to count, so that a large file costs no more than a small one."""
 MOST_ROWS = 64
-"""Rows whose content is looked at before a run; preflight and the run look at all."""
+"""Rows whose content is checked before a run; preflight and the run check all."""
 _MOST_CHARACTERS = 128 << 10
 _MOST_READ = 32 << 20
-"""Characters of a file that are read for them; fewer rows in so much are not counted."""
+"""Characters of a file to read for that; if they hold fewer rows, the rows are not counted."""
 
 
 def first_row(path: str) -> Mapping[str, object] | None:
-    """The first row of a .jsonl file, None for other files and for what cannot be read."""
+    """The first row of a .jsonl file, None for other files or if it cannot be read."""
     rows = first_rows(path)
     return rows[0][1] if rows and not isinstance(rows[0][1], str) else None
 
 
 def first_rows(path: str) -> list[tuple[int, Mapping[str, object] | str]]:
-    """The first rows of a .jsonl file by line, at most 64 in 128 KiB; a text for one that is none, which is the last.
+    """The first rows of a .jsonl file by line, at most 64 in 128 KiB; a text for an invalid one, which is the last.
 
-    Nothing of other files, of a link to one, of one that is a single array, and of what cannot be read.
+    Empty for other files, for a link to one, for a single array, and if nothing can be read.
     """
     if not (path.lower().endswith(".jsonl") and os.path.realpath(path).lower().endswith(".jsonl")):
         return []
@@ -55,18 +55,18 @@ def first_rows(path: str) -> list[tuple[int, Mapping[str, object] | str]]:
 
 
 def row_of(text: str) -> Mapping[str, object] | str:
-    """The row of a line, or what is wrong with it."""
+    """The row of a line, or the error in it."""
     try:
         row = json.loads(text)
     except ValueError as error:
-        return f"it is no JSON: {error}"
+        return f"it is not JSON: {error}"
     except RecursionError:
         return "it is nested too deeply"
-    return {} if row is None else row if isinstance(row, dict) else "it is no JSON object"
+    return {} if row is None else row if isinstance(row, dict) else "it is not a JSON object"
 
 
 def rows_up_to(path: str, most: int) -> int | None:
-    """The rows of a .jsonl or .csv file, at most `most` of them; None when they were not counted."""
+    """The number of rows of a .jsonl or .csv file, at most `most`; None if they were not counted."""
     if most > MOST_COUNTED:
         return None
     kind = os.path.splitext(path)[1].lower()
@@ -86,7 +86,7 @@ def rows_up_to(path: str, most: int) -> int | None:
 
 
 def _lines(file: TextIOWrapper) -> Iterator[str]:
-    """The lines of a file. Raises ValueError for one that is longer than any row, and where too much was read."""
+    """The lines of a file. Raises ValueError for one that is too long, or if too much was read."""
     read = 0
     while line := file.readline(LARGEST_ROW):
         read += len(line)
@@ -95,7 +95,7 @@ def _lines(file: TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-# How long the prompts of a recipe are, as its preflight counted them on this machine.
+# The lengths of a recipe's prompts, as its preflight counted them on this machine.
 
 
 _FILE = "prompts/%s.json"
@@ -113,7 +113,7 @@ class CountedPrompts(NamedTuple):
 
 
 def key_of(values: object, files: Iterable[str]) -> str:
-    """What the lengths of prompts are kept under: the settings that make them, and the files as they are now."""
+    """The cache key for the lengths of prompts: the settings that make them, and the current files."""
     stamps = []
     for file in files:
         status = os.stat(file) if os.path.exists(file) else None
@@ -122,7 +122,7 @@ def key_of(values: object, files: Iterable[str]) -> str:
 
 
 def counted_prompts(key: str) -> CountedPrompts | None:
-    """What was kept, None where nothing was, or where it cannot be read."""
+    """The cached lengths, None if there are none or they cannot be read."""
     try:
         counted = CountedPrompts(**kept(_FILE % key, _LARGEST_BYTES))
     except TypeError:
@@ -132,5 +132,5 @@ def counted_prompts(key: str) -> CountedPrompts | None:
 
 
 def keep_counted(key: str, counted: CountedPrompts) -> None:
-    """Keeps it; a cache that cannot be written is left alone."""
+    """Caches the lengths; failures are ignored."""
     keep(_FILE % key, counted._asdict())

@@ -1,4 +1,4 @@
-"""Sizes of a model, from its config.json alone."""
+"""Computes the sizes of a model from its config.json alone."""
 
 import json
 import os
@@ -18,10 +18,10 @@ _EMBEDDING = "model.embed_tokens"
 
 
 def read_model_config(model: str, revision: str | None = None) -> dict[str, object] | None:
-    """The config.json of a model: of a local folder, else of the local hub cache, else of the shipped table.
+    """The config.json of a model: from a local folder, else from the local hub cache, else from the shipped table.
 
-    model: a folder or a hub id; revision: of the hub. The table has the sizes of well-known models at their main
-    revision. None when none of the three has it; nothing is downloaded.
+    model: a folder or a hub id; revision: of the hub. The table has well-known models at their main revision. None if
+    none of the three has it; downloads nothing.
     """
     own = _read(Path(model, "config.json"))
     if own is not None or os.path.isdir(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
@@ -44,19 +44,19 @@ def read_processor(model: str, revision: str | None = None) -> Mapping[str, obje
 
 
 def read_adapter(folder: str) -> dict[str, object] | None:
-    """The adapter_config.json of a folder that holds an adapter of PEFT, None for another folder."""
+    """The adapter_config.json of a folder with a PEFT adapter, None for any other folder."""
     return _read(Path(folder, "adapter_config.json"))
 
 
 def cached_snapshot(model: str, revision: str | None = None, kind: str = "models") -> Path | None:
-    """The folder in which the local hub cache has a model at a revision, None when it has not; None is main.
+    """The folder of a model at a revision in the local hub cache, None if it is not cached; revision None is main.
 
-    kind: "models", or "datasets" for one of these.
+    kind: "models" or "datasets".
     """
     folder = _hub_cache() / f"{kind}--{model.replace('/', '--')}"
     wanted = revision or "main"
     if Path(wanted).is_absolute() or ".." in Path(wanted).parts:
-        return None  # a recipe may say anything, and no revision leads out of the cache
+        return None  # a recipe may contain anything, and no revision may lead out of the cache
     try:
         with open_regular(folder / "refs" / wanted) as file:
             commit = file.read(_LONGEST_REFERENCE).decode().strip()
@@ -67,7 +67,7 @@ def cached_snapshot(model: str, revision: str | None = None, kind: str = "models
 
 
 def cached_commit(name: str, revision: str | None = None, kind: str = "models") -> str | None:
-    """The commit that a revision of a hub id is, as far as it is known here: it is one itself, or the cache says."""
+    """The commit of a hub revision, if known here: the revision itself if it is one, or from the cache."""
     if revision is not None and _COMMIT.fullmatch(revision):
         return revision
     snapshot = cached_snapshot(name, revision, kind)
@@ -75,7 +75,7 @@ def cached_commit(name: str, revision: str | None = None, kind: str = "models") 
 
 
 def _hub_cache() -> Path:
-    """Where huggingface_hub keeps its downloads. Source: huggingface_hub 2.0, constants.py."""
+    """The download folder of huggingface_hub. Source: huggingface_hub 2.0, constants.py."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if os.environ.get(name):
             return Path(os.path.expanduser(os.environ[name]))
@@ -106,7 +106,7 @@ def _read(file_path: Path) -> dict[str, object] | None:
 
 
 def _with_names_alone(config: dict[str, object]) -> dict[str, object]:
-    """The config without a model_type that is no text, and without architectures that are no list of texts."""
+    """The config without a model_type that is not text, and without architectures that are not a list of texts."""
     architectures = config.get("architectures")
     if not isinstance(config.get("model_type"), str):
         config.pop("model_type", None)
@@ -118,14 +118,14 @@ def _with_names_alone(config: dict[str, object]) -> dict[str, object]:
 def parameter_count(config: Mapping[str, object]) -> int | None:
     """All parameters of a decoder, tied embeddings once; None for a config that is not covered.
 
-    Covered are the families of read_architecture, as causal language models.
+    Covers the families of read_architecture, as causal language models.
     """
     sizes = read_architecture(config)
     return None if sizes is None else sizes.parameters()
 
 
 def cached_numbers(config: Mapping[str, object]) -> int | None:
-    """Keys and values that generation keeps for one token, of all layers; None for a config that is not covered."""
+    """The keys and values that generation caches per token, over all layers; None for a config that is not covered."""
     sizes = read_architecture(config)
     return None if sizes is None else 2 * sizes.layers * sizes.key_value_heads * sizes.head_dim
 
@@ -133,10 +133,9 @@ def cached_numbers(config: Mapping[str, object]) -> int | None:
 def lora_parameter_count(config: Mapping[str, object], r: int, target_modules: str | Sequence[str]) -> int | None:
     """The parameters of a plain LoRA adapter, r * (inputs + outputs) for each module that it adapts.
 
-    target_modules: "all-linear", which leaves out the output layer, or names and endings as PEFT matches
-    them. None for what is not certain: another string is a regular expression, embeddings, a tied output
-    layer, no match. Holds for bias "none" without modules_to_save, DoRA, rank_pattern and
-    layers_to_transform.
+    target_modules: "all-linear", which excludes the output layer, or names and endings as PEFT matches them. None if
+    uncertain: any other string, which is a regular expression, embeddings, a tied output layer, no match. Holds for
+    bias "none" without modules_to_save, DoRA, rank_pattern and layers_to_transform.
     """
     sizes = _dense(config)
     if sizes is None or r < 1:
@@ -165,6 +164,6 @@ def _is_target(module: str, target: str) -> bool:
 
 
 def _dense(config: Mapping[str, object]) -> Architecture | None:
-    """The architecture of a model without experts, None for another or one that is not covered."""
+    """The architecture of a model without experts, None for any other or one that is not covered."""
     architecture = read_architecture(config)
     return None if architecture is None or architecture.experts is not None else architecture

@@ -1,4 +1,4 @@
-"""What a function of a reward file returns, as far as its source says it for certain."""
+"""Determines what a function of a reward file returns, if its source leaves no doubt."""
 
 import ast
 import builtins
@@ -19,9 +19,9 @@ _COMPLETIONS = ("completion", "completions")
 
 
 def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
-    """What a function returns where it can be no list of numbers, as "nothing" or "one number".
+    """What a function returns if it cannot be a list of numbers, as "nothing" or "one number".
 
-    None where it may be a list, for what is decorated or no function. tree: of its file.
+    None if it may be a list, and for decorated functions and anything else. tree: of its file.
     """
     if isinstance(node, ast.Lambda):
         node = ast.FunctionDef("<lambda>", node.args, [ast.Return(node.body)], decorator_list=[])
@@ -45,7 +45,7 @@ def _returned(function: _Function, tree: ast.Module) -> str | None:
 
 
 def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The nodes of statements, without those of functions and classes inside them."""
+    """The nodes of statements, except those of nested functions and classes."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
@@ -60,7 +60,7 @@ def _is_none(value: ast.expr) -> bool:
 
 @lru_cache(maxsize=16)
 def _builtins(tree: ast.Module) -> frozenset[str]:
-    """The functions of Python that no line of the file gives another meaning."""
+    """Python's built-in functions that no line of the file redefines."""
     others = [node for node in nodes_of(tree) if not isinstance(node, ast.expr)]
     bound = {getattr(node, key, None) for node in others for key in ("name", "asname", "arg")}
     bound |= {node.id for node in nodes_of(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
@@ -68,7 +68,7 @@ def _builtins(tree: ast.Module) -> frozenset[str]:
 
 
 def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.expr | None]]:
-    """What each variable is given: the expressions, and None for what is not known, as an argument or a loop's."""
+    """The values of each variable: expressions, and None for unknown ones, such as an argument or a loop's."""
     values: dict[str, list[ast.expr | None]] = {}
     told: set[ast.AST] = set()
     for node in inside:
@@ -87,9 +87,9 @@ def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.
 
 
 class _Reader:
-    """Tells numbers and texts of a function's expressions from what may be a list or an array.
+    """Distinguishes numbers and texts in a function's expressions from possible lists and arrays.
 
-    tree: of the file. values: what each variable is given. nodes: of the function.
+    tree: of the file. values: the values of each variable. nodes: of the function.
     """
 
     def __init__(self, tree: ast.Module, values: dict[str, list[ast.expr | None]], nodes: list[ast.AST]) -> None:
@@ -97,7 +97,7 @@ class _Reader:
         self._open: set[str] = set()
 
     def kind(self, value: ast.expr | None) -> str | None:
-        """ "one number", "a number for each", "text", "a map", "texts", "maps", or None where it may be anything."""
+        """The kind: "one number", "a number for each", "text", "a map", "texts", "maps", or None if it is open."""
         match value:
             case ast.JoinedStr() | ast.Constant(value=str()):
                 return _TEXT
@@ -140,7 +140,7 @@ class _Reader:
         return None
 
     def _of_name(self, name: str) -> str | None:
-        """What a variable holds; one that is given itself again is what it is given besides."""
+        """The kind of a variable's values; assignments of the variable to itself are ignored."""
         if name in self._open:
             return _NUMBER
         given = self.values.get(name, [])
@@ -152,7 +152,7 @@ class _Reader:
         return kinds.pop() if len(kinds) == 1 else None
 
     def _is_one_for_each(self, name: str) -> bool:
-        """Whether a list is only appended to, once in each round of a loop over the completions."""
+        """Whether a list is only appended to, once in each iteration over the completions."""
         loops = [node for node in self.nodes if isinstance(node, ast.For) and _is_of_completions(node)]
         calls: list[Any] = [call for loop in loops for call in ast.walk(loop) if appended_to(call) == name]
         others = [call for call in calls if len(call.args) != 1 or isinstance(call.args[0], ast.List | ast.ListComp)]
@@ -161,7 +161,7 @@ class _Reader:
 
 
 def _is_of_completions(loop: ast.For | ast.comprehension) -> bool:
-    """Whether a loop goes through the completions, alone or beside other columns."""
+    """Whether a loop iterates over the completions, alone or together with other columns."""
     over = loop.iter
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("zip", "enumerate"):
         return any(_is_completions(one) for one in over.args)

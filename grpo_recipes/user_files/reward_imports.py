@@ -1,4 +1,4 @@
-"""The files beside a reward file that it imports, and that must travel with it. Nothing is run."""
+"""Finds the files beside a reward file that it imports, and that must travel with it. Nothing is run."""
 
 import ast
 import os
@@ -12,10 +12,10 @@ MOST_FILES = 32
 
 
 def imported_beside(path: str) -> dict[str, str]:
-    """File name -> absolute path of every module beside a reward file that it or one of them imports.
+    """File name -> absolute path of every module beside a reward file that it imports, directly or indirectly.
 
-    A module of Python's own library is never the file beside. Raises OSError, SyntaxError or ValueError, which name the
-    file, for what is no Python source and for what cannot travel: a package, a relative import, too many files.
+    Modules of the standard library take precedence over files. Raises OSError, SyntaxError or ValueError, naming the
+    file, for invalid Python source and for imports that cannot travel: a package, a relative import, too many files.
     """
     folder = os.path.dirname(os.path.abspath(path))
     found: dict[str, str] = {}
@@ -26,7 +26,7 @@ def imported_beside(path: str) -> dict[str, str]:
             name = f"{module}.py"
             beside = os.path.join(folder, name)
             if os.path.isfile(os.path.join(folder, module, "__init__.py")):
-                raise ValueError(f"{file} imports the package {module} beside it, and only single files travel")
+                raise ValueError(f"{file} imports the package {module} beside it, and only single files are copied")
             if name not in found and os.path.exists(beside):
                 found[name] = beside
                 waiting.append(name)
@@ -45,7 +45,7 @@ def _tree(path: str, file: str) -> ast.Module:
 
 
 def _running(tree: ast.Module) -> list[ast.AST]:
-    """The statements of a file, wherever in it, without what a training never enters."""
+    """The statements at any depth of a file, except those that never run in a training."""
     statements: list[ast.AST] = [tree]
     for node in statements:
         is_left_out = isinstance(node, ast.If) and is_never_entered(node)
@@ -56,7 +56,7 @@ def _running(tree: ast.Module) -> list[ast.AST]:
 
 @lru_cache(maxsize=16)
 def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
-    """The first parts of the modules that a file imports, wherever in it, in the order of the file."""
+    """The top-level names of the modules that a file imports at any depth, in order."""
     modules = []
     running = _running(tree)
     tried = {id(one) for node in running if isinstance(node, ast.Try) and node.handlers for one in node.body}
@@ -66,9 +66,9 @@ def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             if node.level and id(node) in tried:
-                continue  # what follows its ImportError is what runs
+                continue  # the handler of its ImportError runs instead
             if node.level:
-                raise ValueError(f"{file}:{node.lineno}: a relative import, and a reward file is in no package")
+                raise ValueError(f"{file}:{node.lineno}: a relative import, but a reward file is not in a package")
             names = [node.module or ""]
         for name in names:
             first = name.partition(".")[0]
@@ -77,13 +77,13 @@ def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
     return tuple(modules)
 
 
-# What metrics and the evaluation call the rewards of a recipe, and what a recipe calls them.
+# The names of a recipe's rewards in metrics, evaluation and recipe.
 
 
 def reward_names(rewards: Sequence[Mapping[str, object]]) -> list[str]:
-    """The name of each reward: the shipped one's, the function's, the last part of a model's place, or "judge".
+    """The name of each reward: of the shipped one, of the function, the last part of a model's path, or "judge".
 
-    One that comes again has a number behind it.
+    Repeated names get a number.
     """
     names: dict[str, None] = {}
     numbers: dict[str, int] = {}
@@ -97,7 +97,7 @@ def reward_names(rewards: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def names_module(python: str) -> bool:
-    """Whether `python` of a reward names a module of a package, `trl.rewards:f`, and not a file, `rewards.py:f`."""
+    """Whether `python` of a reward names a module of a package, `trl.rewards:f`, rather than a file, `rewards.py:f`."""
     return not python.rpartition(":")[0].endswith(".py")
 
 

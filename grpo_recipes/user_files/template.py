@@ -1,4 +1,4 @@
-"""What a jinja2 template asks for, read from its syntax tree and never rendered."""
+"""Finds the variables of a jinja2 template from its syntax tree, without rendering it."""
 
 import ast
 import functools
@@ -15,14 +15,14 @@ from grpo_recipes.user_files.model_config import cached_snapshot
 
 
 class TemplateProblem(Exception):
-    """The template cannot be parsed; the text says where and why."""
+    """A template cannot be parsed; the text says where and why."""
 
 
 @functools.cache
 def template_variables(text: str) -> frozenset[str]:
     """The variables that a template needs from outside. Raises TemplateProblem.
 
-    jinja2 takes a tenth of a whole check to import; what most templates are, `{{ answer.split("#")[-1] | trim }}`, is
+    Importing jinja2 takes a tenth of a whole check, so the usual templates, `{{ answer.split("#")[-1] | trim }}`, are
     read without it.
     """
     if "{" not in text:
@@ -32,30 +32,30 @@ def template_variables(text: str) -> frozenset[str]:
 
 
 def _variables(text: str) -> frozenset[str]:
-    """The variables that a template needs from outside, as jinja2 finds them. Raises TemplateProblem."""
+    """The variables that a template needs, as jinja2 finds them. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, pass_context
     from jinja2.meta import TrackingCodeGenerator
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     try:
-        # Otherwise jinja2 computes what is constant while it looks, and {{ 7 ** (9 ** 9) }} would never end. A finalize
-        # that takes the context is not known before rendering, nor is what it would be called with.
+        # Otherwise jinja2 evaluates constants while it searches, and {{ 7 ** (9 ** 9) }} would never end. A finalize
+        # function that takes the context prevents that.
         environment = ImmutableSandboxedEnvironment(finalize=pass_context(lambda _, value: value))
         reader: Any = TrackingCodeGenerator(environment)
         reader.optimizer = None
         reader.visit_EvalContextModifier = lambda node, frame: None  # {% autoescape 7 ** (9 ** 9) %}
-        reader.visit(environment.parse(text))  # looks filters and tests up too
+        reader.visit(environment.parse(text))  # also checks that filters and tests exist
         return frozenset(reader.undeclared_identifiers)
     except TemplateSyntaxError as error:
         raise TemplateProblem(f"line {error.lineno}: {error.message}") from None
     except RecursionError:
         raise TemplateProblem("it is nested too deeply") from None
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python reads
         raise TemplateProblem(str(error)) from None
 
 
 _EXPRESSION = re.compile(r"\{\{([^{}\\\n]{1,500})\}\}")
-# Of jinja2's own filters; another one is left to jinja2, which knows whether it is there.
+# Filters of jinja2 itself; others are left to jinja2, which knows whether they exist.
 _FILTERS = frozenset(
     {"trim", "upper", "lower", "title", "string", "int", "float", "length", "first", "last", "replace"}
 )
@@ -64,11 +64,11 @@ _NOT_VARIABLES = frozenset({"true", "false", "none", "self", "caller", "super", 
 
 
 class _NotPlain(Exception):
-    """The expression is not one that Python and jinja2 read alike."""
+    """Python and jinja2 would not read the expression in the same way."""
 
 
 def _plain_variables(text: str) -> frozenset[str] | None:
-    """The variables of a template of plain text and expressions that Python reads as jinja2 does; None for another."""
+    """The variables of a template whose expressions Python reads as jinja2 does; None for any other."""
     parts = _EXPRESSION.split(text)
     if any("{" in part or "}" in part for part in parts[::2]):
         return None
@@ -85,12 +85,12 @@ def _plain_variables(text: str) -> frozenset[str] | None:
 
 def _parsed(expression: str) -> ast.expr:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "1or 2" is a SyntaxWarning, and said by nobody else
+        warnings.simplefilter("ignore")  # "1or 2" is a SyntaxWarning
         return ast.parse(expression, mode="eval").body
 
 
 def _collect(node: ast.expr, found: set[str]) -> None:
-    """Adds the variables of an expression. Raises _NotPlain for what is more than names, items, calls and filters."""
+    """Adds the variables of an expression. Raises _NotPlain for anything but names, items, calls and filters."""
     match node:
         case ast.Name(id=name) if name not in _NOT_VARIABLES and name.isascii():
             found.add(name)
@@ -117,7 +117,7 @@ def _collect(node: ast.expr, found: set[str]) -> None:
             raise _NotPlain
 
 
-# What the files of a model say of its tokenizer: its chat template, and how answers are read.
+# What a model's files say about its tokenizer: its chat template, and how answers are parsed.
 
 
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
@@ -126,9 +126,9 @@ _UNREAD = ("tekken.json", "chat_template.json")
 
 
 def chat_template_of(model: str, revision: str | None = None) -> str | None:
-    """The chat template of a folder or of a hub id in the local cache: "" where it has none, None when not known.
+    """The chat template of a folder or of a cached hub id: "" if it has none, None if unknown.
 
-    Of several named templates it is the one named default, as transformers takes it. Nothing is downloaded.
+    Of several named templates, the one named default, as transformers uses it. Downloads nothing.
     """
     folder = _folder(model, revision)
     if folder is None or any((folder / name).exists() for name in _UNREAD):
@@ -143,7 +143,7 @@ def chat_template_of(model: str, revision: str | None = None) -> str | None:
 
 
 def brings_along(model: str, keys: Iterable[str], revision: str | None = None) -> bool | None:
-    """Whether one of these keys says something in tokenizer_config.json; None when not known."""
+    """Whether tokenizer_config.json sets one of these keys; None if unknown."""
     folder = _folder(model, revision)
     config = None if folder is None else _config(folder)
     return None if config is None else any(config.get(key) for key in keys)

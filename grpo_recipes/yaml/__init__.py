@@ -1,1 +1,1 @@
-"""Strict YAML: a recipe file becomes plain values, each with its line and column."""
+"""Strict YAML: reads a recipe file as plain values, each with its line and column."""

@@ -1,4 +1,4 @@
-"""A recipe with its parents and overrides as one set of values, each with the place that wrote it."""
+"""Combines a recipe with its parents and overrides into one set of values, each with its origin."""
 
 import copy
 import functools
@@ -20,9 +20,9 @@ class Source(NamedTuple):
     """A recipe's merged values, without `extends`.
 
     file: the recipe; files: it and its parents, nearest first, as marks name them.
-    marks: of the file that won each value; Mark.file is "--set" for an override, whose text is line_text.
-    words: as in Document. folders: of the files that are not named by their path, "grpo-recipes:NAME".
-    formats: what each file says of its format, with its mark, nearest first.
+    marks: in the file that set each value; Mark.file is "--set" for an override, whose text is line_text. words: as in
+    Document. folders: of the files named "grpo-recipes:NAME" instead of by path. formats: each file's format version
+    with its mark, nearest first.
     """
 
     file: str
@@ -41,7 +41,7 @@ class Source(NamedTuple):
         return None
 
     def won_over(self, path: Path, other: Path) -> str:
-        """What a parent of the file that wrote a path says under another name for it, "" where none does."""
+        """What a parent of the file that wrote a path sets under a different name for it, "" if none does."""
         mark, above = self.mark(path), self.marks.get(other)
         if mark is None or above is None or OVERRIDE_FILE in (mark.file, above.file):
             return ""
@@ -51,7 +51,7 @@ class Source(NamedTuple):
         return f"{above.file}:{above.line} says {shown(str(value))}, and {mark.file} wins over it"
 
     def directory(self, path: Path) -> str:
-        """The absolute directory that a relative path written at `path` starts from.
+        """The absolute directory to which a relative path written at `path` is relative.
 
         It is that of the file that wrote the value; the current directory for an override.
         """
@@ -67,9 +67,8 @@ def compose(
 ) -> tuple[Source | None, list[Finding]]:
     """Reads a recipe, merges it over its parents and applies the overrides in order.
 
-    content: read instead of the file's own, as if it stood there.
-    With findings there is a source all the same where every file could be read; an override that cannot be
-    applied is left out. None when a file is missing or cannot be read to its end.
+    content: replaces the file's own text. Despite findings there is a source if every file could be read; an override
+    that cannot be applied is left out. None if a file is missing or cannot be read completely.
     """
     chain, findings = _chain(file, content)
     read = [read_override(text) for text in overrides]
@@ -86,7 +85,7 @@ def compose(
 
 
 def parent_of(source: Source) -> tuple[str, Source] | None:
-    """What the recipe's `extends` says and what it stands on, None without a parent; the files are read again."""
+    """The recipe's `extends` and the parent it names, None without one; rereads the files."""
     chain, _ = _chain(source.file, None)
     if chain is None or len(chain) == 1:
         return None
@@ -94,7 +93,7 @@ def parent_of(source: Source) -> tuple[str, Source] | None:
 
 
 class _Link(NamedTuple):
-    """One file of a chain, its `extends` taken out of the document."""
+    """One file of a chain, with `extends` removed from its document."""
 
     place: Place
     document: Document
@@ -118,7 +117,7 @@ def _source(chain: Sequence[_Link], tree: Tree) -> Source:
 
 
 def _chain(file: str, text: str | None) -> tuple[list[_Link] | None, list[Finding]]:
-    """The recipe and its parents, nearest first; None when one is missing. text: the recipe's, None reads the file."""
+    """The recipe and its parents, nearest first; None if one is missing. text: the recipe's, None reads the file."""
     chain: list[_Link] = []
     findings: list[Finding] = []
     place = Place(file, file)
@@ -141,9 +140,9 @@ def _chain(file: str, text: str | None) -> tuple[list[_Link] | None, list[Findin
 
 
 def once_for_a_source(answer: _Asked) -> _Asked:
-    """A function of a source and hashable words that remembers its answers for the newest source, and no other.
+    """Caches a function of a source and hashable arguments, for the newest source only.
 
-    What it raises is not remembered. The answers are not to be changed by those who get them.
+    Exceptions are not cached. Callers must not modify the results.
     """
     newest: list[Source] = []
     known: dict[tuple[Hashable, ...], Any] = {}
@@ -161,7 +160,7 @@ def once_for_a_source(answer: _Asked) -> _Asked:
 
 
 def patched(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str, Any]:
-    """A copy of the values with every patch applied; maps on the way to a value are made, list items must exist."""
+    """A copy of the values with all patches applied; missing maps on the way are made, list items must exist."""
     result: dict[str, Any] = copy.deepcopy(dict(values))
     for patch in patches:
         node: Any = result
@@ -177,7 +176,7 @@ def patched(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str,
 
 
 def _apply(node: Any, patch: Patch) -> None:
-    """Applies a patch to the map or list that has the last part of its path."""
+    """Applies a patch to the map or list that holds the last part of its path."""
     if not patch.remove:
         node[patch.path[-1]] = copy.deepcopy(patch.value)
     elif isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""The ids of everything the YAML layer refuses, with what each means in one line."""
+"""The ids of everything that the YAML layer refuses, each with a one-line description."""
 
 UNREADABLE = "YML001"
 TOO_LARGE = "YML002"
@@ -36,14 +36,14 @@ MEANINGS: dict[str, str] = {
     NOT_A_MAPPING: "the top level of a recipe is a mapping of keys to values",
     SYNTAX: "the text is not YAML",
     DUPLICATE_KEY: "a mapping has a key twice; YAML readers silently keep one of the two",
-    KEY_NOT_TEXT: "a key is text; numbers, booleans, null, lists and mappings are no keys",
+    KEY_NOT_TEXT: "a key is text; numbers, booleans, null, lists and mappings are not keys",
     TAG: "tags such as !!python/object or !!str are refused; values have their YAML 1.2 types",
     MERGE_KEY: "the merge key << is refused; maps are merged with extends",
     SECOND_DOCUMENT: "a recipe is one YAML document",
     TOO_DEEP: "lists and mappings nest at most 32 levels deep",
-    TOO_MANY_VALUES: "a recipe holds at most 20,000 values, aliases counted with all they stand for",
+    TOO_MANY_VALUES: "a recipe holds at most 20,000 values, with aliases expanded",
     ALIAS: "an alias stands for an anchor that is complete and written before it",
-    DIRECTIVE: "directives are refused, but for %YAML 1.2",
+    DIRECTIVE: "directives are refused, except %YAML 1.2",
     NUMBER_SPELLING: "leading zeros, 0o, 0x, 0b and digits with _ are numbers to some YAML readers only",
     BASE_SIXTY: "digits with colons such as 1:30:00 are a base-60 number in YAML 1.1 and text in YAML 1.2",
     PYTHON_NONE: "None is Python's word; YAML's is null",

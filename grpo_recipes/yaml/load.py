@@ -1,7 +1,7 @@
-"""A recipe file, or the value of an override, as plain values with their places.
+"""Reads a recipe file, or the value of an override, as plain values with their places.
 
-With findings there is a document all the same where the text could be read to its end: a refused value
-then is the one that its fix gives, so that one mistake does not become two further on.
+Despite findings there is a document if the text could be read completely: a refused value is replaced by its fix, so
+that one mistake does not cause two more.
 """
 
 import re
@@ -23,7 +23,7 @@ TAKE_OVER_SCRIPT = (
 
 
 class Document(NamedTuple):
-    """The values of one file and where each stands.
+    """The values of one file and their places.
 
     marks: of every mapping entry and list item, from the key's first character to the value's end, on the
     first line only; () is the start of the top-level mapping.
@@ -45,13 +45,13 @@ class Value(NamedTuple):
 
 
 def load_file(path: str, name: str = "") -> tuple[Document | None, list[Finding]]:
-    """Reads a recipe file; None when there is nothing to go on with. name: the file's in marks, if not its path."""
+    """Reads a recipe file; None if it cannot be used at all. name: the file's name in marks, if not its path."""
     text = read_recipe(path)
     return (None, [text]) if isinstance(text, Finding) else load_text(text, name or path)
 
 
 def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
-    """Reads a recipe from text; file: the name in marks. None when there is nothing to go on with."""
+    """Reads a recipe from text; file: its name in marks. None if it cannot be used at all."""
     page = page_of(text.removeprefix("\ufeff"), file)
     reader = Reader(page)
     findings, complete = _read(reader)
@@ -75,13 +75,13 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
 
 
 def script_line(text: str) -> int | None:
-    """The line, from 0, that tells a Python script which uses TRL; None for any other text."""
+    """The line, from 0, that identifies a Python script using TRL; None for any other text."""
     found = re.search(r"(?m)^(?:from|import) trl\b|\bGRPOConfig\(", text)
     return None if found is None else text.count("\n", 0, found.start())
 
 
 def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
-    """Reads the one-line value of an override; path: the key that it is for."""
+    """Reads the one-line value of an override; path: its key."""
     if "\n" in page.text or "\r" in page.text:
         because = "YAML would turn a line break into a space"
         fix = 'write \\n inside double quotes: "first\\nsecond"'
@@ -109,7 +109,7 @@ def _override(page: Page, message: str, because: str, fix: str) -> Finding:
 
 
 def _read(reader: Reader) -> tuple[list[Finding], bool]:
-    """All findings of a page, and whether it was read to its end."""
+    """All findings of a page, and whether it was read completely."""
     page, found = reader.page, reader.refuse.findings
     refused = _unreadable_character(page) or _directive(page)
     if refused is not None:

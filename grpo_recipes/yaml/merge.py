@@ -1,4 +1,4 @@
-"""Values laid over values: maps merge, lists replace or are extended, null removes; marks and words follow."""
+"""Merges values over values: maps merge, lists are replaced or extended, null removes; marks and words follow."""
 
 import json
 import re
@@ -14,9 +14,9 @@ EXTEND = "extend"
 
 
 class Tree(NamedTuple):
-    """Values with marks and words, changed in place while files and overrides are laid over each other.
+    """Values with marks and words, changed in place while files and overrides are merged.
 
-    findings: of lists that should be extended and are not there.
+    findings: about lists to extend that do not exist.
     """
 
     values: dict[str, object]
@@ -33,9 +33,9 @@ def lay_over(tree: Tree, above: Tree) -> None:
 
 
 def put(container: Any, key: str | int, value: object, path: Path, tree: Tree, above: Tree | Value) -> None:
-    """Lays one value of `above` over container[key], which stands at `path` of the tree.
+    """Merges one value of `above` into container[key], which is at `path` of the tree.
 
-    `{extend: [...]}` adds to the list that is there; below a list's items it is a map like any other.
+    `{extend: [...]}` adds to the existing list; inside list items it is an ordinary map.
     """
     is_mapping = isinstance(container, dict)
     old = container.get(key) if is_mapping else container[key]
@@ -62,7 +62,7 @@ def put(container: Any, key: str | int, value: object, path: Path, tree: Tree, a
 
 
 def _is_extension(value: object, old: object) -> bool:
-    """Whether a value is `{extend: [...]}`; over a list also with another value than a list, which is then refused."""
+    """Whether a value is `{extend: [...]}`; over a list also with a value other than a list, which is then refused."""
     return (
         isinstance(value, dict)
         and value.keys() == {EXTEND}
@@ -73,7 +73,7 @@ def _is_extension(value: object, old: object) -> bool:
 def _extend(
     container: dict[str, object], key: str, value: dict[str, object], path: Path, tree: Tree, above: Tree | Value
 ) -> None:
-    """Adds the items to the list; where there is none a finding is made, and the items are the list."""
+    """Adds the items to the list; if there is none, adds a finding and uses the items as the list."""
     old, more = container.get(key), value[EXTEND]
     if not isinstance(more, list):
         tree.findings.append(_not_items(path, more, above.marks[path]))
@@ -99,7 +99,7 @@ def _no_list(path: Path, old: object, mark: Mark) -> Finding:
 
 
 def _not_items(path: Path, items: object, mark: Mark) -> Finding:
-    message = f"{shown(dotted(path), 80)} is extended with something else than a list"
+    message = f"{shown(dotted(path), 80)} is extended with something other than a list"
     because = (f"extend takes the items to add; there stands {shown(str(items))}",)
     fix = f"{shown(str(path[-1]), 80)}: {{extend: [...]}}"
     return Finding(ids.EXTEND_NO_LIST, "error", message, dotted(path), mark, because, fix)
@@ -117,7 +117,7 @@ def _forget(value: object, path: Path, tree: Tree) -> None:
         tree.words.discard(place)
 
 
-# One override `rewards[0].weight=0.5`: its path and value, and how it is put into the values.
+# One override `rewards[0].weight=0.5`: its path and value, and how it is applied.
 
 
 OVERRIDE_FILE = "--set"
@@ -130,7 +130,7 @@ _FORM = "an override is key=value, as in grpo.beta=0.04 or rewards[0].weight=0.5
 
 
 class Override(NamedTuple):
-    """A path, the value for it and the mark of the whole override."""
+    """A path, its value and the mark of the whole override."""
 
     path: Path
     value: Value
@@ -138,7 +138,7 @@ class Override(NamedTuple):
 
 
 def read_override(text: str) -> tuple[Override | None, list[Finding]]:
-    """Reads one `--set` text; the value is read as strictly as a file's, but a template needs no quotes."""
+    """Reads one `--set` text; its value is read as strictly as a file's, but a template needs no quotes."""
     written, equals, value = text.partition("=")
     whole = Page(OVERRIDE_FILE, text, [printable(text)])
     if not equals or not re.fullmatch(_PATH, written) or not written.isprintable():
@@ -153,7 +153,7 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
         because = "a parent's place is relative to the file that names it"
         fix = "write extends into the recipe"
         return None, [_refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", "extends", mark, because, fix)]
-    if value.lstrip().startswith(("{{", "{%")):  # a template, which is text; a shell takes the quotes that YAML wants
+    if value.lstrip().startswith(("{{", "{%")):  # a template, which is text; shells remove the quotes that YAML needs
         value = json.dumps(value.strip(), ensure_ascii=False)
     read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
     findings = [finding if finding.key else finding._replace(key=dotted(path)) for finding in findings]
@@ -163,7 +163,7 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
 
 
 def apply_override(tree: Tree, override: Override) -> Finding | None:
-    """Puts the override into the tree as a child file would; null removes a key, and is kept in a list.
+    """Applies the override to the tree as a child file would; null removes a key, and is kept in a list.
 
     Missing mappings on the way are made; a missing list or item is a finding and changes nothing.
     """
@@ -215,7 +215,7 @@ def _refused(container: object, part: str | int, override: Override, depth: int)
 
 
 def _in_item(part: str, override: Override, depth: int, container: list[Any]) -> str:
-    """The whole override with an item: `rewards.1.weight` meant the second one, `rewards.weight` says none."""
+    """The whole override with an index: `rewards.1.weight` means the second item, `rewards.weight` names none."""
     path = override.path
     number = int(part) if part.isascii() and part.isdigit() else None
     meant = (*path[:depth], 0, *path[depth:]) if number is None else (*path[:depth], number, *path[depth + 1 :])

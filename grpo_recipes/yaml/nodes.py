@@ -1,6 +1,6 @@
-"""From the parser's events to values with their places: without recursion, within limits, all refusals collected.
+"""Turns the parser's events into values with places, without recursion, within limits, collecting all refusals.
 
-No object is ever built from a tag, and an alias is only expanded when its size has been counted.
+Never builds an object from a tag, and expands an alias only after counting its size.
 """
 
 import copy
@@ -26,7 +26,7 @@ from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, RefusedScalar, curly_
 
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
-# The place of a key that is refused, and of what stands below it, which belongs to no other key.
+# The place of a refused key and of its content, which belongs to no other key.
 _REFUSED = -1
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -34,7 +34,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True, eq=False, repr=False)
 class Node:
-    """A value with its place, counted from 0; end: column after it on the line where it starts.
+    """A value with its place, counted from 0; end: the column after it on the line where it starts.
 
     path: where it is written. size and height count the value itself and everything below, aliases expanded; a scalar
     has height 0, an empty list 1.
@@ -53,7 +53,7 @@ class Node:
 class _Open:
     """A list or mapping that is being read. key_event: of the key whose value comes next.
 
-    lines: of each key, all on which it is written, from 0.
+    lines: of each key, all lines on which it is written, from 0.
     """
 
     node: Node
@@ -71,7 +71,7 @@ class Reader:
     """Reads one document. base: the path of its root, for an override.
 
     marks: of every mapping entry and list item, from the key's first character to the value's end, on the first line
-    only; that of `base` is the root's. words: plain scalars that YAML 1.1 reads as booleans, kept as text.
+    only; the root's is at `base`. words: plain scalars that YAML 1.1 reads as booleans, kept as text.
     """
 
     page: Page
@@ -92,7 +92,7 @@ class Reader:
     def read(self) -> list[Finding]:
         """Reads the page into `root`; the findings are complete unless the parser had to stop.
 
-        Raises yaml.YAMLError for a syntax error and GivenUp for a refusal after which nothing can be read.
+        Raises yaml.YAMLError for a syntax error, and GivenUp if nothing more can be read after a refusal.
         """
         for event in yaml.parse(self.page.text, Loader=LOADER):
             kind = event.__class__
@@ -109,7 +109,7 @@ class Reader:
         return self.refuse.findings
 
     def _place(self) -> Path:
-        """Where the value is that is read now."""
+        """The place of the value that is being read."""
         if not self._open:
             return self.base
         parent = self._open[-1]
@@ -118,7 +118,7 @@ class Reader:
         return (*parent.node.path, _REFUSED if parent.key is None else parent.key)
 
     def _path(self) -> Path:
-        """The path of the value that is read now, for a finding."""
+        """The path of the value that is being read, for a finding."""
         return tuple(part for part in self._place() if part != _REFUSED)
 
     def _awaits_key(self) -> bool:
@@ -143,7 +143,7 @@ class Reader:
         if end.line != line:
             return Node(line, column, len(self.page.lines[line].rstrip()), path)
         if end.column == column > 0 and event.__class__ is ScalarEvent:
-            # An empty value has no width: it is shown at the `-` or `:` before it.
+            # An empty value has no width, so the `-` or `:` before it is marked.
             return Node(line, column - 1, column, path)
         return Node(line, column, end.column, path)
 
@@ -242,14 +242,14 @@ class Reader:
         here.value, here.size, here.height = copy.deepcopy(node.value), node.size, node.height
         for place in below(node.value, node.path):
             to = (*here.path, *place[len(node.path) :])
-            if place in self.marks:  # the root and a key have none of their own
+            if place in self.marks:  # the root and a key have none
                 self.marks[to] = self.marks[place]
             if place in self.words:
                 self.words.add(to)
         self._add(here, event, None)
 
     def _add(self, node: Node, event: Event, anchor: str | None) -> None:
-        """Puts a complete value into the list or mapping that is open, or makes it the root."""
+        """Adds a complete value to the open list or mapping, or makes it the root."""
         if anchor:
             self._anchors[anchor] = node
         if not self._open:
@@ -270,7 +270,7 @@ class Reader:
             whole.end = max(whole.end, end)
 
     def _enter(self, parent: _Open, node: Node) -> tuple[int, int, int]:
-        """Enters key and value into the open mapping: the entry's line and column, and its end on that line."""
+        """Adds key and value to the open mapping; returns the entry's line and column, and its end on that line."""
         event, key = parent.key_event, parent.key
         parent.key_event = parent.key = None
         assert event is not None
@@ -288,7 +288,7 @@ class Reader:
 
 
 def below(value: object, path: Path) -> Iterator[Path]:
-    """The path of a value and all below it."""
+    """The path of a value and of everything below it."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -1,4 +1,4 @@
-"""A source text with its lines: gives marks, and user text that is safe to print."""
+"""A source text with its lines: makes marks, and user text that is safe to print."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def forbidden(text: str) -> re.Match[str] | None:
-    """The first character that YAML refuses, or that YAML 1.1 takes as a line break and YAML 1.2 does not.
+    """The first character that YAML refuses, or that is a line break in YAML 1.1 but not in 1.2.
 
     The wide range takes milliseconds to compile, so a plain ASCII text is searched with the narrow one.
     """
@@ -25,7 +25,7 @@ def forbidden(text: str) -> re.Match[str] | None:
 
 
 class Page(NamedTuple):
-    """A text that is parsed. before: what stands left of it on its line, for the value of an override."""
+    """A text to parse. before: the text to its left on the line, for the value of an override."""
 
     file: str
     text: str
@@ -33,7 +33,7 @@ class Page(NamedTuple):
     before: str = ""
 
     def mark(self, line: int, column: int, end: int) -> Mark:
-        """The mark of a place given from 0 as the parser counts; at least one column wide."""
+        """The mark of a place, counted from 0 as the parser does; at least one column wide."""
         if line >= len(self.lines):
             line, column, end = len(self.lines) - 1, len(self.lines[-1]), 0
         text = self.lines[line]
@@ -44,7 +44,7 @@ class Page(NamedTuple):
 
 
 def page_of(text: str, file: str) -> Page:
-    """The page of a whole file; the lines end where editors end them: LF, CRLF or CR."""
+    """The page of a whole file, with lines split where editors do: LF, CRLF or CR."""
     lines = _LINE_BREAK.split(text)
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -52,9 +52,9 @@ def page_of(text: str, file: str) -> Page:
 
 
 def printable(line: str) -> str:
-    """The line with a stand-in of one column for each character that would steer a terminal; tabs stay.
+    """The line with a one-column placeholder for each terminal control character; tabs stay.
 
-    None of them is printable; the pattern, which takes a millisecond to compile, is for the few lines that are not.
+    Only lines that are not printable need the pattern, which takes a millisecond to compile.
     """
     if line.isprintable():
         return line
@@ -75,13 +75,13 @@ def single_quoted(text: str) -> str:
 
 
 MAX_BYTES = 256 * 1024
-LONGEST_PATH = 300  # a fix with half a path is none
+LONGEST_PATH = 300  # a fix with half a path is useless
 
 _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 def read_recipe(path: str) -> str | Finding:
-    """The file's text without a byte order mark, or why there is none."""
+    """The file's text without a byte order mark, or the finding why it cannot be read."""
     content = _content(path)
     return content if isinstance(content, Finding) else _decoded(content, path)
 
@@ -89,9 +89,9 @@ def read_recipe(path: str) -> str | Finding:
 def _content(path: str) -> bytes | Finding:
     name = shown(path, LONGEST_PATH)
     if os.path.islink(path) and not os.path.realpath(path).endswith((".yaml", ".yml")):
-        # What is wrong in a recipe is printed, and another file may hold secrets.
+        # Mistakes in a recipe are printed, and a different kind of file may hold secrets.
         return _unreadable(
-            f"{name} is a link to a file that is no .yaml",
+            f"{name} is a link to a file that is not .yaml",
             f"it leads to {shown(os.path.realpath(path))}",
             "name a recipe",
         )
@@ -105,7 +105,7 @@ def _content(path: str) -> bytes | Finding:
         if status.st_size > MAX_BYTES:
             return _too_large(name, status.st_size)
         with open(path, "rb") as file:
-            # Files of /proc say that they are empty, and a file can grow after its size was read.
+            # Files of /proc report size 0, and a file can grow after its size was read.
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return _unreadable(f"{name} does not exist", "no file has this path", _nearest(path))

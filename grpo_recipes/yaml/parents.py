@@ -1,7 +1,7 @@
-"""The file that `extends` names: a recipe beside this one, one of a folder of presets, or a shipped one.
+"""Finds the file that `extends` names: a recipe beside this one, in a folder of presets, or a shipped one.
 
-The shipped ones lie in recipes/ of a checkout, installed beside the package's data. Most of them are in the folder
-catalogue, and stand on the few files of its folder bases.
+Shipped recipes are in recipes/ of a checkout, or installed beside the package's data. Most are in the folder catalogue,
+and extend the few files of its folder bases.
 """
 
 import os
@@ -26,14 +26,14 @@ MOST_NAMES = 20
 
 
 class Place(NamedTuple):
-    """Where a recipe lies. name: what marks and messages call it, its path or "grpo-recipes:NAME"."""
+    """The path of a recipe. name: its name in marks and messages, its path or "grpo-recipes:NAME"."""
 
     name: str
     path: str
 
 
 def parent_place(chain: Sequence[Place], written: object, mark: Mark) -> Place | Finding:
-    """The place that the `extends` of the last of a chain names, or why it cannot be had. chain: nearest first."""
+    """The file that the `extends` of a chain's last recipe names, or why it cannot be used. chain: nearest first."""
     place = _place(chain[-1], written, mark)
     return place if isinstance(place, Finding) else _refused(place, chain, mark) or place
 
@@ -41,8 +41,7 @@ def parent_place(chain: Sequence[Place], written: object, mark: Mark) -> Place |
 def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
     """A path is relative to the child and may leave out .yaml.
 
-    Nothing but YAML files is read, also behind a link: what a recipe says of a file is printed, and another file may
-    hold secrets.
+    Only YAML files are read, even through a link: content of a recipe is printed, and any other file may hold secrets.
     """
     if not isinstance(written, str) or not written or "\0" in written:
         return _no_name(mark)
@@ -54,12 +53,12 @@ def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
             found = Place(beside.name + suffix, beside.path + suffix)
             return _named(found, child) if _leads_to_yaml(found) else _no_yaml(found, mark)
     if os.path.isdir(beside.path):
-        return beside  # which the reader refuses as a directory
+        return beside  # the reader refuses it as a directory
     return _missing(written, beside, child, mark)
 
 
 def _refused(place: Place, chain: Sequence[Place], mark: Mark) -> Finding | None:
-    """Why a chain cannot have one more parent: a circle, or too many."""
+    """Why a chain cannot have one more parent: a cycle, or too many."""
     real = os.path.realpath(place.path)
     paths = [os.path.realpath(one.path) for one in chain]
     if real in paths:
@@ -79,7 +78,7 @@ def _beside(file: str, written: str) -> str:
 
 
 def _named(place: Place, child: Place) -> Place:
-    """A recipe beside a shipped one, or a base below it, is a shipped one, and has its name."""
+    """A recipe beside a shipped one, or a base below it, counts as shipped and gets its name."""
     if not child.name.startswith(PREFIX):
         return place
     folder, own = (os.path.dirname(os.path.realpath(one.path)) for one in (place, child))
@@ -113,8 +112,8 @@ def _no_name(mark: Mark) -> Finding:
 
 
 def _no_yaml(place: Place, mark: Mark) -> Finding:
-    message = f"{shown(place.name, 80)} is a link to a file that is no .yaml"
-    because = "extends reads nothing but .yaml and .yml files"
+    message = f"{shown(place.name, 80)} is a link to a file that is not .yaml"
+    because = "extends only reads .yaml and .yml files"
     return _finding(ids.EXTENDS_VALUE, message, mark, because, "put the recipe itself there")
 
 
@@ -154,9 +153,9 @@ def _finding(rule: str, message: str, mark: Mark, because: str, fix: str) -> Fin
 
 
 def shipped_folder() -> Path | None:
-    """The folder of the shipped recipes, None where they are not installed.
+    """The folder of the shipped recipes, None if they are not installed.
 
-    `pip install --target` moves the package's data beside the package, and leaves in its RECORD where they were.
+    `pip install --target` moves the package's data beside the package, and leaves the original paths in its RECORD.
     """
     place = Path(grpo_recipes.__file__).parents[1]
     for beside in (place / "recipes", place / "share" / DISTRIBUTION / "recipes"):
@@ -173,7 +172,7 @@ def shipped_folder() -> Path | None:
 
 
 def shipped_files() -> dict[str, Path]:
-    """The files of all shipped recipes by their names, none where they are not installed; the catalogue's last."""
+    """The files of all shipped recipes by name, empty if they are not installed; the catalogue's last."""
     folder = shipped_folder()
     if folder is None:
         return {}
@@ -181,7 +180,7 @@ def shipped_files() -> dict[str, Path]:
 
 
 def shipped_bases() -> dict[str, Path]:
-    """What the recipes of the catalogue stand on, by names such as bases/gsm8k: a task each, no recipe by itself."""
+    """The bases of the catalogue's recipes by names such as bases/gsm8k: one task each, no complete recipes."""
     folder = shipped_folder()
     places = [] if folder is None else sorted((folder / CATALOGUE / BASES).glob("*.yaml"))
     return {f"{BASES}/{path.stem}": path for path in places}

@@ -1,4 +1,4 @@
-"""The refusals of the YAML layer as findings: where, what, because, fix."""
+"""The YAML layer's refusals as findings: where, what, because, fix."""
 
 import re
 from typing import Any, NoReturn
@@ -18,14 +18,14 @@ READ_AS_A_MAPPING = "YAML reads { as the start of a mapping"
 
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _TAGS = "\U000e0000-\U000e007f"
-# The flags of England, Scotland and Wales are spelled with tag characters behind a black flag.
+# The flags of England, Scotland and Wales are spelled with tag characters after a black flag.
 _INVISIBLE = rf"\U0001f3f4[{_TAGS}]+|([\u200b\u2060{_TAGS}])"
 _ESCAPE = r"(?s)\\(.)"
 _CONTROL_LETTERS = "abvfe0NLP"
 
 
 class GivenUp(Exception):
-    """The last finding is one after which nothing more can be read."""
+    """Nothing more can be read after the last finding."""
 
 
 class Refusals:
@@ -43,17 +43,17 @@ class Refusals:
     def add(
         self, rule: str, message: str, path: Path, mark: Mark, because: str, fix: str, patch: tuple[Patch, ...] = ()
     ) -> None:
-        """One more finding."""
+        """Adds a finding."""
         self.findings.append(Finding(rule, "error", message, named(path), mark, (because,), fix, patch))
 
     def scalar(self, event: Event, path: Path, refusal: RefusedScalar) -> None:
-        """A plain scalar that YAML readers take for different values."""
+        """Reports a plain scalar that YAML readers disagree on."""
         fix = _entry(path, refusal.written) or "write a text in quotes, a number in decimal digits"
         self.add(refusal.rule, refusal.message, path, self.mark(event), "", fix, _patch(path, refusal.value))
         self.findings[-1] = self.findings[-1]._replace(because=refusal.because)
 
     def tag(self, event: Event, path: Path, text: str | None) -> None:
-        """A tag; text: of the tagged scalar, else None."""
+        """Reports a tag; text: of the tagged scalar, else None."""
         tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
         because = "a tag asks the reader to build an object; a recipe holds plain values only"
         fix = f"remove {shown(tag, 40)}"
@@ -63,39 +63,39 @@ class Refusals:
         self.add(ids.TAG, f"the tag {shown(tag, 40)} is not allowed", path, self.mark(event), because, fix, patch)
 
     def merge_key(self, event: Event, path: Path) -> None:
-        """The key <<, plain."""
+        """Reports an unquoted << key."""
         because = "YAML 1.2 has no merge key, and YAML 1.1's replaces nested maps instead of merging them"
-        fix = "put the shared part into a file of its own and write at the top level: extends: base.yaml"
+        fix = "put the shared part into a separate file and write at the top level: extends: base.yaml"
         self.add(ids.MERGE_KEY, "the merge key << is not allowed", path, self.mark(event), because, fix)
 
     def key_not_text(self, event: Event, path: Path, text: str | None) -> None:
-        """A key that is not a text; text: of a plain scalar, None for a list, a mapping or an alias."""
-        message = "a list, a mapping or an alias stands where a key is expected"
+        """Reports a key that is not text; text: of a plain scalar, None for a list, a mapping or an alias."""
+        message = "a list, a mapping or an alias is used as a key"
         because, fix = "keys are text", "write the key as a word"
         if text is not None:
             message = f"the key {shown(text, 40)} is not text" if text else "a key is empty"
-            because = "unquoted, YAML reads it as a number, a boolean or null, and not alike in all versions"
+            because = "unquoted, YAML reads it as a number, a boolean or null, depending on the version"
             fix = f'"{shown(text, 40)}":'
         self.add(ids.KEY_NOT_TEXT, message, path, self.mark(event), because, fix)
 
     def duplicate_key(self, key: str, lines: list[int], mark: Mark, path: Path) -> None:
-        """A key that is written more than once in its mapping; lines count from 0, mark: of the last."""
+        """Reports a duplicate key of a mapping; lines count from 0, mark: of the last one."""
         numbers = ", ".join([str(line + 1) for line in lines[:5]] + ["..."] * (len(lines) > 5))
         times = "twice" if len(lines) == 2 else f"{len(lines)} times"
         message = f"{shown(key, 40)} is written {times}, on lines {numbers}"
-        because = "YAML readers keep the last one and drop the others without a word"
+        because = "YAML readers keep the last one and silently drop the others"
         fix = f"keep one {shown(key, 40)} and remove the others"
         self.add(ids.DUPLICATE_KEY, message, path, mark, because, fix)
 
     def unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
-        """A template {{ ... }} that YAML reads as a mapping with a mapping as its key."""
+        """Reports an unquoted template {{ ... }}, which YAML reads as a mapping with a mapping as its key."""
         first, last = start.start_mark, end.end_mark
         mark = self.page.mark(first.line, first.column, last.column if last.line == first.line else 1 << 30)
         fix = _entry(path, double_quoted(text)) or "write the template in quotes"
         self.add(ids.UNQUOTED_TEMPLATE, UNQUOTED, path, mark, READ_AS_A_MAPPING, fix, _patch(path, text))
 
     def control_characters(self, event: Event, path: Path) -> str:
-        """The text that was meant by a double-quoted scalar; a finding if an escape hid it."""
+        """The intended text of a double-quoted scalar; reports an escape that turned into a control character."""
         text: str = event.value
         found = None if text.isprintable() else re.search(_CONTROL, text)
         if found is None:
@@ -112,7 +112,7 @@ class Refusals:
         return meant or text
 
     def invisible_in_key(self, event: Event, path: Path) -> str:
-        """The key without what nobody sees in it, such as a no-break space, for one that has such characters."""
+        """The key without invisible characters, such as a no-break space, which are reported."""
         key: str = event.value
         visible = "".join(character for character in key if character.isprintable())
         hidden = next(character for character in key if not character.isprintable())
@@ -123,7 +123,7 @@ class Refusals:
         return visible
 
     def invisible_in_text(self, event: Event, path: Path) -> None:
-        """A warning of the first character of a value that nobody sees, and that joins no letters and no emoji."""
+        """Warns about the first invisible character of a value, unless it joins letters or emoji."""
         start, text = event.start_mark.index, self.page.text[event.start_mark.index : event.end_mark.index]
         places = [found for found in re.finditer(_INVISIBLE, text) if found[1]]
         if not places:
@@ -133,38 +133,38 @@ class Refusals:
         hidden, before = places[0][1], page_of(self.page.text[: start + places[0].start()] + ".", "").lines
         mark = self.page.mark(len(before) - 1, len(before[-1]) - 1, len(before[-1]))
         message = f"the text contains the invisible character U+{ord(hidden):04X} {name(hidden, '')}".rstrip()
-        because = ["nobody sees it, and the model and the libraries read it"]
+        because = ["it is invisible, but the model and the libraries read it"]
         if len(places) > 1:
             because.append(f"the text has {len(places)} such characters")
-        fix = f"remove it, or write it as {hidden.encode('unicode_escape').decode()} in double quotes if it is meant"
+        fix = f"remove it, or write it as {hidden.encode('unicode_escape').decode()} in double quotes if it is intended"
         self.findings.append(Finding(ids.CONTROL_CHARACTER, "warning", message, named(path), mark, tuple(because), fix))
 
     def second_document(self, event: Event) -> NoReturn:
-        """A second `---`."""
-        fix = "remove this line and what follows, or put it into a file of its own"
+        """Reports a second `---`."""
+        fix = "remove this line and what follows, or put it into a separate file"
         self._give_up(ids.SECOND_DOCUMENT, "a second document starts here", event, "a recipe is one document", fix)
 
     def too_deep(self, event: Event, limit: int) -> NoReturn:
-        """Lists and mappings nested below the limit."""
+        """Reports lists and mappings nested below the limit."""
         message = f"lists and mappings are nested more than {limit} levels deep"
         fix = "look for a bracket that is not closed"
         self._give_up(ids.TOO_DEEP, message, event, "a recipe needs fewer than ten", fix)
 
     def too_many_values(self, event: Event, limit: int, has_aliases: bool) -> NoReturn:
-        """More values than the limit, aliases expanded."""
-        counted = ", each alias counted with all that it stands for" if has_aliases else ""
+        """Reports more values than the limit, aliases expanded."""
+        counted = ", with aliases expanded" if has_aliases else ""
         message = f"the file holds more than {limit:,} values{counted}"
         fix = "remove the aliases that repeat each other" if has_aliases else "keep data in a data file"
         self._give_up(ids.TOO_MANY_VALUES, message, event, "a recipe needs a few hundred", fix)
 
     def alias(self, event: Event, path: Path, name: str, is_recursive: bool) -> NoReturn:
-        """An alias without a complete anchor before it."""
+        """Reports an alias without a complete anchor before it."""
         known = shown(name, 40)
         message = f"the alias *{known} has no anchor &{known} before it"
         because = "* at the start of a value names an anchor"
         fix = f'for the text, write it in quotes: "*{known}"'
         if is_recursive:
-            message = f"the alias *{known} stands inside its own anchor"
+            message = f"the alias *{known} is inside its own anchor"
             because, fix = "it would contain itself without end", "write out the value that is meant"
         self._give_up(ids.ALIAS, message, event, because, fix, path)
 
@@ -174,17 +174,17 @@ class Refusals:
 
 
 def double_quoted(text: str) -> str:
-    """The text as a YAML scalar in double quotes, or in single ones when that saves escapes."""
+    """The text as a YAML scalar in double quotes, or in single ones if that saves escapes."""
     return single_quoted(text) if '"' in text or "\\" in text else f'"{text}"'
 
 
 def named(path: Path) -> str:
-    """The key of a path for a finding, cut when it is endless."""
+    """The key of a path for a finding, cut if it is very long."""
     return shown(dotted(path), 200)
 
 
 def _entry(path: Path, written: str) -> str | None:
-    """The line to paste, or None when it would be too long."""
+    """The line to paste, or None if it would be too long."""
     if len(written) > MAX_FIX or not written.isprintable():
         return None
     return f"{shown(path[-1], 40)}: {written}" if path and isinstance(path[-1], str) else written
@@ -195,10 +195,9 @@ def _patch(path: Path, value: object) -> tuple[Patch, ...]:
 
 
 def _meant(raw: str) -> tuple[str | None, str]:
-    """The text that a double-quoted source meant, and how to write it; None when it cannot be told.
+    """The intended text of a double-quoted source, and how to write it; None if it is ambiguous.
 
-    It is told when the escapes that made control characters are the only ones, or stand among escaped quotes
-    and backslashes; beside \\n or \\t nobody knows which of them was meant as one.
+    It is clear if all other escapes are escaped quotes and backslashes; beside \\n or \\t the intention is unknown.
     """
     letters = {escape[1] for escape in re.finditer(_ESCAPE, raw)}
     unmeant = letters & set(_CONTROL_LETTERS)

@@ -1,4 +1,4 @@
-"""What a plain scalar means: YAML 1.2's core schema, with refusals where YAML readers disagree.
+"""Reads plain scalars by YAML 1.2's core schema, refusing those that YAML readers disagree on.
 
 Sources: YAML 1.2.2 section 10.3.2, https://yaml.org/type/int.html and float.html for YAML 1.1.
 """
@@ -36,7 +36,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 class RefusedScalar(NamedTuple):
-    """Why a scalar is not read. written: the replacement as YAML; value: what the replacement means."""
+    """Why a scalar is refused. written: the replacement as YAML; value: the meaning of the replacement."""
 
     rule: str
     message: str
@@ -61,14 +61,14 @@ def read_plain(text: str) -> object:
 
 
 def curly_quoted(text: str) -> RefusedScalar | None:
-    """The refusal of an unquoted scalar that stands in curly quotes as a whole, which word processors write."""
+    """The refusal of an unquoted scalar enclosed in curly quotes, which word processors write."""
     inner = text[1:-1]
     if len(text) < 2 or text[-1] not in CURLY_QUOTES or CURLY_QUOTES & set(inner):
         return None
     return RefusedScalar(
         ids.SYNTAX,
-        f"{text[0]} and {text[-1]} are no quotes in YAML",
-        (f"it reads them as letters, and the text would have them: {shown(text, 40)}",),
+        f"{text[0]} and {text[-1]} are not quotes in YAML",
+        (f"it would keep them as part of the text: {shown(text, 40)}",),
         json.dumps(inner, ensure_ascii=False),
         inner,
     )
@@ -94,7 +94,7 @@ def _number(text: str) -> object:
 
 
 def is_underflow(text: str) -> bool:
-    """Whether a text that is read as 0.0 is none: it is nearer to zero than any float."""
+    """Whether a text that is read as 0.0 is not zero, but nearer to it than any float."""
     return re.match(r"[-+0.]*[1-9]", text) is not None
 
 
@@ -113,7 +113,7 @@ def _too_large(text: str) -> RefusedScalar:
 
 
 def _integer(text: str, base: int) -> object:
-    """The integer, or the text itself when it does not fit in 64 bits."""
+    """The integer, or the text itself if it does not fit in 64 bits."""
     digits = text.replace("_", "")
     value = int(digits, base) if len(digits) <= 70 else None
     return value if value is not None and _SMALLEST <= value <= _LARGEST else text

@@ -1,4 +1,4 @@
-"""The parser's problem in our words. It is known by PyYAML 6's and libyaml 0.2.5's own wording."""
+"""Explains YAML syntax errors in our own words, recognized by the messages of PyYAML 6 and libyaml 0.2.5."""
 
 import re
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _INDENTATION = (
 
 
 class _Problem(NamedTuple):
-    """What the parser said. column counts from 0; opened: place where the unfinished thing starts."""
+    """The parser's error. column counts from 0; opened: the place where the unfinished construct starts."""
 
     said: str
     page: Page
@@ -59,7 +59,7 @@ def missing_space(text: str) -> str | None:
 
 
 def _place(problem: _Problem) -> tuple[Place, Words | None]:
-    """Line, column and end of what to show, and the words for it where they follow from the place."""
+    """Line, column and end to show, and the message if it follows from the place."""
     said, lines, opened = problem.said, problem.page.lines, problem.opened
     if opened is not None and "could not find expected ':'" in said:
         return _whole(lines, opened[0]), _no_colon(lines[opened[0]])
@@ -95,7 +95,7 @@ _SHOWN_WHERE_IT_OPENS = (
 
 
 def _word_with_bracket(problem: _Problem) -> tuple[int, int] | None:
-    """Start and end of a word such as train[:90%] whose bracket stopped the parser, None if it stopped elsewhere."""
+    """Start and end of a word such as train[:90%] whose bracket caused the error, None otherwise."""
     start = max(0, problem.column - MAX_FIX)
     before = re.search(r"""(?<=[\s,{\[])[^\s,'"{}\[\]]+$""", problem.text[start : problem.column])
     after = re.match(r"(?:[\[{][^\]}]*[\]}][^\s,{}\[\]]*)+", problem.text[problem.column : problem.column + MAX_FIX])
@@ -108,7 +108,7 @@ def _whole(lines: list[str], line: int) -> Place:
 
 
 def _template(problem: _Problem) -> Finding | None:
-    """The finding if the parser stumbled over an unquoted {{ ... }}."""
+    """The finding if an unquoted {{ ... }} caused the error."""
     found = re.search(_UNQUOTED_TEMPLATE, problem.text[: problem.column + 1])
     if found is None or "quoted" in problem.said:
         return None
@@ -145,7 +145,7 @@ def _no_colon(text: str) -> Words:
 def _words(problem: _Problem) -> Words:
     said, character = problem.said, problem.character
     if character == "\t" or "tab character" in said:
-        return "a tab stands where YAML takes spaces only", "YAML indents with spaces", "replace the tab with spaces"
+        return "a tab where YAML only takes spaces", "YAML indents with spaces", "replace the tab with spaces"
     for part, words in _KNOWN.items():
         if part in said:
             return words
@@ -166,7 +166,7 @@ _OPEN_QUOTE = (
     "close the quote; inside single quotes write '' for one quote",
 )
 _ESCAPE = (
-    "an escape in double quotes is none that YAML can read",
+    "an escape in double quotes is not valid in YAML",
     "in double quotes a backslash starts an escape",
     "write the text in single quotes, where a backslash is a backslash",
 )
@@ -189,7 +189,7 @@ def _first_character(problem: _Problem) -> Words:
         rest = re.split(r"[\],}]", rest)[0].strip()
     first = shown(rest[:1])
     fix = single_quoted(rest) if rest.isprintable() and len(rest) <= MAX_FIX else "write the value in quotes"
-    return f"a value does not start with {first}", f"{first} has a meaning of its own in YAML", fix
+    return f"a value does not start with {first}", f"{first} has a special meaning in YAML", fix
 
 
 def _bracket(problem: _Problem) -> Words:
@@ -206,7 +206,7 @@ def _bracket(problem: _Problem) -> Words:
 def _second_colon(problem: _Problem) -> Words:
     if re.search(r":\s", problem.text[: problem.column]):
         return (
-            "a second colon with a space after it stands on this line",
+            "a second colon with a space after it is on this line",
             "one line holds one key; a colon and a space inside a text start another",
             "write the text after the first colon in quotes",
         )
@@ -218,7 +218,7 @@ def _second_colon(problem: _Problem) -> Words:
 def _does_not_fit(problem: _Problem) -> Words:
     if problem.text[: problem.column].strip():
         return (
-            "something stands after the end of the value",
+            "something follows the end of the value",
             "a closing quote, a bracket or an alias ends it",
             "write the whole value in quotes, or remove the rest",
         )

@@ -246,8 +246,8 @@ def test_a_received_run_folder_is_not_taken_for_the_recipe_that_it_names(tmp_pat
 
 
 NOT_OWN: dict[str, tuple[Change, str]] = {
-    "the home": (lambda place: os.environ.update(HOME=str(place.team)), "everything of this user's"),
-    "what holds the home": (lambda place: os.environ.update(HOME=str(place.team / "me")), "everything of this user's"),
+    "the home": (lambda place: os.environ.update(HOME=str(place.team)), "all of this user's files"),
+    "what holds the home": (lambda place: os.environ.update(HOME=str(place.team / "me")), "all of this user's files"),
     "a run folder": (lambda place: _run_folder(place.team), "a run folder"),
     "in a run folder": (lambda place: _run_folder(place.root), "a run folder"),
     "written by the group": (lambda place: place.team.chmod(0o770), "can be written by others"),

@@ -67,7 +67,7 @@ def test_a_reward_file_of_a_megabyte_costs_little(source: str, code: int, tmp_pa
     place = placed(made_place(tmp_path), Attempt("long", over("rewards: [{python: r.py:f}]"), files))
     ended = run_apart(looked_at(place), [command("validate", "recipe.yaml", "--target", STACK)])
     assert ended.codes == [code], ended.printed
-    assert ("it has more than 80,000 words and signs" in ended.printed) is (code == 2)
+    assert ("it has more than 80,000 tokens" in ended.printed) is (code == 2)
     assert ended.cpu_s < 5
 
 
@@ -77,7 +77,7 @@ def test_a_recipe_that_is_a_link_shows_nothing_of_another_file(name: str, more: 
     (place.team / "recipe.yaml").symlink_to("../outside/secrets.env")
     ended = run_apart(looked_at(place), [command(name, "recipe.yaml", "--target", STACK, *more)])
     assert ended.codes == [2]
-    assert "recipe.yaml is a link to a file that is no .yaml" in ended.printed
+    assert "recipe.yaml is a link to a file that is not .yaml" in ended.printed
     assert FILED not in ended.printed
 
 

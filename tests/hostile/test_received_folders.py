@@ -286,7 +286,7 @@ def test_nothing_of_a_strangers_plan_is_rendered(change: str, received: tuple[Pl
         assert hostile == (["plan.json"] if change in KEPT else [])
         assert rendered["launch.sh"] == texts[folder / "launch.sh"].decode()
         if change not in ("drift that is accepted", "the folder", "the recipe's file"):
-            assert "written again, since this grpo-run writes it otherwise: plan.json" in printed
+            assert "rewritten, since this grpo-run writes it differently: plan.json" in printed
 
 
 @pytest.mark.stack
@@ -297,7 +297,7 @@ def test_no_program_of_a_strangers_folder_stays_in_its_place(name: str, received
     PLANTED[name](folder)
     code, printed = resumed(place, folder)
     assert code == 0, printed
-    assert "written again, since this grpo-run writes it otherwise" in printed
+    assert "rewritten, since this grpo-run writes it differently" in printed
     assert ((folder / name).read_bytes() if (folder / name).exists() else None) == before
     for path in folder.glob("replaced-*"):
         subprocess.run(["rm", "-r", str(path)], check=True)

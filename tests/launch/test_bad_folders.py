@@ -186,8 +186,8 @@ def test_a_folder_that_becomes_read_only_is_told_where_it_can_be(small_disk: Dis
     folder = make(disk / "run", STEPS)
     when(disk.parent / "ready", lambda: small_disks.make_read_only(disk))
     said = refused_with_1(folder)
-    assert f"{folder}: the worker ended without a word: it ended with exit code 1\n" in said
-    assert "  = because: run.json cannot be written, and says as before that it runs: Read-only" in said
+    assert f"{folder}: the worker ended without a message: it ended with exit code 1\n" in said
+    assert "  = because: run.json cannot be written, and still says that it runs: Read-only" in said
     assert "error: run.json of the run folder cannot be written: it is read-only" in said
     assert "= fix: make it writable again" in said
     assert "Traceback" not in said
@@ -214,7 +214,7 @@ def test_a_removed_folder_ends_the_run_and_does_not_come_back(tmp_path: Path) ->
 
     when(tmp_path / "ready", remove)
     said = refused_with_1(folder)
-    assert f"{folder}: the run folder is gone or another one\n  = because: it was removed, renamed or" in said
+    assert f"{folder}: the run folder is gone or was replaced\n  = because: it was removed, renamed or" in said
     assert "Traceback" not in said
     assert not folder.exists()
 

@@ -209,7 +209,7 @@ def test_the_holder_of_another_machine_may_be_gone_without_letting_go(tmp_path: 
     with pytest.raises(Busy) as busy, held(tmp_path, TRAINING):
         pass
     assert "process 5 on node7 holds .training.lock since 2" in str(busy.value)
-    assert f"if node7 is gone, without letting go: rm {tmp_path / TRAINING}" in str(busy.value)
+    assert f"if node7 is gone but still holds the lock: rm {tmp_path / TRAINING}" in str(busy.value)
 
 
 @pytest.mark.parametrize(

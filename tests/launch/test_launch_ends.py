@@ -85,7 +85,7 @@ def test_a_worker_that_dies_without_a_word_has_failed(last_words: str, message: 
     assert launch(str(folder), echo=io.StringIO()) == 1
     record = ended(folder)
     assert (record.status, record.exit_code, record.step) == ("failed", 1, 4)
-    assert record.message == f"the worker ended without a word: {message}"
+    assert record.message == f"the worker ended without a message: {message}"
     assert json.loads((folder / "run.json").read_text())["own_key"] == 5
 
 
@@ -121,7 +121,7 @@ print("E1120 api.py:1003] failed (exitcode: 1) local_rank: 1 (pid: 77) of binary
 sys.exit(1)
 """)
     assert launch(str(folder), echo=io.StringIO()) == 1
-    assert ended(folder).message == "the worker ended without a word: rank 1 ended with exit code 1"
+    assert ended(folder).message == "the worker ended without a message: rank 1 ended with exit code 1"
 
 
 WATCHDOG = (
@@ -142,7 +142,9 @@ sys.exit(1)
 """)
     assert launch(str(folder), echo=io.StringIO()) == code
     lost = "no answer from the other processes for 600 s"
-    assert ended(folder).message == (lost if said else "the worker ended without a word: rank 1 was killed by SIGABRT")
+    assert ended(folder).message == (
+        lost if said else "the worker ended without a message: rank 1 was killed by SIGABRT"
+    )
 
 
 def test_what_nccl_lacks_ends_in_failure_whatever_the_others_wrote(run_folder: MakeFolder) -> None:
@@ -177,9 +179,7 @@ sys.exit(1)
     record = ended(folder)
     assert (record.status, record.exit_code) == (status, code)
     if code == 75:
-        assert record.message.startswith(
-            "no answer from the other processes for 600 s, by the word of torch's watchdog"
-        )
+        assert record.message.startswith("no answer from the other processes for 600 s, reported by torch's watchdog")
         assert record.findings[0]["fix"].startswith("start all machines again with --resume")
 
 

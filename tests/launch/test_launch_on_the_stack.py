@@ -106,4 +106,4 @@ def test_a_killed_rank_is_a_failure_though_the_other_says_interrupted(tmp_path: 
     record = read_record(str(folder))
     assert record is not None
     assert record.status == "failed"
-    assert record.message == "the worker ended without a word: rank 1 was killed by SIGKILL (out of memory?)"
+    assert record.message == "the worker ended without a message: rank 1 was killed by SIGKILL (out of memory?)"

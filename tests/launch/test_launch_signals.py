@@ -60,7 +60,7 @@ def test_a_first_signal_lets_each_rank_save_once(
     assert process.returncode == 75
     assert [(folder / f"saved{rank}").read_text() for rank in range(ranks)] == ["TERM"] * ranks
     assert not (folder / "child0.told").exists()
-    assert f"{number.name}: saving and stopping; once more kills the run" in talk
+    assert f"{number.name}: saving and stopping; a second signal kills the run" in talk
     record = read_record(str(folder))
     assert record is not None
     assert (record.status, record.step, record.checkpoint) == ("interrupted", 5, "checkpoints/5")
@@ -136,4 +136,4 @@ def test_ranks_do_not_outlive_their_killed_launcher(run_folder: MakeFolder, grpo
     assert marked(mark) == []
     record = read_record(str(folder))
     assert record is not None
-    assert record.message == "the worker ended without a word: it was killed by SIGKILL (out of memory?)"
+    assert record.message == "the worker ended without a message: it was killed by SIGKILL (out of memory?)"

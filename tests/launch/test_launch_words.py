@@ -224,7 +224,7 @@ def test_quiet_says_only_what_needs_somebody(stream: type[io.StringIO]) -> None:
     assert [line.split(":")[0] for line in echo.getvalue().splitlines()] == [
         "SIGINT",
         "warning",
-        "the vLLM server was killed; server and trainer are started again, 1 of 2",
+        "the vLLM server was killed; restarting server and trainer, 1 of 2",
     ]
 
 
@@ -610,7 +610,7 @@ def test_what_a_guard_says_is_shown_while_the_run_goes_on(stream: type[io.String
 def test_the_summary_tells_each_death_of_the_server() -> None:
     death = {"time": 1.0, "step": 3, "how": "was killed by signal 9"}
     record = RunRecord(status="completed", step=6, vllm_server={"restarts": [death]})
-    assert "  vLLM        server started again: at step 3 it was killed by signal 9" in summary(record).splitlines()
+    assert "  vLLM        server restarted: at step 3 it was killed by signal 9" in summary(record).splitlines()
     assert "vLLM" not in summary(RunRecord(status="completed", step=6, vllm_server={"restarts": []}))
 
 
@@ -633,4 +633,4 @@ def test_what_happens_to_the_server_is_shown_while_the_run_goes_on(stream: type[
         shown.show({"event": "server", "step": 3, **died})
     assert "the vLLM server is up after 0:01:01" in echo.getvalue()
     text = " ".join(plain(echo).split())  # in 80 columns it is two lines
-    assert "the vLLM server was killed by signal 9; server and trainer are started again, 1 of 2" in text
+    assert "the vLLM server was killed by signal 9; restarting server and trainer, 1 of 2" in text

@@ -84,8 +84,8 @@ def test_resuming_asks_for_the_code_as_a_run_does(
     [
         (None, "No such file or directory"),
         ("{}", "= because: it has plan format None, "),
-        ("[" * 100_000, "no plan of this release"),
-        ('{"plan": 1', "no plan of this release"),
+        ("[" * 100_000, "not a plan of this release"),
+        ('{"plan": 1', "not a plan of this release"),
     ],
     ids=["none", "empty", "nested", "cut"],
 )

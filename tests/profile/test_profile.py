@@ -97,7 +97,7 @@ def test_a_stopped_profile_goes_on_to_the_same_bytes(
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == (-9 if number == signal.SIGKILL else 75), said
-    assert number == signal.SIGKILL or "the same command goes on with rows.partial.jsonl" in said
+    assert number == signal.SIGKILL or "the same command continues with rows.partial.jsonl" in said
     assert len(rows_of(partial)) == 16, "one block"
     assert not (tmp_path / "rows.jsonl").exists()
     with partial.open("a") as file:
@@ -127,14 +127,14 @@ def test_a_different_recipe_model_or_number_of_samples_is_not_mixed(
         (["--samples", 4], {}, "samples: 8 there, 4 now"),
         ([], {"seed": 7}, "seed=42 there"),
         ([], {"generation.temperature": 0.7}, "temperature=1.0"),
-        ([], {"dataset.prompt": "{{ question }} "}, "data, prompts, rewards or what passes are different"),
-        ([], {"generation.max_completion_length": 5}, "data, prompts, rewards or what passes are different"),
-        ([], {"rewards": [{"name": "accuracy"}]}, "data, prompts, rewards or what passes are different"),
+        ([], {"dataset.prompt": "{{ question }} "}, "data, prompts, rewards or the passing condition differ"),
+        ([], {"generation.max_completion_length": 5}, "data, prompts, rewards or the passing condition differ"),
+        ([], {"rewards": [{"name": "accuracy"}]}, "data, prompts, rewards or the passing condition differ"),
     ]
     for words, values, because in cases:
         done = profile("-o", "rows.jsonl", *words, **values)
         assert done.code == 2, done.err
-        assert "rows.partial.jsonl is the beginning of a different profile" in done.err
+        assert "rows.partial.jsonl is part of a different profile" in done.err
         assert because in done.err
         assert "fix: rm rows.partial.jsonl" in done.err
         assert partial.read_bytes() == before

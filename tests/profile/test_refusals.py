@@ -21,7 +21,7 @@ Run = Callable[..., Any]
     ("out", "options", "message", "fix"),
     [
         ("rows.parquet", [], "the rows are written as JSON lines", "rows.parquet.jsonl"),
-        ("there.jsonl", [], "it exists already", "a different -o"),
+        ("there.jsonl", [], "it already exists", "a different -o"),
         ("none/rows.jsonl", [], "there is no folder", "mkdir -p"),
         (
             "rows.jsonl",
@@ -96,7 +96,7 @@ def test_a_recipe_for_many_gpus_is_answered_by_one_process(recipe: str, monkeypa
 @pytest.mark.parametrize(
     ("mine", "code", "message"),
     [
-        ('{"question": "1+1=", "answer": "2"}\n', 2, "rows.partial.jsonl is no profile"),
+        ('{"question": "1+1=", "answer": "2"}\n', 2, "rows.partial.jsonl is not a profile"),
         ('[{"question": "1+1="}, {"question": "2+2="}]', 3, "has rows of a different profile"),
         ("what I noted", 3, "has rows of a different profile"),
     ],

@@ -90,7 +90,7 @@ def test_a_server_that_fails_keeps_what_is_answered_and_the_command_goes_on(
     (tmp_path / "rows.jsonl").rename(tmp_path / "mine.partial.jsonl")
     other = profile("-o", "mine.jsonl")
     assert other.code == 2
-    assert "is the beginning of a different profile" in other.err
+    assert "is part of a different profile" in other.err
     assert "model: sums at" in other.err
 
 
@@ -162,8 +162,8 @@ def test_what_keeps_a_server_from_being_asked_is_one_message(
     ("words", "message"),
     [
         (("--model", "sums"), "--model and --key-variable are of a server"),
-        (("--base-url", "127.0.0.1:8000/v1"), "--base-url is no address of a server"),
-        (("--base-url", "http://me:secret@127.0.0.1/v1"), "--base-url is no address of a server"),
+        (("--base-url", "127.0.0.1:8000/v1"), "--base-url is not the address of a server"),
+        (("--base-url", "http://me:secret@127.0.0.1/v1"), "--base-url is not the address of a server"),
         (
             ("--base-url", "http://127.0.0.1:9/v1", "--set", "rewards=[{model: owner/reward}]"),
             "--base-url: the recipe has a reward model",

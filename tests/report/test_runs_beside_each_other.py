@@ -108,7 +108,7 @@ def test_a_mean_that_leaves_out_a_line_is_marked(line: str, tmp_path: Path, grpo
     (place / "metrics.jsonl").write_text("\n".join([*rows[:7], line, *rows[8:]]) + "\n")
     answer = grpo_run("runs", str(tmp_path))
     assert "completed, changed" in answer.out
-    assert "a: metrics.jsonl has a line that is no event" in answer.err
+    assert "a: metrics.jsonl has a line that is not an event" in answer.err
 
 
 def test_pipes_links_and_folders_that_are_no_runs_are_named(tmp_path: Path, grpo_run: Callable) -> None:

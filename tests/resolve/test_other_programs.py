@@ -89,7 +89,7 @@ def test_a_recipe_is_taken_for_no_other_programs_file(text: str, tmp_path: Path)
     ],
 )
 def test_another_programs_file_is_one_message(text: str, program: str, tmp_path: Path) -> None:
-    assert _findings(tmp_path, text) == [f"this is a configuration of {program}, no recipe"]
+    assert _findings(tmp_path, text) == [f"this is a configuration of {program}, not a recipe"]
 
 
 @pytest.mark.parametrize("text", [TRL, OPEN_R1, AXOLOTL], ids=["trl", "open-r1", "axolotl"])

@@ -61,7 +61,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             "trl==1.16.0,transformers==5.23.0,peft==0.21.9",
             "STK011",
             "warning",
-            "peft 0.21.9 is newer than what grpo-run knows",
+            "peft 0.21.9 is newer than grpo-run knows",
             "install peft 0.21.9 here",
             id="newer",
         ),

@@ -104,7 +104,7 @@ NO_TESTS = [
 
 @pytest.mark.parametrize("tests", NO_TESTS)
 def test_what_is_no_test_is_an_error(tests: object) -> None:
-    with pytest.raises(ValueError, match=r"code_tests: tests .* is no list of statements or of \{input, output\}"):
+    with pytest.raises(ValueError, match=r"code_tests: tests .* is not a list of statements or of \{input, output\}"):
         judged(RIGHT, tests=tests)
 
 
@@ -118,7 +118,7 @@ def test_a_list_that_a_template_wrote_as_python_gets_the_filter_that_is_missing(
     [
         ({"cpu_seconds": 0}, "cpu_seconds must be a whole number of at least 1, not 0"),
         ({"memory_mb": "1g"}, "memory_mb must be a whole number of at least 64, not '1g'"),
-        ({"fences": "python"}, "fences 'python' is no list of words"),
+        ({"fences": "python"}, "fences 'python' is not a list of words"),
         ({"partial": "false"}, "partial 'false' is neither true nor false"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_formula_is_no_code(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["sympify(srepr(x)[6])", "S(latex(x))", "x.__class__", "(x) .args", "'a'", "eval(x)"])
 def test_what_sympy_could_read_as_code_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="it is no formula but code"):
+    with pytest.raises(ValueError, match="it is code rather than a formula"):
         module._refuse_code(text)
 
 

@@ -202,7 +202,7 @@ def test_a_column_of_another_length_is_an_error() -> None:
 
 
 def test_numbers_that_are_no_list_are_an_error() -> None:
-    with pytest.raises(ValueError, match="is no list of numbers"):
+    with pytest.raises(ValueError, match="is not a list of numbers"):
         countdown(["<answer>1</answer>"], nums=["7"], target=[7])
 
 
@@ -213,7 +213,7 @@ def test_a_length_without_a_slope_is_an_error() -> None:
 
 @pytest.mark.parametrize("scripts", ["Latin", [], [1], ["Klingon"], ["Latin}|."]])
 def test_scripts_that_unicode_does_not_have_are_an_error(scripts: object) -> None:
-    with pytest.raises(ValueError, match=r"^language_consistency: .*(list of names|Unicode has no script)"):
+    with pytest.raises(ValueError, match=r"^language_consistency: .*(list of script names|Unicode has no script)"):
         language_consistency(["a"], scripts=scripts)  # type: ignore[arg-type]
 
 

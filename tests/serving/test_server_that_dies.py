@@ -34,7 +34,7 @@ def test_server_and_trainer_begin_anew_where_nothing_was_saved(
     assert process.returncode == 0, output
     assert [trainer["resume"] for trainer in lines(folder / "trainers")] == [False, False]
     assert len(server_pids(folder)) == 2
-    assert "the vLLM server was killed by signal 9; server and trainer are started again, 1 of 2" in output
+    assert "the vLLM server was killed by signal 9; restarting server and trainer, 1 of 2" in output
 
 
 def test_the_last_checkpoint_is_gone_on_from(tmp_path: Path, by_hand: ByHand) -> None:

@@ -41,7 +41,7 @@ def test_a_job_that_is_left_goes_on_and_can_be_followed_again(slurm: Cluster, ru
     wait_for_file(run, "up0")
     run.interrupt()
     assert run.wait() == 75
-    assert f"SIGINT: job {run.job} goes on without being followed" in run.talk()
+    assert f"SIGINT: job {run.job} continues without being followed" in run.talk()
     assert f"to follow it again: grpo-run '{run.folder}' --resume" in run.talk()
     assert f"to save and stop it: scancel --batch --signal=TERM {run.job}" in run.talk()
     assert slurm.job(run.job)["JobState"] == "RUNNING"
@@ -95,7 +95,7 @@ def test_what_slurm_does_not_take_is_refused_with_its_words(slurm: Cluster, run_
     )
     run = follow(slurm, folder)
     assert run.wait() != 0
-    assert "Slurm does not take the job" in run.talk()
+    assert "Slurm refused the job" in run.talk()
     assert "invalid partition specified: none" in run.talk()
     assert not (folder / "job.json").exists()
 

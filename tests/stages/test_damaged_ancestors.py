@@ -190,7 +190,7 @@ def test_all_of_another_runs_weights_are_refused(
         if command.endswith(part):
             answer = ask()
             assert not_refused(answer, f"{part}/{MANIFEST}", tmp_path / "out") is None, command
-            assert "it is that of another run" in answer.out + answer.err
+            assert "it belongs to a different run" in answer.out + answer.err
     assert [fault.name for fault in verified(runs.used).faults] == [part]
 
 
@@ -238,7 +238,7 @@ def test_a_run_without_hashes_is_used_with_one_warning(
     answer = using[f"validate {FINAL}"]()
     assert (answer.code, answer.out.count("has no content hashes")) == (0, 1), answer
     trained_run(str(runs.used), (), with_rewards=False)
-    assert capsys.readouterr().err.count("carries no content hashes") == 1
+    assert capsys.readouterr().err.count("has no content hashes") == 1
 
 
 def test_large_weights_are_read_by_what_starts_the_run(

@@ -107,7 +107,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
         return done.stderr
 
     assert "it takes training.max_steps=NUMBER or" in refused("first", "--extend", "grpo.beta=0.1")
-    assert "that would not be longer" in refused("first", "--extend", "training.max_steps=2")
+    assert "that would not extend it" in refused("first", "--extend", "training.max_steps=2")
     assert "--extend changes nothing else" in refused("first", "--extend", "training.max_steps=4", "--smoke")
     assert "is a recipe, but --extend needs a run folder" in refused("first.yaml", "--extend", "training.max_steps=4")
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
     assert "has no whole checkpoint" in refused("bare", "--extend", "training.max_steps=4")
     (place / "bare/run.json").unlink()
     shutil.rmtree(place / "bare/final")
-    assert "only a finished run is made longer" in refused("bare", "--extend", "training.max_steps=4")
+    assert "only a finished run can be extended" in refused("bare", "--extend", "training.max_steps=4")
 
 
 def test_a_longer_run_that_broke_off_early_goes_on_from_where_the_old_one_ended(

@@ -8,7 +8,8 @@ INSTEAD = {
     r"(go|goes|going|gone|went) on (with|from)": "resume, continue",
     r"without a word": "silently",
     r"in silence": "silently",
-    r"(is|are) none": "is not a, there is no",
+    r"(?<!there\x20)(is|are) none": "is not a, there is no",
+    r"there (is|are) none that": "nothing, no",
     r"(is|are) said": "grpo-run reports, prints, says",
     r"(stand|stands|stood) in(?! for)": "is in",
     r"(lie|lies|lay) (in|beside)": "is in, is beside",
@@ -43,6 +44,12 @@ INSTEAD = {
     r"(is|are) asked for": "needs, requests",
     r"some (minutes|points)": "a few",
     r"each way of": "every way to",
+    r"(share|shares) out": "divide, allocate",
+    r"(let|lets) go": "release",
+    r"beside each other": "side by side",
+    r"where there is none": "without one",
+    r"by the word of": "as reported by",
+    r"words and signs": "tokens",
 }
 PHRASES = [
     (re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+"), re.IGNORECASE), plain) for phrase, plain in INSTEAD.items()

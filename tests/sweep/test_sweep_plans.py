@@ -164,7 +164,7 @@ def test_what_is_drawn_is_planned(grpo_run: Callable) -> None:
     ("words", "said"),
     [
         ([QUICKSTART, "--vary", "seed=1,2"], "--seeds 1,2,3"),
-        ([QUICKSTART, "--vary", "grpo.beta=0"], "there is one value"),
+        ([QUICKSTART, "--vary", "grpo.beta=0"], "there is only one value"),
         ([QUICKSTART, "--table"], "--table needs a sweep folder"),
         ([QUICKSTART, *RATES, *TARGET], "a sweep needs this machine's stack"),
         ([QUICKSTART, "--seeds", "0"], "--seeds 0 cannot be read"),

@@ -125,9 +125,7 @@ def test_two_names_whose_runs_have_noise_are_told_apart_in_one_of_twenty_sweeps_
 
 def test_one_seed_tells_no_difference_from_noise(tmp_path: Path) -> None:
     comparison = found(swept(tmp_path / "swept", {"1e-3": [0.1], "2e-3": [0.9]}))
-    assert conclusion(comparison) == [
-        "with one seed no difference can be told from noise; --seeds 3 is the least that can"
-    ]
+    assert conclusion(comparison) == ["one seed cannot tell a difference from noise; use at least --seeds 3"]
     assert "too coarse" not in table_text(comparison)
 
 

@@ -29,18 +29,18 @@ def test_values_stand_between_commas(text: str, values: tuple[str, ...]) -> None
     [
         ("training.learning_rate", "cannot be read"),
         ("=1,2", "cannot be read"),
-        ("training.learning_rate=1e-5", "there is one value"),
+        ("training.learning_rate=1e-5", "there is only one value"),
         ("training.learning_rate=1e-5,1e-5", "1e-5 is there twice"),
         ("training.learning_rate=1e-5,", "cannot be read"),
         ("training.learning_rate=1e-5,,2e-5", "cannot be read"),
         ("grpo.beta=[1,2", "cannot be read"),
-        ("seed=1,2", "an option of their own"),
+        ("seed=1,2", "a separate option"),
         ("extends=a.yaml,b.yaml", "cannot be read"),
         ("grpo.beta=log:0..1", "above 0"),
         ("grpo.beta=uniform:1..0", "below the second"),
         ("grpo.beta=uniform:0..inf", "below the second"),
-        ("grpo.beta=uniform:low..high", "no numbers"),
-        ("lora.r=int:1..2.5", "no whole numbers"),
+        ("grpo.beta=uniform:low..high", "not numbers"),
+        ("lora.r=int:1..2.5", "not whole numbers"),
     ],
 )
 def test_what_cannot_be_varied_is_refused(text: str, said: str) -> None:
@@ -64,7 +64,7 @@ def test_all_combinations_are_tried_and_the_last_key_changes_fastest() -> None:
 
 
 def test_a_range_and_a_key_twice_make_no_grid() -> None:
-    with pytest.raises(Refusal, match="a range has no end of values"):
+    with pytest.raises(Refusal, match="a range has infinitely many values"):
         trials_of([read_varied("grpo.beta=uniform:0..1")], None, 0)
     with pytest.raises(Refusal, match=r"--vary grpo\.beta is there twice"):
         trials_of([read_varied("grpo.beta=0,1"), read_varied("grpo.beta=2,3")], None, 0)
@@ -92,7 +92,7 @@ def test_a_draw_is_the_same_for_the_same_seed_and_keeps_to_its_ranges() -> None:
 
 
 def test_more_draws_than_settings_are_refused() -> None:
-    with pytest.raises(Refusal, match="6 different ones") as refused:
+    with pytest.raises(Refusal, match="6 different settings") as refused:
         trials_of([read_varied("a.x=1,2"), read_varied("lora.r=int:1..3")], 7, 0)
     assert "--trials 6" in str(refused.value)
     assert len(trials_of([read_varied("a.x=1,2"), read_varied("lora.r=int:1..3")], 6, 0)) == 6

@@ -80,5 +80,5 @@ def test_arguments_of_a_script_do_not_say_whether_it_passes_an_adapter(tmp_path:
 
 def test_the_release_that_a_key_is_gone_after_is_not_called_the_newest(tmp_path: Path) -> None:
     old, new = (taken(tmp_path, as_yaml(**keys), None).text for keys in ({"warmup_ratio": 0.1}, {"warmup_steps": 3}))
-    assert "(the newest that takes all its keys; --written-for says another)" in old.replace("\n# ", " ")
-    assert "(the newest; --written-for says another)" in new.replace("\n# ", " ")
+    assert "(the newest that takes all its keys; --written-for chooses a different one)" in old.replace("\n# ", " ")
+    assert "(the newest; --written-for chooses a different one)" in new.replace("\n# ", " ")

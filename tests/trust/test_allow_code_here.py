@@ -94,7 +94,7 @@ def test_another_folder_in_its_place_is_asked_for_and_can_be_allowed(recipe: Pat
     recipe.parent.rename(tmp_path / "was")
     parts = [_part(recipe.with_name("r.py"), "two")]
     recipe.write_text("recipe: 1\n")
-    with pytest.raises(Refusal, match=r"asked for again: .* is another folder by now"):
+    with pytest.raises(Refusal, match=r"asked for again: .* is a different folder now"):
         consent(parts, (), [str(recipe)])
     assert consent(parts, HERE, [str(recipe)])
     assert len(listed()) == 1
@@ -126,7 +126,7 @@ def test_a_run_goes_on_with_what_ran_and_with_nothing_else(recipe: Path) -> None
     for part in (edited, CodePart("pickles", "checkpoint", ran.sha256), CodePart("remote code", "m", ran.sha256)):
         with pytest.raises(Refusal, match="not allowed to run yet"):
             consent([part], (), [])
-    with pytest.raises(Refusal, match="it is for a recipe in a folder of your own"):
+    with pytest.raises(Refusal, match="it is for a recipe in your own folder"):
         consent([ran], HERE, [])
 
 

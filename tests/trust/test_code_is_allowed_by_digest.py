@@ -242,7 +242,7 @@ def test_code_is_named_by_its_digest_or_a_prefix_that_is_its_own() -> None:
     ("given", "message"),
     [
         ("a" * 31, "at least 32 digits"),
-        ("a" * 32, "fits 2 pieces of code"),
+        ("a" * 32, "matches 2 pieces of code"),
         ("c" * 64, "no code of this recipe has this sha256"),
         ("", "at least 32 digits"),
     ],
@@ -318,7 +318,7 @@ def test_a_variable_that_names_a_file_is_asked_for_each_time() -> None:
     (part,) = code_parts(replace(plan_with(model=HUB), environment={"MY_FILE": "../x.so"}))
     assert not_allowed([part], [part.sha256]) == []
     assert not_allowed([part], []) == [part]
-    assert "asked for each time, since what it stands for may change: MY_FILE=../x.so" in refusal([part]).notes[0]
+    assert "needs consent each time, since its content may change: MY_FILE=../x.so" in refusal([part]).notes[0]
 
 
 def test_the_environment_of_a_server_in_a_strangers_plan_is_asked_for() -> None:

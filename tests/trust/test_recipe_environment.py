@@ -132,7 +132,7 @@ def test_a_plain_value_names_no_file(value: str) -> None:
             "VLLM_PLUGINS NCCL_NET_PLUGIN NCCL_PROFILER_PLUGIN VLLM_ALLOW_INSECURE_SERIALIZATION NVCC_APPEND_FLAGS "
             "HF_DATASETS_TRUST_REMOTE_CODE TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD PIP_INDEX_URL LDFLAGS OMP_TOOL_LIBRARIES "
             "BASH_XTRACEFD",
-            "load other code",
+            "load code",
         ),
         (
             "HF_ENDPOINT HTTPS_PROXY WANDB_BASE_URL SSL_CERT_FILE MLFLOW_TRACKING_URI CLEARML_API_HOST "
@@ -142,7 +142,7 @@ def test_a_plain_value_names_no_file(value: str) -> None:
         (
             "HF_HOME HF_HUB_CACHE HF_MODULES_CACHE TORCHINDUCTOR_CACHE_DIR TRITON_PTXAS_PATH TRITON_DUMP_DIR "
             "NCCL_DEBUG_FILE NCCL_TOPO_DUMP_FILE WANDB_DIR TORCH_TRACE VLLM_LOGGING_CONFIG_PATH ROCM_PATH",
-            "a place of the machine",
+            "a path of the machine",
         ),
         ("HF_TOKEN WANDB_API_KEY SENTRY_DSN DB_PASSWORD AWS_SECRET_ACCESS_KEY MY_SECRET OPENAI_API_KEY", "no secrets"),
         ("RANK LOCAL_RANK WORLD_SIZE MASTER_PORT ACCELERATE_USE_FSDP PET_NNODES", "grpo-run sets it"),
@@ -181,10 +181,10 @@ def test_another_name_is_refused_for_its_spelling(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("NCCL_DEBGU", "it is not on the list of variables that only tune; the nearest there is NCCL_DEBUG"),
-        ("HF_HUB_OFLINE", "it is not on the list of variables that only tune; the nearest there is HF_HUB_OFFLINE"),
-        ("MY_MODE", "it is not on the list of variables that only tune"),
-        ("NCCL_DEBUG", "it is on the list of variables that only tune, and its value has another shape than there"),
+        ("NCCL_DEBGU", "it is not a known tuning variable; the nearest is NCCL_DEBUG"),
+        ("HF_HUB_OFLINE", "it is not a known tuning variable; the nearest is HF_HUB_OFFLINE"),
+        ("MY_MODE", "it is not a known tuning variable"),
+        ("NCCL_DEBUG", "it is a known tuning variable, but its value has an unexpected form"),
     ],
 )
 def test_a_variable_that_is_asked_for_says_why(name: str, why: str) -> None:

@@ -144,7 +144,7 @@ def test_a_run_goes_on_from_its_checkpoint_after_its_server_was_killed(
     record = _record(tmp_path)
     assert (process.returncode, record["status"], record["step"]) == (0, "completed", 40), told[-4000:]
     assert [death["how"] for death in record["vllm_server"]["restarts"]] == ["was killed by signal 9"]
-    assert "server and trainer are started again, 1 of 2" in told
+    assert "restarting server and trainer, 1 of 2" in told
     assert engine and not _are_alive(engine)
     events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     steps = [event for event in events if event["event"] == "step"]

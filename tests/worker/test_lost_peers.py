@@ -145,7 +145,7 @@ REMOTE = "NCCL error: remote process exited or there was a network error, NCCL v
         (
             f"{ENDED_BY_NCCL}[Rank 1] {TIMEOUT}",
             1,
-            "no answer from the other processes for 600 s, by the word of torch's",
+            "no answer from the other processes for 600 s, reported by torch's",
         ),
         (f"{ENDED_BY_NCCL}{REMOTE}", 1, "the connection to another process broke"),
         (f"{BEFORE}[Rank 1] {TIMEOUT}", 1, "no answer from the other processes for 600 s"),

@@ -77,7 +77,10 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
         "adapter_config.json was not written",
     ),
     "a file less": (lambda place: (place / "generation_config.json").unlink(), "generation_config.json is missing"),
-    "a link to the same": (lambda place: _linked(place / "model.safetensors"), "model.safetensors is no regular file"),
+    "a link to the same": (
+        lambda place: _linked(place / "model.safetensors"),
+        "model.safetensors is not a regular file",
+    ),
     "no list": (lambda place: (place / MANIFEST).unlink(), "it has no grpo_run.json"),
     "a list that is none": (lambda place: (place / MANIFEST).write_text("[]"), "was changed"),
     "a list that is cut": (lambda place: (place / MANIFEST).write_text('{"a'), "was changed"),

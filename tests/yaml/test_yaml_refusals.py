@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[str, str, int, int, str]] = {
     "line between": ("a:\n  b: 1\n c: 2\n", ids.SYNTAX, 3, 2, "does not fit"),
     "list beside keys": ("a: 1\n- b\n", ids.SYNTAX, 2, 1, "does not fit"),
     "list on the line of its key": ("a: - b\n", ids.SYNTAX, 1, 4, "entries are not allowed"),
-    "text after a quote": ('a: "x" y\n', ids.SYNTAX, 1, 8, "after the end"),
+    "text after a quote": ('a: "x" y\n', ids.SYNTAX, 1, 8, "the end of the value"),
     "text after |": ("a: |x\n b\n", ids.SYNTAX, 1, 4, "block scalar"),
     "no value": ("a: ]\n", ids.SYNTAX, 1, 4, "node"),
     "no key": (": x\n", ids.SYNTAX, 1, 1, "does not fit"),

@@ -1,1 +1,1 @@
-"""The commands, one per file, each named as it is typed."""
+"""The commands, one per file, named as they are typed."""

@@ -1,4 +1,4 @@
-"""`grpo-run completion`: the script with which a shell completes command lines."""
+"""`grpo-run completion`: prints the script that lets a shell complete command lines."""
 
 import os
 
@@ -31,10 +31,10 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class BashWords(BashComplete):
-    """click's completion for bash that keeps the words as typed.
+    """click's completion for bash, keeping the words as typed.
 
     bash splits `status=failed` into three words and replaces the last; it also inserts suggestions without quoting
-    spaces. If nothing else is offered, bash completes files.
+    spaces. If there are no suggestions, bash completes files.
     """
 
     source_template = _SCRIPT
@@ -52,7 +52,7 @@ class BashWords(BashComplete):
         items = self.get_completions(args, incomplete)
         breaks = set(os.environ.get("COMP_WORDBREAKS", "")) & {"=", ":"}
         cut = max((incomplete.rfind(one) + 1 for one in breaks), default=0)
-        typed = incomplete[:cut]  # click leaves it out itself for the value of an option
+        typed = incomplete[:cut]  # click strips it itself from the value of an option
         return "\n".join(
             f"plain,{item.value.removeprefix(typed)}" if item.type == "plain" else f"{item.type}," for item in items
         )
@@ -62,7 +62,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashWords, "zsh": ZshComplete,
 
 
 def serve(cli: click.Command) -> int:
-    """Answers a shell that completes a line, as click does; returns the exit code."""
+    """Answers a shell's completion request, as click does; returns the exit code."""
     shell, _, instruction = os.environ.get(VARIABLE, "").partition("_")
     if shell not in SHELLS or instruction not in ("source", "complete"):
         return 1

@@ -1,4 +1,4 @@
-"""`grpo-run diff`: the changes between recipes, plans and runs, or between two stacks of one recipe."""
+"""`grpo-run diff`: compares recipes, plans and runs, or one recipe on two stacks."""
 
 import os
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from grpo_recipes.report.diff_text import (
 )
 from grpo_recipes.resolve.resolve import plan_of
 
-# Both texts for each format: of sides that can run, and of those that cannot.
+# For each format the texts of sides that can run, and of those that cannot.
 FORMATS = {
     "text": (diff_text, refused_text),
     "json": (diff_json, refused_json),
@@ -36,10 +36,9 @@ FORMATS = {
 def sides_of(
     places: Sequence[str], targets: Sequence[str], overrides: Sequence[str], accepted: Sequence[str]
 ) -> tuple[Side, Side]:
-    """Both sides; for one recipe with one target the first side is this machine.
+    """Both sides; for one recipe with one target, the first side is this machine.
 
-    targets, overrides, accepted: for recipes only.
-    Raises Refusal for sides that cannot be compared.
+    targets, overrides, accepted: for recipes only. Raises Refusal for sides that cannot be compared.
     """
     pairs = _pairs(places, targets)
     written = [names_a_plan(place) for place, _ in pairs]
@@ -71,7 +70,7 @@ def _planned(recipe: str, target: str | None, overrides: Sequence[str], accepted
 
 
 def _written(place: str) -> Side:
-    from grpo_recipes.contract.integrity.used_run import changed_files  # recipes do not need it
+    from grpo_recipes.contract.integrity.used_run import changed_files  # not needed for recipes
     from grpo_recipes.lock.read_lock import read_lock
 
     lock = read_lock(place)

@@ -1,4 +1,4 @@
-"""`grpo-run doctor`: this machine's stack, what it lacks, and its known defects."""
+"""`grpo-run doctor`: shows this machine's stack, what it lacks, and its known defects."""
 
 import dataclasses
 import json
@@ -72,7 +72,7 @@ def _nothing_missing(stack: Stack) -> str:
 
 
 def _of_the_sandbox(mechanism: str | None) -> str:
-    """A line about the sandbox for code that a model writes."""
+    """A line about the sandbox for model-written code."""
     version = f" {abi()}" if mechanism == "landlock" else ""
     return f"{'sandbox':<14}{mechanism or 'missing: neither Landlock (Linux 5.13) nor bubblewrap works'}{version}"
 
@@ -86,13 +86,13 @@ def _missing(stack: Stack) -> list[Finding]:
 
 
 def _of_the_gpus(stack: Stack) -> list[Finding]:
-    """Problems that keep the GPUs from training, as the rules report them for a recipe."""
+    """Problems that prevent training on the GPUs, as the rules would report them for a recipe."""
     found = {DRIVER: torch_and_driver(stack), TRITON: triton_compiler(stack)}
     return [Finding(rule, "error", one.message, because=one.because, fix=one.fix) for rule, one in found.items() if one]
 
 
 def _of_the_caches(stack: Stack) -> list[Finding]:
-    """The caches of installed packages that this user cannot write."""
+    """The caches of installed packages that this user cannot write to."""
     if stack.declared:
         return []
     by_package = {"vllm": OF_VLLM, "deepspeed": OF_DEEPSPEED}

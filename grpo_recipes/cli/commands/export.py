@@ -1,4 +1,4 @@
-"""`grpo-run export`: a run's trained model as a folder, proved equal to what was trained."""
+"""`grpo-run export`: writes a run's trained model to a folder, after proving that it equals what was trained."""
 
 import os
 import shutil
@@ -84,7 +84,7 @@ def export(
         "push": push,
         "private": not public,
     }
-    from grpo_recipes.launch.part import part_answer  # only where something is run
+    from grpo_recipes.launch.part import part_answer  # only needed to run something
 
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
@@ -96,7 +96,7 @@ def export(
 
 
 def _place(out: str) -> str:
-    """The absolute path of the export. Raises Refusal if it exists, unless it is an empty folder."""
+    """The absolute path of the export. Raises Refusal if it exists and is not an empty folder."""
     place = os.path.abspath(out)
     if not out.strip() or place == os.getcwd():
         raise Refusal.of(f"-o '{out}' is the current folder", fix="-o with a folder that does not exist yet")
@@ -110,7 +110,7 @@ def _place(out: str) -> str:
 
 
 def _converter(file: str | None) -> str:
-    """The converter of llama.cpp: an absolute path, or the name of the program on PATH. Raises Refusal without one."""
+    """llama.cpp's converter: an absolute path, or the program's name on PATH. Raises Refusal if it is missing."""
     if file is None:
         if shutil.which(CONVERTER) is not None:
             return CONVERTER

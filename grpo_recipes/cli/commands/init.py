@@ -116,7 +116,7 @@ def _list(as_json: bool) -> int:
 
 
 def _write_shipped(one: Shipped, text: str, output: str | None) -> None:
-    """Writes the recipe and the files it needs beside it."""
+    """Writes the recipe and the files that it needs beside it."""
     target = Path(output or f"{one.name}.yaml")
     for part in one.beside:
         _copy(one.folder / part, target.parent / (Path(part).name if one.is_whole else part))
@@ -155,12 +155,12 @@ def _text_of(one: Shipped) -> str:
 
 
 def _with_schema_beside(recipe: Path) -> str:
-    """A shipped recipe whose editor line names the schema that init writes beside it."""
+    """A shipped recipe whose editor line refers to the schema that init writes beside it."""
     return recipe.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file or folder that a recipe needs, completely or not at all; keeps an existing one."""
+    """Copies a file or folder that a recipe needs, atomically; keeps an existing one."""
     if _is_kept(target):
         return
     building = target.with_name(f".init-{os.getpid()}-{target.name}")
@@ -199,7 +199,7 @@ def _say_taken_over(taken: Takeover, file: str | None, as_json: bool) -> int:
 
 
 def _write(texts: Mapping[str, str]) -> None:
-    """Writes new files, the last of them a recipe, each completely or not at all, and the schema for editors.
+    """Writes new files, the last of them a recipe, each atomically, and the schema for editors.
 
     Raises Refusal if one exists or cannot be written.
     """
@@ -217,7 +217,7 @@ def _missing_schema(recipe: str) -> dict[str, str]:
     """Writes the schema for editors beside a recipe, unless there is one: it works offline, for everyone who shares the
     folder.
     """
-    from grpo_recipes.schemas.export import schema_text  # a printed recipe needs no schema
+    from grpo_recipes.schemas.export import schema_text  # a printed recipe does not need it
 
     path = os.path.join(os.path.dirname(recipe), SCHEMA)
     return {} if os.path.lexists(path) else {path: schema_text("recipe")}
@@ -235,7 +235,7 @@ def _write_one(path: str, text: str) -> None:
 
 
 def _unwritable(path: str, problem: OSError) -> Refusal:
-    """Only the first reason: copying a folder reports each of its files."""
+    """The error with only the first reason: copying a folder reports each of its files."""
     is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
     because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
     return Refusal.of(
@@ -249,10 +249,10 @@ def _taken(path: str) -> Refusal:
 
 
 def takeover_text(taken: Takeover, file: str | None) -> str:
-    """The table, worst first, and what the user should know of the release."""
+    """The table, worst first, and notes about the release."""
     lines = [f"a configuration for {PROGRAMS[taken.dialect]}, read as {taken.release.name} ({taken.release.how})"]
     if taken.moved:
-        lines.append("releases that take the same keys have other defaults; say --written-for if it was an older one:")
+        lines.append("releases with the same keys have different defaults; use --written-for if it was an older one:")
         lines.extend(f"  {name}: {text}" for name, text in taken.moved.items())
     rows = sorted(taken.rows, key=lambda row: ORDER.index(row.fate))
     lines += aligned((*_cells(row), row.because) for row in rows)
@@ -272,7 +272,7 @@ def _cells(row: Row) -> tuple[str, str, str]:
 
 
 def takeover_json(taken: Takeover, file: str | None, text: str) -> dict[str, Any]:
-    """A takeover as JSON values. file: where the recipe was written, None where it was printed; text: the recipe."""
+    """A conversion as JSON values. file: where the recipe was written, None if it was printed; text: the recipe."""
     return {
         "program": PROGRAMS[taken.dialect],
         "written_for": {"trl": taken.release.trl, "transformers": taken.release.transformers, "how": taken.release.how},

@@ -1,4 +1,4 @@
-"""`grpo-run profile`: how often the recipe's model solves each training row before it is trained."""
+"""`grpo-run profile`: measures how often the model solves each training row before training."""
 
 import os
 import re
@@ -29,13 +29,13 @@ from grpo_recipes.rules.what_passes_is_said import REWARD, RIGHT, check_set, wha
 from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
-"""Rules about an evaluation of trained rows, which is meant here, the memory of an update and the rows of a step."""
+"""Rules about evaluating trained rows, which is intended here, about an update's memory and about a step's rows."""
 HELD_OUT = ("DAT012", "evaluation.path")
-"""The rule and the key of a mixture without held-out rows, which a profile does not read."""
+"""The rule and the key of a mixture without held-out rows, which a profile does not need."""
 OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens", "sort_by")
-"""What leaves rows out of a training, or puts them into another order; the file has all, in the order of the data."""
+"""Keys that drop or reorder training rows; the file has all rows, in the order of the data."""
 UNSAID = "EVL004"
-"""The rule that a recipe says what passes; its words are about a key that the command sets, or a held-out set."""
+"""The rule that a recipe defines what passes; its message is about a key that the command sets, or a held-out set."""
 WEIGHTS = "reward_weights"
 ONE_PROCESS = ("launch.engine=local", "launch.num_nodes=1", "launch.num_processes=1", "distributed.strategy=auto")
 SUFFIX = ".jsonl"
@@ -73,8 +73,8 @@ def profile(
     """Write the training rows with the share of answers that pass, before training.
 
     The recipe's model answers each row as often as --samples says, as in an evaluation, and the recipe's rewards score
-    the answers. The rows get the columns pass_rate, reward_mean, reward_std and profile, to filter or sort by. Stopped
-    in any way, the same command goes on. Exits 0 written, 1 a reward or a server failed, or memory or disk were full, 2
+    the answers. The rows get the columns pass_rate, reward_mean, reward_std and profile, to filter or sort by. After
+    any stop, the same command continues. Exits 0 written, 1 a reward or a server failed, or memory or disk were full, 2
     nothing was started, 3 stopped by a check, 75 interrupted.
 
     With --base-url a server answers, with its own chat template and numbers; the rows say so.
@@ -93,7 +93,7 @@ def profile(
         click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
         click.echo(redact(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started"), err=True)
         return EXIT_NOT_STARTED
-    from grpo_recipes.launch.part import part_answer  # only where something is run
+    from grpo_recipes.launch.part import part_answer  # only needed to run something
     from grpo_recipes.launch.showing import busy
     from grpo_recipes.lock.completed import completed, with_pinned_code
 
@@ -114,9 +114,9 @@ def profile(
         answer = part_answer(plan, "profile.start", "profile", request, merged_recipe_text(resolution.context.source))
     except KeyboardInterrupt:
         if os.path.exists(partial) and os.path.getsize(partial) > 0:
-            click.echo(redact(f"the same command goes on with {os.path.relpath(partial)}"), err=True)
+            click.echo(redact(f"the same command continues with {os.path.relpath(partial)}"), err=True)
         raise
-    beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths begin at its own folder
+    beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths are relative to its folder
     path = out if beside else output
     return tell_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
 
@@ -140,7 +140,7 @@ def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
 
 
 def _passes(context: Context) -> Passes | None:
-    """When an answer passes: as the recipe says, else as in the set that decides, else as by its only reward."""
+    """When an answer passes: as the recipe sets it, else as in the deciding set, else by its only reward."""
     if not context.has_section("evaluation"):
         return None
     deciding = next((of_set for _, of_set in held_out_sets(context)), context)
@@ -152,14 +152,14 @@ def _passes(context: Context) -> Passes | None:
 
 
 def _output(out: str) -> str:
-    """The absolute path of the output. Raises Refusal where it cannot be written, or is there."""
+    """The absolute path of the output. Raises Refusal if it cannot be written, or exists."""
     output = os.path.abspath(out)
     if not output.endswith(SUFFIX):
         raise Refusal.of(f"-o {out}: the rows are written as JSON lines", fix=f"-o {shlex.quote(out + SUFFIX)}")
     if os.path.lexists(output):
         raise Refusal.of(
-            f"-o {out}: it exists already",
-            because="a profile overwrites nothing",
+            f"-o {out}: it already exists",
+            because="profile never overwrites files",
             fix=f"rm {shlex.quote(out)}, or a different -o",
         )
     folder = os.path.dirname(output)
@@ -169,26 +169,28 @@ def _output(out: str) -> str:
 
 
 def _server(base_url: str | None, model: str | None, key_variable: str | None) -> dict[str, str | None] | None:
-    """What is asked instead of the recipe's model, None without --base-url. Raises Refusal."""
+    """The server that replaces the recipe's model, None without --base-url. Raises Refusal."""
     if base_url is None:
         if model is not None or key_variable is not None:
             raise Refusal.of("--model and --key-variable are of a server", fix="--base-url http://HOST:PORT/v1")
         return None
-    from grpo_recipes.schemas.task import ENDPOINT  # with Pydantic, which no other command needs
+    from grpo_recipes.schemas.task import ENDPOINT  # needs Pydantic, which no other command does
 
     if re.fullmatch(ENDPOINT, base_url) is None:
-        because = "it is an address with http or https, and without user, password and query"
-        raise Refusal.of("--base-url is no address of a server", because=because, fix="--base-url http://HOST:PORT/v1")
+        because = "it takes an http or https address without user, password and query"
+        raise Refusal.of(
+            "--base-url is not the address of a server", because=because, fix="--base-url http://HOST:PORT/v1"
+        )
     return {"base_url": base_url.rstrip("/"), "model": model, "key_variable": key_variable}
 
 
 def _name(server: dict[str, str | None] | None) -> str | None:
-    """What answers, as rows name it."""
+    """The name of the model in the rows."""
     return None if server is None else f"{server['model']} at {server['base_url']}"
 
 
 def _refuse_turns(plan: Plan) -> None:
-    """Raises Refusal for a plan that a server alone cannot answer or judge."""
+    """Raises Refusal for a plan with turns that a server alone cannot answer or judge."""
     needs = [
         *(["tools"] if plan.tools else []),
         *(["an environment"] if plan.all_environments else []),
@@ -224,11 +226,11 @@ def _of_source(plan: Plan, name: str | None) -> Plan:
 
 
 def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
-    """The plan with an evaluation of its training rows. Raises Refusal where nothing stores them."""
+    """The plan with an evaluation of its training rows. Raises Refusal if they are not stored anywhere."""
     assert plan.evaluation is not None
     names = [*(one.name for one in plan.rewards), *(one.name for one in plan.all_environments.values())]
     if passes is None and len(names) == len(plan.rewards) == 1 and plan.rewards[0].kind not in ("model", "judge"):
-        passes = Passes(names[0], RIGHT)  # of a source that one reward judges
+        passes = Passes(names[0], RIGHT)  # of a source with one reward
     if passes is None or (plan.data.source_name is not None and passes.reward not in names):
         said = f"nothing says which answers{f' to {plan.data.source_name}' if plan.data.source_name else ''} pass"
         because = f"its rewards are {', '.join(names)}" + (f", and not {passes.reward}" if passes else "")
@@ -236,7 +238,7 @@ def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -
     if plan.data.source == "made":
         raise Refusal.of(
             "the rows of this recipe cannot be profiled",
-            because="each run makes them anew, so there is no file to filter",
+            because="each run makes them again, so there is no file to filter",
             fix="dataset.path with rows of a file or of the hub",
         )
     known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
@@ -247,7 +249,7 @@ def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -
 
 
 def _refuse_server(plan: Plan) -> None:
-    """Raises Refusal for a plan whose vLLM is a server."""
+    """Raises Refusal for a plan that generates with a vLLM server."""
     if plan.vllm is not None and plan.vllm.mode == "server":
         raise Refusal.of(
             "a profile does not start a vLLM server",
@@ -257,7 +259,7 @@ def _refuse_server(plan: Plan) -> None:
 
 
 def _refuse_other(partial: str, own: dict[str, object]) -> None:
-    """Raises Refusal where the beginning of a different profile is there."""
+    """Raises Refusal if the partial output belongs to a different profile."""
     row = first_row(partial) if os.path.exists(partial) else None
     before = recorded_profile(row or {})
     if row is None or (before and before.get(ASKED) == own[ASKED]):
@@ -265,12 +267,12 @@ def _refuse_other(partial: str, own: dict[str, object]) -> None:
     shown = shlex.quote(os.path.relpath(partial))
     if before is None:
         raise Refusal.of(
-            f"{shown} is no profile", because="the rows would be written there until all are", fix="a different -o"
+            f"{shown} is not a profile", because="rows are written there until all are complete", fix="a different -o"
         )
     names = [name for name in ("model", "samples", "sampling") if before.get(name) != own[name]]
     because = [f"{name}: {before.get(name)} there, {own[name]} now" for name in names]
     raise Refusal.of(
-        f"{shown} is the beginning of a different profile",
-        because=because or "data, prompts, rewards or what passes are different",
+        f"{shown} is part of a different profile",
+        because=because or "data, prompts, rewards or the passing condition differ",
         fix=f"rm {shown}, or a different -o",
     )

@@ -1,4 +1,4 @@
-"""`grpo-run report`: an HTML page about runs."""
+"""`grpo-run report`: renders runs as an HTML page."""
 
 import os
 import shlex
@@ -67,7 +67,7 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
 
 
 def _default_file(folders: Sequence[str]) -> Path:
-    """The path of a page without -o: named like the single run."""
+    """The default path of a page: named after the single run."""
     if len(folders) == 1:
         name = os.path.basename(os.path.abspath(folders[0])) or "run"
         return Path(f"{name}-report.html")
@@ -75,7 +75,7 @@ def _default_file(folders: Sequence[str]) -> Path:
 
 
 def _runs_of(folder: str) -> list[str]:
-    """The run of a folder, the started ones of a sweep, or those of a folder of runs, the oldest first."""
+    """The run of a folder, the started ones of a sweep, or those in a folder of runs, oldest first."""
     if not is_sweep(folder):
         runs = read_runs(folder).runs if os.path.isdir(folder) else []
         return [run.folder for run in reversed(runs)] or [folder]

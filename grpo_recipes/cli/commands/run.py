@@ -1,4 +1,5 @@
-"""`grpo-run RECIPE`: check, plan, render, launch, and report how it ended. RUNDIR: the plan of an earlier run."""
+"""`grpo-run RECIPE`: check, plan, render, launch, and report how it ended. RUNDIR: launch the plan of an earlier
+run."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,7 @@ def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
         raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
 
     def planned(*more: str) -> Ready | int:
-        """The plan, with more overrides; the exit code if nothing is to be launched."""
+        """The plan, with the additional overrides; the exit code if there is nothing to launch."""
         resolution = resolved(recipe, stack, asked._replace(overrides=(*asked.overrides, *more)))
         file, findings = resolution.file, resolution.findings
         if asked.validate_only or (asked.as_json and resolution.refused):
@@ -115,7 +116,7 @@ def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
         return EXIT_NOT_STARTED if resolution.refused else ready_of(resolution)
 
     def halved(plan: Plan, folder: str) -> tuple[Plan, str] | None:
-        """The run with half the micro-batch, if its recipe says so and memory ran out in its first step."""
+        """The run with half the micro-batch, if its recipe asks for that and memory ran out in its first step."""
         size, other = half_of(read_record(folder)), f"{folder}-halved"
         if size is None or os.path.lexists(other):
             return None

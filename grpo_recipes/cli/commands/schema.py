@@ -1,4 +1,4 @@
-"""`grpo-run schema`: the JSON Schema for editors."""
+"""`grpo-run schema`: prints a JSON Schema for editors."""
 
 import click
 

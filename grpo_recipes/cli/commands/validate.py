@@ -21,7 +21,7 @@ _OF_A_RECIPE = re.compile(rb"""^["']?recipe["']?[ \t]*:[ \t]*1[ \t\r]*(#.*)?$"""
 
 
 class _Validate(click.Command):
-    """Takes a value for --fix only with =, since a word after it is a recipe."""
+    """An option --fix whose value must follow =, since a separate word is a recipe."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         parts = [["--fix", "--asked", arg[6:]] if arg.startswith("--fix=") else [arg] for arg in args]
@@ -74,7 +74,7 @@ def validate(
     for recipe in recipes:
         resolutions.append(resolved(recipe, stack, asked))
         if form == "text" and not fix:
-            _answer(resolutions[-1:], form)  # at once: a folder of recipes takes a while
+            _answer(resolutions[-1:], form)  # at once, since a folder of recipes takes a while
     if fix:
         from grpo_recipes.cli.fix import asked_rules, fixed
 
@@ -90,7 +90,7 @@ def validate(
 
 
 def _is_recipe(path: str) -> bool:
-    """Whether a file has a line that only a recipe has; one that cannot be read is judged, too."""
+    """Whether a file has a line that only a recipe has; unreadable files count as recipes."""
     try:
         return _OF_A_RECIPE.search(Path(path).read_bytes()) is not None
     except OSError:

@@ -1,4 +1,4 @@
-"""`grpo-run watch`: shows a run that another process trains."""
+"""`grpo-run watch`: shows the progress of a run that a different process trains."""
 
 import shlex
 import sys
@@ -52,18 +52,19 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
     return conclude(lock.plan, lock.folder, code, as_json=as_json)
 
 
-# Follows a run that another process started, here or elsewhere, by reading its run folder; writes nothing.
+# Follows a run started by a different process, here or elsewhere, by reading its run folder; writes nothing.
 
 
 _EVENTS_S = 0.5
 _STATE_S = 1.0
-_ENGINE_S = 10.0  # a controller answers for many jobs
+_ENGINE_S = 10.0  # a controller serves many jobs
 
 
 def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progress) -> int:
     """Shows the progress of a run until it ends, and returns its exit code; 1 if its process is gone.
 
-    is_active: whether the engine here reports it as queued or running. Raises Refusal for a run that was never started.
+    is_active: whether this machine's engine reports it as queued or running. Raises Refusal for a run that was never
+    started.
     """
     events: RunEvents | None = None
     active, next_state, next_question, is_waiting = False, 0.0, 0.0, False
@@ -87,12 +88,12 @@ def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progres
 
 
 def began(record: RunRecord | None) -> float | None:
-    """When the last launch of a run began, a Unix time; None if it was never started."""
+    """The start of a run's last launch, a Unix time; None if it was never started."""
     return None if record is None else instant(record.started)
 
 
 def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
-    """Whether the run may be running on a machine whose lock is not visible here."""
+    """Whether the run may be on a machine whose lock is not visible here."""
     is_of_here = record is None or record.is_queued_work or is_gone(Path(folder))
     return record is not None and record.status == "running" and not is_of_here
 

@@ -33,7 +33,7 @@ _SEED = "GRPOConfig.seed"
 
 
 class PlannedSweep(NamedTuple):
-    """The result of planning. findings: of all runs, each reported once. sweep: None if a run is refused.
+    """The planned runs. findings: of all runs, each reported once. sweep: None if a run is refused.
 
     ready: one per run of the sweep, in order.
     """
@@ -44,10 +44,10 @@ class PlannedSweep(NamedTuple):
 
 
 def planned_sweep(recipe: str, asked: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
-    """The runs of a recipe, each setting with each seed: all settings with the first seed before any with the second.
+    """The runs of a recipe: all settings with the first seed, then all with the second, and so on.
 
-    For this machine a run is planned for the devices that it gets, if several go on at once. seeds: as seeds_of reads
-    them. Raises Refusal for seeds that cannot be read, and for too many runs.
+    If several runs train at once on this machine, each is planned for its share of the devices. seeds: as for seeds_of.
+    Raises Refusal for unreadable seeds, and for too many runs.
     """
     planned = _planned(recipe, chosen_stack(asked.target), asked, trials, seeds)
     shares = [] if asked.target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
@@ -93,7 +93,7 @@ def _planned(recipe: str, stack: Stack, asked: RunOptions, trials: Sequence[Tria
 
 
 def seeds_of(text: str, first: int) -> tuple[int, ...]:
-    """The seeds of --seeds: a number of seeds from the first on, or a list with commas. Raises Refusal."""
+    """The seeds in --seeds: a count of seeds starting with `first`, or a comma-separated list. Raises Refusal."""
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -116,7 +116,7 @@ def told_once(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, .
     for setting, findings in told:
         settings[setting] = None
         for finding in findings:
-            # The position of an override differs in each setting.
+            # The position of an override differs between settings.
             same = repr(finding._replace(mark=None))
             found.setdefault(same, finding)
             having.setdefault(same, {})[setting] = None
@@ -141,7 +141,7 @@ def _bare(plan: Plan) -> Plan:
     return replace(plan, settings=())
 
 
-# Writes the folder of a sweep with all its run folders, completely or not at all.
+# Writes the folder of a sweep with all its run folders, atomically.
 
 
 def trusted(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
@@ -155,9 +155,9 @@ def trusted(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
 
 
 def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pinned: bool) -> str:
-    """Writes the folder of a sweep, which must not exist or be empty, and returns its absolute path.
+    """Writes the folder of a sweep, which must be missing or empty, and returns its absolute path.
 
-    Raises Refusal if that exists or cannot be written.
+    Raises Refusal if it has content or cannot be written.
     """
     with built(folder, "sweep") as (target, building):
         first: FirstRun | None = None
@@ -170,7 +170,7 @@ def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pi
     return str(target)
 
 
-# Assigns devices to the runs of a sweep that train at once, so that they do not share any.
+# Assigns separate devices to runs of a sweep that train at the same time.
 
 
 def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
@@ -178,14 +178,14 @@ def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
 
     Empty if nothing can be started from here.
     """
-    # All plans of a world need the same devices, and finding them takes a moment.
+    # All plans with the same world need the same devices, and finding them takes a moment.
     kinds = {repr((plan.world, plan.vllm and plan.vllm.server)): plan for plan in plans}
     each: list[list[Mapping[str, str]]] = [list(engine_of(plan).shares(plan)) for plan in kinds.values()]
     return min(each, key=len, default=[])
 
 
 def shares_to_start(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
-    """shares_of these plans. Raises Refusal if nothing can be started from here."""
+    """The shares_of these plans. Raises Refusal if nothing can be started from here."""
     shares = shares_of(plans)
     if not shares:
         raise Refusal.of(

@@ -1,7 +1,7 @@
 """Trains the unfinished runs of a sweep, each with its own `grpo-run RUNDIR --resume`.
 
-That starts a run that was never started, resumes an interrupted one, follows a queued or running job, and refuses a run
-that became a different experiment. Separate processes let several train at once, and none can take another one down.
+That starts a new run, resumes an interrupted one, follows a queued or running job, and refuses a run that became a
+different experiment. With separate processes, several can train at once, and a crash affects only one.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ from grpo_recipes.sweep.table import table_json, table_text
 from grpo_recipes.trust.code import code_parts
 from grpo_recipes.trust.folders import checkpoint_parts
 
-# A guard that stopped a run would stop it again, so the run is finished.
+# A guard that stopped a run would stop it again, so it counts as finished.
 KEPT = ("completed", "stopped")
 _POLL_S = 0.2
 _LEAVE_S = 30.0
@@ -48,7 +48,7 @@ _PACKAGE = str(Path(__file__).parents[3])
 
 
 class Trainee(NamedTuple):
-    """A running run. share: its index among the parallel runs. talk: copies its output."""
+    """A run in progress. share: its index among the parallel runs. talk: copies its output."""
 
     run: SweepRun
     share: int
@@ -112,7 +112,7 @@ def _train(
     first: int,
     of: int,
 ) -> None:
-    """Trains runs in order, as many at once as there are shares. first, of: the numbers in the progress lines."""
+    """Trains runs in order, as many at once as there are shares. first, of: numbers for the progress lines."""
     waiting, going, count = list(runs), list[Trainee](), itertools.count(first)
     several = min(len(shares), len(runs)) > 1
     try:
@@ -145,7 +145,7 @@ def _begun(
     *,
     is_one_of_several: bool,
 ) -> Trainee:
-    """Starts a run. With several, each output line gets the run's name; a single run has the terminal."""
+    """Starts a run. If there are several, each output line has the run's name; a single run gets the terminal."""
     place = str(folder / run.name)
     devices = "".join(f", {name}={value}" for name, value in environment.items())
     _say(f"{run.name} starts{devices}")
@@ -172,14 +172,14 @@ def _copy(talk: IO[bytes], name: str) -> None:
 
 
 def _of_run(folder: str, allowed: Sequence[str]) -> list[str]:
-    """The digests of --allow-code for this run; a run refuses foreign ones."""
+    """The digests of --allow-code that belong to this run, since a run refuses others."""
     given = [text.strip().lower() for text in allowed]
     parts = [*code_parts(read_lock(folder).plan), *checkpoint_parts(folder)] if given else []
     return [text for text in given if any(part.sha256.startswith(text) for part in parts)]
 
 
 def _wait_for_the_last_one(folder: Path, asked: AskedSignals) -> None:
-    """Waits until the processes of a killed sweep have left a run, which takes about a second."""
+    """Waits about a second, until the processes of a killed sweep have left a run."""
     engine, place = engine_of(read_lock(str(folder)).plan), str(folder)
     give_up = time.monotonic() + _LEAVE_S
     while time.monotonic() < give_up and not asked.names and holder(folder) and not engine.is_active(place):
@@ -201,7 +201,7 @@ def _say(line: str) -> None:
     click.echo(redact(line), err=True)
 
 
-# A sweep's output: its table, and the page of its runs.
+# The output of a sweep: its table, and the report on its runs.
 
 
 def tell_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
@@ -236,9 +236,9 @@ def go_on(folder: str, allowed: tuple[str, ...], *, as_json: bool) -> int:
 
 
 def write_report(folder: str) -> None:
-    """Lets `grpo-run report` write report.html about the started runs.
+    """Runs `grpo-run report` to write report.html about the started runs.
 
-    Its output goes to stderr, since stdout has the table; a refusal does not change the exit code.
+    Its output goes to stderr, since stdout has the table; a failure does not change the exit code.
     """
     if all(read_record(os.path.join(folder, run.name)) is None for run in read_sweep(folder).runs):
         return

@@ -1,1 +1,1 @@
-"""Files of a run folder as a stranger may have left them: opened, locked, read and written within limits."""
+"""Opens, locks, reads and writes files of a run folder within limits, since the folder may come from a stranger."""

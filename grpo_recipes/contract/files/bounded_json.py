@@ -1,4 +1,4 @@
-"""JSON that a stranger may have written: no deeper, no longer numbers and no other text than can be worked with."""
+"""Reads untrusted JSON, with limits on nesting, on the length of numbers and on unpaired surrogates."""
 
 import json
 import re
@@ -9,18 +9,18 @@ from grpo_recipes.contract.files.folder_files import LARGEST, read_bytes
 
 DEEPEST = 64
 _LONGEST_NUMBER = 100
-"""Digits; a float has 308 before its point, and nothing that is counted here has that many."""
+"""Digits; a float has up to 308 before its point, and no count here has that many."""
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(folder: Path, name: str, most: int = LARGEST, deepest: int = DEEPEST) -> object:
-    """The value of a JSON file. Raises OSError, ValueError; see folder_files and parsed."""
+    """The value of a JSON file. Raises OSError and ValueError as folder_files and `parsed` do."""
     return parsed(read_bytes(folder, name, most), deepest)
 
 
 def read_mapping(folder: Path, name: str) -> dict[str, Any] | None:
-    """The mapping in a JSON file, None where there is none that can be read."""
+    """The mapping in a JSON file, None if it cannot be read or holds something else."""
     try:
         content = read_json(folder, name)
     except (OSError, ValueError):
@@ -31,8 +31,8 @@ def read_mapping(folder: Path, name: str) -> dict[str, Any] | None:
 def parsed(content: bytes, deepest: int = DEEPEST) -> object:
     """The value of a JSON text.
 
-    Raises ValueError for what is none, for lists and mappings more than `deepest` deep, for a number of more than 100
-    digits, and for half of a letter, which cannot be written again.
+    Raises ValueError for invalid JSON, for lists and mappings nested deeper than `deepest`, for a number of more than
+    100 digits, and for an unpaired surrogate, which could not be written again.
     """
     if content.count(b"[") + content.count(b"{") > deepest and _is_deeper(content, deepest):
         raise ValueError(f"it has lists or mappings more than {deepest} deep, or without an end")
@@ -44,9 +44,10 @@ def parsed(content: bytes, deepest: int = DEEPEST) -> object:
 
 
 def _is_deeper(content: bytes, deepest: int) -> bool:
-    """Whether lists and mappings go deeper, without going there: their innermost brackets are taken away so often.
+    """Whether lists and mappings are nested deeper than `deepest`, without recursion: strips innermost brackets
+    repeatedly.
 
-    Quotes in texts go first; then every other part between quotes is a text.
+    Escaped quotes are removed first; then every second part between quotes is a string.
     """
     unquoted = content.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in content else content
     brackets = b"".join(unquoted.split(b'"')[::2]).translate(None, _NO_BRACKETS)

@@ -1,8 +1,8 @@
-"""The files of a folder that may be a stranger's: all reading and writing below a handle of it, never through a link.
+"""Reads and writes files of an untrusted folder, always below a handle of that folder and never through a link.
 
-The folder itself may be reached through links; each name below it is walked part by part. What is no regular file, or
-no folder where one is needed, is never opened for good: NotRegular, an OSError, says so in one line. So does every
-bound. A name is relative, with "/" between its parts, and never leads out of the folder.
+The folder itself may be reached through links; each name below it is opened part by part. Opening anything but a
+regular file, or a folder where one is needed, raises NotRegular, an OSError with a one-line reason. So does exceeding a
+limit. Names are relative, with "/" between their parts, and cannot lead out of the folder.
 """
 
 import contextlib
@@ -19,18 +19,18 @@ from typing import BinaryIO
 from grpo_recipes.contract.files.regular_file import NotRegular, kind
 
 LARGEST = 64 << 20
-"""Bytes that are read at once where nobody says how many."""
+"""The default limit in bytes for a file that is read at once."""
 MOST_ENTRIES, DEEPEST = 1_000_000, 64
 _LONGEST_WRITING_S = 300.0
 _PART = 4 << 20
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# What systems say of a link, a folder, a pipe or a socket that is opened as something else.
+# The errors of systems for opening a link, a folder, a pipe or a socket as something else.
 _OTHER_KIND = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV)
 
 
 def open_to_read(folder: Path, name: str, most: int | None = None) -> BinaryIO:
-    """A regular file, open for reading. most: bytes that it may have. Raises OSError."""
+    """A regular file, open for reading. most: the largest size accepted, in bytes. Raises OSError."""
     descriptor = _opened(folder, name, os.O_RDONLY)
     if most is not None and os.fstat(descriptor).st_size > most:
         os.close(descriptor)
@@ -39,17 +39,17 @@ def open_to_read(folder: Path, name: str, most: int | None = None) -> BinaryIO:
 
 
 def read_bytes(folder: Path, name: str, most: int = LARGEST) -> bytes:
-    """All of a file that has no more than so many bytes. Raises OSError."""
+    """The content of a file of at most `most` bytes. Raises OSError."""
     with open_to_read(folder, name, most) as file:
-        # In parts: Python takes the room for all that is asked for, which a process without memory has not.
+        # In parts, since Python allocates the requested size up front, which may exceed the memory limit.
         content = b"".join(itertools.islice(iter(lambda: file.read(_PART), b""), most // _PART + 2))
-    if len(content) > most:  # it grew meanwhile
+    if len(content) > most:  # it grew in the meantime
         raise _too_large(folder, name, most)
     return content
 
 
 def read_text(folder: Path, name: str, most: int = LARGEST) -> str:
-    """The UTF-8 text of such a file. Raises OSError, ValueError when it is none."""
+    """The UTF-8 text of a file of at most `most` bytes. Raises OSError, or ValueError if it is not UTF-8."""
     return read_bytes(folder, name, most).decode("utf-8")
 
 
@@ -60,15 +60,16 @@ def write_whole(
     mode: int = 0o644,
     check: Callable[[], None] | None = None,
 ) -> None:
-    """Replaces a file by a new one: a reader sees the old content or the new, also after the machine lost its power.
+    """Replaces a file atomically: even after a power loss, a reader sees either the old content or the new.
 
-    mode: its permissions, less the umask. check: called when the new file is written and not yet in its place; what it
-    raises leaves the old one there. Raises OSError; nothing is left behind then. Beside it lies, for a moment,
-    .NAME.PID.NUMBER.writing. A link that had the name is replaced like a file; a folder, a pipe or a device is not.
+    mode: its permissions, less the umask. check: called after the new file is written and before it replaces the old
+    one; if it raises, the old one stays. Raises OSError and then leaves nothing behind. The new content is first
+    written to .NAME.PID.NUMBER.writing. A link with the name is replaced like a file; a folder, a pipe or a device is
+    not.
     """
     parts = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
     with _parent(folder, name) as (parent, last):
-        # Not the random module's numbers, which the training depends on.
+        # Not from the random module, whose state the training depends on.
         writing = f".{last}.{os.getpid()}.{os.urandom(4).hex()}.writing"
         try:
             descriptor = os.open(writing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode, dir_fd=parent)
@@ -87,7 +88,7 @@ def write_whole(
 
 
 def remove_unfinished(folder: Path, name: str) -> None:
-    """Removes what killed processes left of a file's writing; what is young may be of one that writes now."""
+    """Removes leftovers of killed writers of a file; recent ones are kept, since they may still be in use."""
     with contextlib.suppress(OSError), _parent(folder, name) as (parent, last):
         for left in os.listdir(parent):
             if left.startswith(f".{last}.") and left.endswith(".writing"):
@@ -97,9 +98,9 @@ def remove_unfinished(folder: Path, name: str) -> None:
 
 
 def open_to_append(folder: Path, name: str, mode: int = 0o644) -> int:
-    """The descriptor of a file that is written on from its end; a missing one is made. Raises OSError.
+    """The descriptor of a file that is opened for appending, and created if missing. Raises OSError.
 
-    A file that has other names too, in a copy made of hard links, becomes one of its own first.
+    If the file has further hard links, as in a copy made with cp -l, it is replaced by a separate copy first.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     descriptor = _opened(folder, name, flags, mode)
@@ -109,17 +110,17 @@ def open_to_append(folder: Path, name: str, mode: int = 0o644) -> int:
         with open_to_read(folder, name) as file:
             write_whole(folder, name, iter(lambda: file.read(1 << 20), b""), stat.S_IMODE(found.st_mode))
         descriptor = _opened(folder, name, flags, mode)
-    os.set_blocking(descriptor, True)  # whoever gets it as its output expects that
+    os.set_blocking(descriptor, True)  # a process that gets it as its output expects that
     return descriptor
 
 
 def open_in_place(folder: Path, name: str, *, make: bool) -> int:
-    """The descriptor of a file that is read and written where it is, as a lock. Raises OSError."""
+    """The descriptor of a file that is read and written in place, such as a lock. Raises OSError."""
     return _opened(folder, name, os.O_RDWR | (os.O_CREAT if make else 0), 0o644)
 
 
 def make_folder(folder: Path, name: str) -> None:
-    """Makes a folder, and those above it, where they are missing. Raises OSError."""
+    """Makes a folder and its missing parents. Raises OSError."""
     above = ""
     for part in name.split("/"):
         above = f"{above}{part}/"
@@ -131,13 +132,13 @@ def make_folder(folder: Path, name: str) -> None:
 
 
 def remove(folder: Path, name: str) -> None:
-    """Removes a file, or a link itself; nothing where there is none. Raises OSError."""
+    """Removes a file, or a link itself; does nothing if it does not exist. Raises OSError."""
     with contextlib.suppress(FileNotFoundError), _parent(folder, name) as (parent, last):
         os.unlink(last, dir_fd=parent)
 
 
 def remove_tree(folder: Path, name: str) -> None:
-    """Removes a folder with all that is in it, or what else has the name; of links never what they name. As remove."""
+    """Removes a folder with its content, or any other entry with this name; links are not followed. As `remove`."""
     with contextlib.suppress(FileNotFoundError), _parent(folder, name) as (parent, last):
         if not stat.S_ISDIR(os.lstat(last, dir_fd=parent).st_mode):
             os.unlink(last, dir_fd=parent)
@@ -145,20 +146,17 @@ def remove_tree(folder: Path, name: str) -> None:
         try:
             shutil.rmtree(last, dir_fd=parent)
         except RecursionError:
-            raise NotRegular("it holds folders in folders without an end") from None
+            raise NotRegular("it nests folders without end") from None
 
 
 def rename(folder: Path, old: str, new: str) -> None:
-    """Gives a file or folder another name in the same folder; a file or an empty folder there is replaced.
-
-    Raises OSError.
-    """
+    """Renames a file or folder within its folder; replaces a file or an empty folder of the new name."""
     with _parent(folder, old) as (source, was), _parent(folder, new) as (target, becomes):
         os.replace(was, becomes, src_dir_fd=source, dst_dir_fd=target)
 
 
 def status(folder: Path, name: str) -> os.stat_result | None:
-    """What lies there, None for nothing. Links are not followed: one is looked at itself, one on the way is refused."""
+    """The status of an entry, None if it does not exist. A link is not followed; one within the path is refused."""
     try:
         with _parent(folder, name) as (parent, last):
             return os.lstat(last, dir_fd=parent)
@@ -167,14 +165,14 @@ def status(folder: Path, name: str) -> os.stat_result | None:
 
 
 def is_file(folder: Path, name: str) -> bool:
-    """Whether a regular file lies there. Raises nothing."""
+    """Whether a name is a regular file. Raises nothing."""
     with contextlib.suppress(OSError):
         return (found := status(folder, name)) is not None and stat.S_ISREG(found.st_mode)
     return False
 
 
 def names(folder: Path, name: str = ".") -> list[str]:
-    """What a folder holds, in order; nothing where there is none. Raises OSError, also for a million and more."""
+    """The sorted names in a folder, empty if it does not exist. Raises OSError, also for a million entries or more."""
     try:
         return sorted(entry for entry, _ in walk(folder, name, deepest=1))
     except FileNotFoundError:
@@ -184,10 +182,10 @@ def names(folder: Path, name: str = ".") -> list[str]:
 def walk(
     folder: Path, name: str = ".", *, most: int = MOST_ENTRIES, deepest: int = DEEPEST
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """All that lies below a folder, a folder before what is in it: names relative to it, and what each is.
+    """Iterates over everything below a folder, parents first: relative name and status.
 
-    Links are named and not followed. deepest: so many folders deep; 1 is what the folder itself holds. Raises OSError,
-    also where there is more, or, but for 1, where it is deeper.
+    Links are listed and not followed. most: entries; deepest: levels, 1 lists the folder alone. Raises OSError, also if
+    there are more entries or, unless deepest is 1, more levels.
     """
     count, waiting = 0, [""]
     while waiting:
@@ -232,7 +230,7 @@ def _opened(folder: Path, name: str, flags: int, mode: int = 0) -> int:
 
 @contextlib.contextmanager
 def _parent(folder: Path, name: str) -> Iterator[tuple[int, str]]:
-    """A handle of the folder that a name is in, and the name there."""
+    """A handle of the folder that contains a name, and the last part of the name."""
     with _named(folder, name):
         if not (parts := _parts(name)):
             raise NotRegular("it is the folder itself")
@@ -244,7 +242,7 @@ def _parent(folder: Path, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _parts(name: str) -> list[str]:
-    """The parts of a name. Raises NotRegular for one that leads elsewhere."""
+    """The parts of a name. Raises NotRegular if it leads out of the folder."""
     parts = [part for part in name.split("/") if part != "."]
     if any(part in ("", "..") or "\0" in part for part in parts):
         raise NotRegular("the name leads out of its folder")
@@ -252,7 +250,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _walked(folder: Path, parts: list[str]) -> int:
-    """A handle of a folder below another one."""
+    """A handle of a folder below the given one."""
     here = os.open(folder, _FOLDER)
     for part in parts:
         try:
@@ -271,7 +269,7 @@ def _folder_in(parent: int, name: str) -> int:
 
 
 def _said_better(problem: OSError, parent: int, name: str) -> OSError:
-    """What is wrong with something that is not of the kind that it was opened as."""
+    """A clearer error for an entry of the wrong kind."""
     if problem.errno in _OTHER_KIND:
         with contextlib.suppress(OSError):
             return NotRegular(kind(os.lstat(name, dir_fd=parent)))
@@ -287,7 +285,7 @@ def _refuse_to_replace(parent: int, name: str) -> None:
 
 @contextlib.contextmanager
 def _named(folder: Path, name: str) -> Iterator[None]:
-    """Lets an OSError name the whole path, and no other one."""
+    """Makes an OSError name the full path and no second one."""
     try:
         yield
     except OSError as problem:

@@ -1,9 +1,9 @@
-"""One run folder, one training: a lock of the kernel, which lets go when its process ends in any way.
+"""Locks a run folder so that only one training uses it; the kernel releases the lock when its process ends.
 
-It is a POSIX lock, and not one of flock(2): NFS hands it on to its server, so that machines see each other's, and
-children of the holder, data loaders or an engine of vLLM, do not hold it on when the holder was killed. Such a lock is
-lost when its process closes any descriptor of the file, as a reward function may that looks around: so, where Linux has
-them, a lock of the open file itself stands behind it, on a byte of its own, and forked children close that file.
+The lock is a POSIX one rather than flock(2): NFS passes it to its server, so machines see each other's locks, and
+children of the holder, such as data loaders or a vLLM engine, do not keep it if the holder is killed. A POSIX lock is
+lost when its process closes any descriptor of the file, which a reward function that reads the folder may do. So on
+Linux a second lock, of the open file, backs it up on a different byte, and forked children close that file.
 """
 
 import contextlib
@@ -33,22 +33,23 @@ JOB_START = "GRPO_RUN_JOB_START"
 """The variable with a job and the number of its start: "41:0"."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _ANSWER_S = 1.0
-_STRUCT_FLOCK = "hhqqi"  # Linux on 64 bits: type, whence, start, length, process
-# The bytes of the first lock, and the byte behind them for the second one; no such bytes have to be there.
+_STRUCT_FLOCK = "hhqqi"  # 64-bit Linux: type, whence, start, length, process
+# The bytes of the first lock, and the byte after them for the second; the file need not be that long.
 _FIRST_LENGTH = 1 << 62
 _RANGES = ((0, _FIRST_LENGTH), (_FIRST_LENGTH, 1))
 _held: dict[Path, int] = {}
 
 
 class Busy(Mistake):
-    """Another process trains the run folder: who, and the way out."""
+    """The run folder is in use; the text says which process trains it, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who trains a run folder, as it wrote into the lock. path: of the lock; pid: on its host, None is unknown.
+    """The process that trains a run folder, as it wrote itself into the lock. path: of the lock; pid: on its host.
 
-    since: ISO 8601. launch: what all ranks of one launch have in common, see this_launch. job, start: as _job_start.
+    since: ISO 8601. launch: shared by all ranks of one launch, see this_launch. job, start: see _job_start. None is
+    unknown.
     """
 
     path: Path
@@ -60,56 +61,56 @@ class Holder:
     start: int = 0
 
     def is_over(self) -> bool:
-        """Whether this is an earlier start of this process's job, on another machine.
+        """Whether this is an earlier start of this process's job, on a different machine.
 
-        A cluster ends a start before it begins the next one. If its machine was lost, a file server may keep the lock:
+        A cluster ends a start before it begins the next one. If the machine was lost, a file server may keep the lock:
         NFS 3 does so until that machine is up again.
         """
         job, start = _job_start()
         return self.job is not None and self.job == job and self.start < start and self.host != socket.gethostname()
 
     def refusal(self) -> Finding:
-        """What is said to another training: who holds the folder, and the way out."""
+        """The error for a second training: which process holds the folder, and what to do."""
         who = "a process" if self.pid is None else f"process {self.pid}"
         on = "" if self.host is None else f" on {self.host}"
         since = "" if self.since is None else f" since {self.since}"
-        gone = f"; if {self.host} is gone, without letting go: rm {self.path}"
+        gone = f"; if {self.host} is gone but still holds the lock: rm {self.path}"
         return mistake(
             f"{self.path.parent}: the run is being trained now",
             because=f"{who}{on} holds {self.path.name}{since}",
-            fix=f"wait for its end, or stop it{'' if self.host in (None, socket.gethostname()) else gone}",
+            fix=f"wait until it ends, or stop it{'' if self.host in (None, socket.gethostname()) else gone}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class FolderLock:
-    """A lock that this process has. file: its descriptor, which nothing else of this process may open or close."""
+    """A lock held by this process. file: its descriptor, which nothing else in this process may open or close."""
 
     path: Path
     file: int
 
     def is_in_place(self) -> bool:
-        """Whether the folder is still the one that was locked: not removed, renamed or replaced."""
+        """Whether the locked folder is still in place: not removed, renamed or replaced."""
         try:
             there, mine = status(self.path.parent, self.path.name), os.fstat(self.file)
         except OSError:
             return False
         if there is None:
             return False
-        # A file system in user space may number its files anew, which then keep their times.
+        # FUSE file systems may renumber their files, which then keep their times.
         is_same_file = (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
         return is_same_file or (there.st_mtime_ns, there.st_size) == (mine.st_mtime_ns, mine.st_size)
 
 
 def hold(folder: Path, name: str) -> FolderLock:
-    """Takes a lock of a run folder, for the rest of this process if not released, and writes into it who that is.
+    """Takes a lock of a run folder, until it is released or the process ends, and writes the holder into it.
 
-    Raises Busy where another process has it, and OSError for a folder that cannot be written. It goes on, and says so,
-    where the file system has no locks and where the lock is of a start that is over. If the file is a hard link to that
-    of another folder and nobody holds it, a new file takes its place.
+    Raises Busy if another process has it, and OSError for a folder that cannot be written. Warns and continues if the
+    file system has no locks, and if the lock belongs to a start that is over. If the file is a hard link to that of a
+    different folder and nobody holds it, a new file replaces it.
     """
     path = folder / name
-    for may_be_shared in (False, False, True):  # a file system that always counts another name is gone on with
+    for may_be_shared in (False, False, True):  # accept it if a file system always counts a second name
         file = _locked(path)
         if may_be_shared or os.fstat(file).st_nlink <= 1:
             break
@@ -123,7 +124,7 @@ def hold(folder: Path, name: str) -> FolderLock:
         "launch": this_launch(),
     }
     own["job"], own["start"] = _job_start()
-    with contextlib.suppress(OSError):  # a full disk says so when the run begins
+    with contextlib.suppress(OSError):  # a full disk is reported when the run begins
         os.ftruncate(file, 0)
         os.pwrite(file, f"{json.dumps(own)}\n".encode(), 0)
     return FolderLock(path, file)
@@ -140,12 +141,12 @@ def _locked(path: Path) -> int:
             raise
         if _is_the_same(path, file):
             return file
-        os.close(file)  # someone removed it in between
+        os.close(file)  # it was removed in between
 
 
 @contextlib.contextmanager
 def held(folder: Path, name: str) -> Iterator[FolderLock]:
-    """Holds a lock for a while; raises as hold."""
+    """Holds a lock while the block runs. Raises as `hold`."""
     lock = hold(folder, name)
     try:
         yield lock
@@ -155,15 +156,15 @@ def held(folder: Path, name: str) -> Iterator[FolderLock]:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Who trains, serves or launches a run folder now, this process not counted.
+    """The process that trains, serves or launches a run folder now, other than this one.
 
-    None where nobody does, or the file system has no locks.
+    None if there is none, or if the file system has no locks.
     """
     for path in (folder / TRAINING, folder / SERVING, folder / LAUNCHING):
         if path in _held:
             continue
         try:
-            lock = open_to_read(folder, path.name)  # also one that this user may not write
+            lock = open_to_read(folder, path.name)  # works without write permission
         except OSError:
             continue
         with lock:
@@ -173,13 +174,13 @@ def holder(folder: Path) -> Holder | None:
 
 
 def this_launch() -> str | None:
-    """What all ranks of a launch know and no other launch: where they meet; None for a single process."""
+    """An id shared by the ranks of one launch, from their rendezvous address; None for a single process."""
     address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
     return None if address is None or port is None else f"{address}:{port}"
 
 
 def _job_start() -> tuple[str | None, int]:
-    """The job that a cluster starts again, as its script says, None without one; and which start this is, from 0."""
+    """The id of a job that its cluster restarts, None without one, and the number of this start, from 0."""
     job, _, start = os.environ.get(JOB_START, "").partition(":")
     return job or None, int(start) if start.isdecimal() else 0
 
@@ -203,7 +204,7 @@ def _lock(path: Path, file: int) -> None:
 
 
 def _lock_open_file(file: int) -> None:
-    """The second lock. Raises OSError where another process has it; a system without such locks is gone on with."""
+    """Takes the second lock. Raises OSError if another process has it; does nothing on systems without such locks."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return
     try:
@@ -214,7 +215,7 @@ def _lock_open_file(file: int) -> None:
 
 
 def _close_in_child() -> None:
-    """A forked child must not hold the second lock on when its parent was killed."""
+    """Closes the file in a forked child, which would otherwise keep the second lock when its parent is killed."""
     for file in _held.values():
         with contextlib.suppress(OSError):
             os.close(file)
@@ -225,7 +226,7 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _holder(path: Path, lock: int) -> Holder:
-    """The holder as it wrote itself down, for which it is given a moment; what is there may be of an earlier one."""
+    """The holder as written in the lock; waits a moment for that, since the content may be of an earlier holder."""
     give_up = time.monotonic() + _ANSWER_S
     while True:
         found = _written(path, lock)
@@ -242,7 +243,7 @@ def _written(path: Path, lock: int) -> Holder:
     try:
         said = cast("dict[str, Any]", parsed(os.pread(lock, 1 << 12, 0)))
         found = Holder(path, str(said["host"]), int(said["pid"]), str(said["since"]), said["launch"])
-        if isinstance(said.get("job"), str):  # not of folders that an older grpo-run locked
+        if isinstance(said.get("job"), str):  # missing in folders that an older grpo-run locked
             found = replace(found, job=said["job"], start=int(said["start"]))
         return found if f"{found.host}{found.since}".isprintable() else Holder(path)
     except (OSError, ValueError, KeyError, TypeError):
@@ -250,7 +251,7 @@ def _written(path: Path, lock: int) -> Holder:
 
 
 def _locking_process(lock: int) -> int | None:
-    """The process that holds the lock, 0 or less where it is of another machine; None when nobody does."""
+    """The process that holds the lock, 0 or less if it is on a different machine, None if there is none."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return None
     for place in _RANGES:

@@ -1,4 +1,4 @@
-"""The cache of grpo-run: values that were computed or bought once. Whatever is wrong with it, they are made again."""
+"""The cache of grpo-run for values that are expensive to compute; an unreadable entry is computed again."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from grpo_recipes.contract.files.regular_file import open_regular
 
 
 def cache_folder() -> Path | None:
-    """The cache folder of grpo-run, None for a user without a home. XDG_CACHE_HOME must be absolute."""
+    """The cache folder of grpo-run, None for a user without a home. A relative XDG_CACHE_HOME is ignored."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(configured):
         return Path(configured, "grpo-run")
@@ -21,13 +21,13 @@ def cache_folder() -> Path | None:
 
 
 def kept(name: str, most: int) -> Any:
-    """The JSON value of a file of the cache, None where none can be read. most: bytes of it that are read."""
+    """The JSON value of a cache file, None if it cannot be read. most: the largest size accepted, in bytes."""
     folder = cache_folder()
     if folder is None:
         return None
     try:
         with open_regular(folder / name) as file:
-            # A file of another user could make wrong values look right.
+            # A file of a different user could make wrong values look right.
             is_own = os.fstat(file.fileno()).st_uid == os.getuid()
             return json.loads(file.read(most + 1)) if is_own else None
     except (OSError, ValueError, RecursionError):
@@ -35,7 +35,7 @@ def kept(name: str, most: int) -> Any:
 
 
 def keep(name: str, value: object) -> bool:
-    """Writes the whole file or nothing, and says which; a cache that cannot be written is left alone."""
+    """Writes a cache file completely or not at all, and returns whether it did; failures are ignored."""
     from grpo_recipes.contract.files.folder_files import write_whole
 
     folder = cache_folder()

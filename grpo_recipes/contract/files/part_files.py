@@ -1,4 +1,4 @@
-"""What a command asks of a part of the worker, and what that answers: two files of their temporary folder."""
+"""The request to a part of the worker and its answer: two files in a temporary folder."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,37 +12,37 @@ REQUEST_FILE = "request.json"
 PROGRESS_FILE = "progress.txt"
 ANSWER_FILE = "answer.json"
 NOW = "now: "
-"""Begins a line of progress that is only shown until the next one."""
+"""Marks a progress line that is only shown until the next one."""
 
 
 def write_request(folder: Path, request: Mapping[str, object]) -> None:
-    """Says what is asked for, in JSON values."""
+    """Writes the request as JSON."""
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
 
 
 def read_request(folder: Path) -> dict[str, Any]:
-    """What is asked for."""
+    """The request."""
     request: dict[str, Any] = json.loads((folder / REQUEST_FILE).read_text(encoding="utf-8"))
     return request
 
 
 def tell(folder: Path, line: str) -> None:
-    """Adds a line that says what the part is doing; the command that waits for its answer prints it."""
+    """Adds a progress line, which the waiting command prints."""
     with (folder / PROGRESS_FILE).open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
 def ended(code: int, findings: Iterable[Finding] = (), shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The answer of a part: the exit code of the command, what it has to say, and what it shows."""
+    """The answer of a part: the command's exit code, its findings, and the output."""
     return {"exit_code": code, "findings": [as_record(finding) for finding in findings], "shown": shown}
 
 
 def write_answer(folder: Path, answer: Mapping[str, object]) -> None:
-    """Answers in JSON values, whole or not at all."""
+    """Writes the answer as JSON, completely or not at all."""
     write_whole(folder, ANSWER_FILE, json.dumps(answer))
 
 
 def read_answer(folder: Path) -> dict[str, Any]:
-    """The answer. Raises FileNotFoundError where the part ended before it could."""
+    """The answer. Raises FileNotFoundError if the part ended without one."""
     answer: dict[str, Any] = json.loads((folder / ANSWER_FILE).read_text(encoding="utf-8"))
     return answer

@@ -1,4 +1,4 @@
-"""Files that a recipe names, opened so that reading them ends: no device, no pipe, nothing of /proc."""
+"""Opens files that a recipe names, refusing devices, pipes and /proc, whose reading might never end."""
 
 import hashlib
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 _HOLES = 1 << 30
-"""Bytes from which on a file is looked at for holes, which cost nothing to make and days to read."""
+"""Bytes from which a file is checked for holes, which cost nothing to make and days to read."""
 _MOST_PARTS = 1000
 
 
 class NotRegular(OSError):
-    """What a path names is no file or folder to use: it may never end, or leads elsewhere. The text says why.
+    """A path is not a usable file or folder: reading it may never end, or it leads elsewhere. The text says why.
 
-    path: what it is about, where the caller does not say so.
+    path: the file concerned, if the caller does not name it.
     """
 
     def __init__(self, reason: str, path: str | None = None) -> None:
@@ -27,7 +27,7 @@ class NotRegular(OSError):
 
 
 def kind(status: os.stat_result) -> str:
-    """What something is, in words of a refusal."""
+    """The kind of a file, in the words of an error."""
     if stat.S_ISLNK(status.st_mode):
         return "it is a link"
     if stat.S_ISDIR(status.st_mode):
@@ -38,10 +38,10 @@ def kind(status: os.stat_result) -> str:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """The file of a path, open for reading. Raises OSError, and its NotRegular for what is no ordinary file.
+    """Opens the file at a path for reading. Raises OSError, and its NotRegular for anything but an ordinary file.
 
-    What was opened is looked at, not the path again, which may name something else by then; opening a pipe does not
-    wait for its other end. An empty file is one of /proc too, which says that it is empty and may wait for ever.
+    Checks the opened file rather than the path, which may meanwhile name something else; opening a pipe does not block.
+    Files of /proc report that they are empty and may block for ever, so an empty file counts as one of them.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -60,7 +60,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def _has_holes(descriptor: int, status: os.stat_result) -> bool:
-    """Whether most of a file was never written; a file system that compresses has fewer blocks and no holes."""
+    """Whether a file is mostly holes; a compressing file system uses fewer blocks, but reports no holes."""
     written, place = 0, 0
     try:
         for _ in range(_MOST_PARTS):
@@ -70,14 +70,14 @@ def _has_holes(descriptor: int, status: os.stat_result) -> bool:
             if place >= status.st_size:
                 break
     except OSError:
-        pass  # nothing but a hole until the end
+        pass  # only a hole until the end
     finally:
         os.lseek(descriptor, 0, os.SEEK_SET)
     return written < status.st_size // 2
 
 
 def read_text(path: str | Path, most: int) -> str:
-    """The UTF-8 text of a regular file. Raises OSError, ValueError when it is larger than `most` bytes or no text."""
+    """The UTF-8 text of a regular file. Raises OSError, or ValueError if it exceeds `most` bytes or is not UTF-8."""
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -85,11 +85,11 @@ def read_text(path: str | Path, most: int) -> str:
     return content.decode("utf-8")
 
 
-# The sha256 of a file, and one of several files: what plans, locks, manifests and consents keep.
+# sha256 digests of one file and of several, as plans, locks, manifests and consents store them.
 
 
 TRAVELS = ("__init__.py", "contract", "rewards", "worker")
-"""What of this package travels: each run folder gets a copy of these files and folders, and trains with it alone."""
+"""The parts of this package that each run folder gets a copy of, and trains with."""
 
 
 def file_sha256(path: str | Path) -> str:
@@ -104,9 +104,9 @@ def open_sha256(file: BinaryIO) -> str:
 
 
 def files_sha256(files: Iterable[tuple[str, str]], errors: str = "strict") -> str:
-    """One digest over the names and the digests of files, in their order.
+    """One digest over the names and digests of files, in order.
 
-    errors: of str.encode, for a name that is not UTF-8; no plan can hold such a name. Raises UnicodeEncodeError.
+    errors: of str.encode, for a name that is not UTF-8, which no plan can hold. Raises UnicodeEncodeError.
     """
     lines = (f"{digest} ".encode() + name.encode(errors=errors) + b"\n" for name, digest in files)
     return hashlib.sha256(b"".join(lines)).hexdigest()

@@ -1,7 +1,7 @@
-"""What a run folder holds of a run's own, and one look at all of it before anything is written or removed there.
+"""Checks all entries of a run folder for links and special files before anything is written or removed there.
 
-Libraries write checkpoints, models and caches by their paths, so a link of a stranger's folder would lead them outside.
-What else lies in the folder is nobody's harm: a reporter's wandb/ has links of its own.
+Libraries write checkpoints, models and caches by path, so a link in a stranger's folder would lead them outside. Other
+entries are harmless and may contain links, as wandb/ does.
 """
 
 import fnmatch
@@ -48,7 +48,7 @@ FOLDERS = (
     "stalled",
     "tensorboard",
 )
-# For a moment: a file or folder that is written or removed, the mark of a machine or of a job.
+# Temporary entries: a file or folder being written or removed, the mark of a machine or of a job.
 PASSING_FILES = (".meeting.*", ".job-*", ".probe.*")
 PASSING_FOLDERS = (
     ".removed-*",
@@ -58,10 +58,10 @@ _MOST = 20_000_000
 
 
 def refuse_foreign_entries(folder: Path, *, deep: bool = True) -> None:
-    """Raises NotRegular for a link, a pipe or a device where the run has a file or folder of its own, or in one.
+    """Raises NotRegular for a link, a pipe or a device instead of, or inside, one of the run's files or folders.
 
-    In a folder of its own a link may lead to what lies in the same folder. deep: looks into the folders, too. Nothing
-    is changed. Another OSError says that the folder cannot be read.
+    Links within such a folder may lead to entries of the same folder. deep: also checks the content of folders. Changes
+    nothing. Any other OSError means that the folder cannot be read.
     """
     found = names(folder)
     for name in found:
@@ -75,12 +75,12 @@ def refuse_foreign_entries(folder: Path, *, deep: bool = True) -> None:
 
 
 def strange_entry(problem: NotRegular) -> Finding:
-    """What is said of such a folder."""
+    """The error for such a folder."""
     path = str(problem.filename)
     return mistake(
         f"{path if path.isprintable() else ascii(path)} is not the run's own",
-        because=f"{problem.strerror}, and what a run writes or removes there could be anything",
-        fix="put the file or folder itself in its place, or remove it; a run folder holds what belongs to it",
+        because=f"{problem.strerror}, so a run could write or remove anything there",
+        fix="replace it with the file or folder itself, or remove it",
     )
 
 
@@ -101,9 +101,9 @@ def _look_into(folder: Path, name: str) -> None:
             if not _is_inside(path, os.path.join(folder, name)):
                 raise NotRegular(f"it is a link that leads out of {name}/", path)
     except FileNotFoundError:
-        pass  # a run that goes on there removes what it needs no more
+        pass  # a run that trains there removes what it no longer needs
 
 
 def _is_inside(path: str, folder: str) -> bool:
-    """Whether all that a link leads to lies in a folder."""
+    """Whether everything that a link leads to is inside a folder."""
     return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)

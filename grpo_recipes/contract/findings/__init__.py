@@ -1,1 +1,1 @@
-"""What is wrong, in one shape: as a value, as an exception, as text."""
+"""Findings: one shape for every problem, as a value, an exception or text."""

@@ -1,4 +1,4 @@
-"""A finding: one mistake, where it stands, why it is one and what to write instead."""
+"""A finding: one mistake, its place, the reasons and the fix."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -8,10 +8,10 @@ Path = tuple[str | int, ...]
 
 
 class Mark(NamedTuple):
-    """A place in a recipe file: line and columns count from 1, `end_column` is exclusive.
+    """A place in a recipe file. Line and columns count from 1; `end_column` is exclusive.
 
     file: as the user wrote it, or "--set" for an override, whose text is then `line_text`.
-    line_text: the whole source line, so that a finding can be shown after the file is gone.
+    line_text: the whole source line, so that a finding can be shown without the file.
     """
 
     file: str
@@ -33,12 +33,12 @@ class Patch(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What is wrong and how to mend it.
+    """A problem and its fix.
 
-    rule: the id, as `grpo-run explain` takes it, "" for what has no page. key: the recipe key in dots, "" for the
-    whole file. because: reasons with their numbers and origins. fix: text to paste; patch: the same as data.
-    seen: what was found and what was planned, a line each. notes: what to know beside the fix. more: where more is
-    told, when that is not the page. path: the key as the steps to it, where who found it does not know its place.
+    rule: the id that `grpo-run explain` takes, "" if it has no page. key: the recipe key in dots, "" for the whole
+    file. because: reasons, with their numbers and origins. fix: text to paste; patch: the same as data.
+    seen: observed and planned values, one per line. notes: further advice. more: where to read more, if not on the
+    page. path: of the key, if the finder does not know its place in the file.
     """
 
     rule: str
@@ -64,7 +64,7 @@ def mistake(
     more: str = "",
     path: Path = (),
 ) -> Finding:
-    """An error that no rule found. because: one reason, or several. path: of its key, if it is about a recipe's."""
+    """An error that no rule reports. because: one reason or several. path: of the key, if it is about a recipe's."""
     reasons = (because,) if isinstance(because, str) else tuple(because)
     return Finding("", "error", message, dotted(path), None, reasons, fix, seen=tuple(seen), more=more, path=path)
 
@@ -104,7 +104,7 @@ def of_record(record: Mapping[str, Any]) -> Finding:
 
 
 def dotted(path: Path) -> str:
-    """The key of a path as it is written in messages and `--set`: rewards[0].weight."""
+    """A path as messages and `--set` write it: rewards[0].weight."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -125,7 +125,7 @@ def value_at(values: Any, path: Path, default: object = None) -> Any:
 
 
 def moved_to(findings: Iterable[Finding]) -> set[Path]:
-    """Where fixes put what stands under another name or in another place; what is there now is not what is meant."""
+    """The paths that fixes fill with a value moved from elsewhere, so that what is there now is not what is meant."""
     moves = [finding.patch for finding in findings if any(patch.remove for patch in finding.patch)]
     return {patch.path for patches in moves for patch in patches if not patch.remove}
 
@@ -141,5 +141,5 @@ def by_place(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
-    """Whether any finding forbids to start."""
+    """Whether any finding prevents the start."""
     return any(f.severity == "error" for f in findings)

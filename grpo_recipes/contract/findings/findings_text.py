@@ -1,4 +1,4 @@
-"""Findings as text: where, what, the source line, because, fix. Nobody else writes these lines."""
+"""Renders findings as text: place, mistake, source line, because, fix. Every such line is written here."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -6,21 +6,21 @@ from typing import Self
 from grpo_recipes.contract.findings.finding import Finding, mistake
 
 WIDEST_LINE = 160
-"""A longer source line is cut to this many characters around the place."""
+"""Longer source lines are cut to this many characters around the place."""
 MOST_FINDINGS = 100
-"""More findings of one recipe are counted, not shown: a person mends the first ones and looks again."""
+"""Further findings of a recipe are only counted: users fix the first ones and check again."""
 LONGEST_TEXT = 4000
-"""Characters of a message or a reason, from which on it is cut."""
+"""Longer messages and reasons are cut to this many characters."""
 
 
 def finding_text(finding: Finding, file: str) -> str:
-    """One finding on several lines, without a final newline. file: named when the finding has no place."""
+    """One finding on several lines, without a final newline. file: named if the finding has no place."""
     place = _one_line(str(finding.mark) if finding.mark else file)
     return "\n".join([f"{place}: {finding.severity}: {_head(finding)}", *_source_line(finding), *_reasons(finding)])
 
 
 def bare_text(findings: Iterable[Finding]) -> str:
-    """What is wrong, without places and severities, as it follows the word "error: "."""
+    """The messages without places and severities, to follow "error: "."""
     return "\n".join(line for finding in findings for line in (_head(finding), *_reasons(finding)))
 
 
@@ -29,7 +29,7 @@ def _head(finding: Finding) -> str:
 
 
 def _reasons(finding: Finding) -> list[str]:
-    """What was seen, the reasons, the way out, and where more is told."""
+    """The observed values, the reasons, the fix and where to read more."""
     lines = [f"  {line}" for line in finding.seen]
     lines += [f"  = because: {_cut(reason)}" for reason in finding.because]
     lines += [f"  = fix: {finding.fix}"] if finding.fix else []
@@ -39,7 +39,7 @@ def _reasons(finding: Finding) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """A file's name, in which a line break would begin a finding of its own."""
+    """A file name on one line, since a line break in it could fake a finding."""
     return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
@@ -48,7 +48,7 @@ def _cut(text: str) -> str:
 
 
 def _source_line(finding: Finding) -> list[str]:
-    """The source line with the place underlined; nothing for a finding about the whole file."""
+    """The source line with the place underlined; empty for a finding about the whole file."""
     mark = finding.mark
     if mark is None or not mark.line_text.strip():
         return []
@@ -62,7 +62,9 @@ def _source_line(finding: Finding) -> list[str]:
 
 
 def findings_text(findings: Sequence[Finding], file: str) -> str:
-    """The findings, a blank line between them, "" for none; of too many the errors first, and how many are left out."""
+    """All findings with blank lines between them, "" for none; if there are too many, errors first and a count of the
+    rest.
+    """
     if len(findings) <= MOST_FINDINGS:
         return "\n\n".join(finding_text(finding, file) for finding in findings)
     first = sorted(findings, key=lambda finding: finding.severity != "error")[:MOST_FINDINGS]
@@ -83,7 +85,7 @@ def count_text(findings: Sequence[Finding]) -> str:
 
 
 class Mistake(Exception):
-    """What is wrong, as findings, of which its text is made. Each room of the program raises a kind of its own."""
+    """An exception whose text is made of findings. Subclassed once for the CLI and once for the worker."""
 
     def __init__(self, *findings: Finding) -> None:
         super().__init__(*findings)
@@ -93,10 +95,10 @@ class Mistake(Exception):
 
     @classmethod
     def of(cls, message: str, *, because: str | Iterable[str] = (), fix: str | None = None) -> Self:
-        """The exception with the one finding that `mistake` makes of this."""
+        """The exception with the single finding that `mistake` makes."""
         return cls(mistake(message, because=because, fix=fix))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong, at least one."""
+        """The problems, at least one."""
         return self.args

@@ -1,10 +1,10 @@
-"""What an exception, or NCCL's watchdog, says of the other processes and the GPU: where a run goes on, and where not.
+"""Explains exceptions and NCCL watchdog messages that mean a lost process, a faulty GPU or a missing setting.
 
-gloo and NCCL raise when a connection breaks, when a process at its other end has ended, and when no answer came for
-ddp_timeout seconds; torch's store, over which processes first find each other, has words of its own. On GPUs the main
-thread waits for none of that: a watchdog of torch's sees it, prints it and ends the process by SIGABRT. Nothing of it
-is this process's own fault: with the checkpoint the run goes on when all are back. So it does after a fault of a GPU,
-on another one. What NCCL lacks on a machine, it lacks at the next start too.
+gloo and NCCL raise when a connection breaks, when the process at its other end has ended, and after ddp_timeout seconds
+without an answer; torch's store, through which processes first find each other, has different messages. On GPUs the
+main thread waits for none of this: torch's watchdog notices, prints a message and ends the process with SIGABRT. None
+of these is this process's own fault, so the run can be resumed from its checkpoint when all are back, or, after a GPU
+fault, on a different GPU. If NCCL lacks something on a machine, every start there fails.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 
-# Words of torch 2.13: gloo's tcp transport, ProcessGroupGloo, ProcessGroupNCCL, TCPStore.
+# Messages of torch 2.13: gloo's tcp transport, ProcessGroupGloo, ProcessGroupNCCL, TCPStore.
 _LATE = re.compile(
     r"Timed out waiting (?P<gloo_ms>\d+)\s?ms for|Application timeout caused pair closure"
     r"|Watchdog caught collective operation timeout(.*Timeout\(ms\)=(?P<nccl_ms>\d+))?"
@@ -28,7 +28,7 @@ _BROKEN = re.compile(
     r"|connection abort|Got completion from peer|ncclSystemError[^\n]*(\nLast error:)?\s*$"
     r"|failed to recv, got 0 bytes|recvValue failed|sendBytes failed"
 )
-# Words of NCCL 2.7 to 2.30, which torch appends to ncclSystemError: each stays until somebody changes the machine.
+# Messages of NCCL 2.7 to 2.30, which torch appends to ncclSystemError; they recur until the machine is changed.
 _SET_UP = (
     (
         re.compile(
@@ -43,7 +43,7 @@ _SET_UP = (
         "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and for the scheduler",
     ),
 )
-# What CUDA calls a fault of the hardware; the kernel's log has its Xid. A launch failure may as well be a kernel's own.
+# Hardware faults as CUDA reports them; the kernel log has their Xid. A launch failure may be the kernel's own.
 _OF_GPU = re.compile(
     r"uncorrectable (ECC|NVLink) error|hardware stack error|peer GPU memory over nvlink or a hardware error"
     r"|GPU is lost|GPU has fallen off the bus"
@@ -51,8 +51,8 @@ _OF_GPU = re.compile(
 _STUCK = re.compile(r"watchdog hang")
 _OF_TORCH = re.compile(r"gloo|NCCL|nccl|c10d|TCPStore|Dist(Backend|Network|Store)Error|monitoredBarrier")
 _PEER = re.compile(r"peer (\[[^\]]+\]:\d+)|\[([0-9a-fA-F:.]+)\]:(\d+)")
-# What a watchdog prints last, from its own thread or from the C++ runtime; torch 2.2, then 2.3 and newer. A second
-# thread watches the watchdog, and ends a process in which a call of NCCL or CUDA never returned.
+# The last message of a watchdog, from its own thread or the C++ runtime; torch 2.2, then 2.3 and newer. A second thread
+# monitors the watchdog, and ends a process in which a call of NCCL or CUDA never returned.
 _WATCHDOG = (
     r"(?:\[rank{rank}\]:.*|\bRank {rank}\] )(?:(?:NCCL|Process group) watchdog thread terminated with exception: "
     r"|Terminating the process after attempting to dump debug info, due to )(.+(?:\nnccl.*)?(?:\nLast error:.*\n.*)?)"
@@ -61,13 +61,13 @@ _LONGEST_BECAUSE = 300
 
 
 class WrongSetUp(Mistake):
-    """NCCL lacks something on this machine. The run exits with 1: it would fail again at each start."""
+    """NCCL lacks something on this machine. The run exits with 1, since every start would fail in the same way."""
 
 
 def lost_peer(problem: BaseException) -> Mistake | None:
-    """What happened and how to go on, where the processes of the run lost each other or a GPU is faulty.
+    """The error, with how to continue, if the run's processes lost each other or a GPU is faulty.
 
-    A WrongSetUp where NCCL lacks something on this machine; None for any other exception.
+    A WrongSetUp if NCCL lacks something on this machine; None for any other exception.
     """
     for each in causes(problem):
         text = f"{type(each).__name__}: {each}"
@@ -79,13 +79,13 @@ def lost_peer(problem: BaseException) -> Mistake | None:
 
 
 def lost_by_watchdog(log: str, rank: int) -> Mistake | None:
-    """What ended a process that is gone, by what it printed; None where no watchdog did, or for another reason.
+    """The error for a process that a watchdog ended, from its output; None for any other end.
 
-    A watchdog also ends a process whose own kernel failed, as one that reads where nothing is.
+    A watchdog also ends a process whose own kernel failed, for example after an illegal memory access.
     """
-    # That a call never returned may be what a lost peer left behind, and says less.
+    # A call that never returned may be a consequence of the lost peer, and says less.
     for words in sorted(re.findall(_WATCHDOG.format(rank=rank), log), key=lambda one: bool(_STUCK.search(one))):
-        found = _understood(words, "by the word of torch's watchdog")
+        found = _understood(words, "reported by torch's watchdog")
         if found is not None:
             return found
     return None
@@ -113,7 +113,7 @@ def _message(found: str, where: str, text: str) -> Mistake:
 
 
 def _of_machine(text: str) -> Mistake | None:
-    """What is wrong with this machine, by what NCCL or CUDA said; None where that is not said."""
+    """The error for this machine, from a message of NCCL or CUDA; None if it is about something else."""
     for words, message, fix in _SET_UP:
         if words.search(text):
             return WrongSetUp.of(message, because=_shortened(text), fix=fix)
@@ -129,12 +129,12 @@ def _of_machine(text: str) -> Mistake | None:
 
 
 def _shortened(text: str) -> str:
-    """What NCCL itself said last, or else all of it."""
+    """The last message of NCCL itself, or else the whole text."""
     return " ".join((text.partition("Last error:")[2] or text).split())[:_LONGEST_BECAUSE]
 
 
 def _where(problem: BaseException) -> str:
-    """The collective that did not end, by its name in torch.distributed where Python called it."""
+    """The collective that did not end, as torch.distributed calls it, if Python called it."""
     frames = traceback.extract_tb(problem.__traceback__)
     for frame in frames:
         if frame.filename.endswith("distributed_c10d.py") and not frame.name.startswith("_"):
@@ -143,7 +143,7 @@ def _where(problem: BaseException) -> str:
 
 
 def causes(problem: BaseException) -> Iterator[BaseException]:
-    """A problem and what it came from, the first cause last."""
+    """An exception and its causes, the first cause last."""
     seen: set[int] = set()
     one: BaseException | None = problem
     while one is not None and id(one) not in seen:

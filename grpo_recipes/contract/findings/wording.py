@@ -1,4 +1,4 @@
-"""Words of findings and answers: the nearest known names, values as a user writes them, and tables of texts."""
+"""Formats parts of messages: nearest known names, values as a user writes them, tables."""
 
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -7,10 +7,10 @@ from grpo_recipes.contract.findings.finding import Path
 
 
 def nearest_words(word: str, known: Iterable[str], *, cutoff: float) -> list[str]:
-    """The one nearest word as a list, or none below the cutoff (0 to 1, as difflib counts likeness).
+    """The nearest known name as a list of one, empty if none reaches the cutoff (difflib's ratio, 0 to 1).
 
-    A most is never taken for a least, nor a least for a most: max_tokens is no slip of min_tokens.
-    difflib is imported here: only a recipe with a mistake pays for it.
+    Never suggests a maximum for a minimum or the reverse: max_tokens is not a typo of min_tokens.
+    difflib is imported here, so only a recipe with a mistake pays for it.
     """
     from difflib import get_close_matches
 
@@ -22,11 +22,11 @@ def _is_opposite(word: str, other: str) -> bool:
     return bounds[0] | bounds[1] == {"max", "min"} and not bounds[0] & bounds[1]
 
 
-# Values as messages and fixes have them.
+# Values as messages and fixes show them.
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as it stands in a message: YAML-like, short, without control characters."""
+    """A value for a message: YAML-like, short, without control characters."""
     text = (
         "null"
         if value is None
@@ -40,12 +40,12 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks, and without what would steer a terminal."""
+    """A text without line breaks and terminal escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shortened(text: str, most: int) -> str:
-    """A text on one line, at most so many characters."""
+    """A text on one line of at most `most` characters."""
     line = one_line(text)
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
@@ -57,7 +57,7 @@ def listed(items: Sequence[object], most: int = 3, between: str = ", ") -> str:
 
 
 def cells(text: str) -> int:
-    """The cells of a terminal that a text takes."""
+    """The width of a text in terminal cells."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -66,9 +66,9 @@ def cells(text: str) -> int:
 
 
 def aligned(rows: Iterable[Sequence[str]], right: Container[int] = (), most: int = 1000) -> list[str]:
-    """Rows of texts as lines with columns, without those that are empty in each row.
+    """Rows of texts as aligned lines; columns that are empty in every row are dropped.
 
-    right: places of columns of figures. most: a column is not made wider than that for a longer text.
+    right: indexes of right-aligned columns. most: the width up to which a longer text widens its column.
     """
     columns = []
     for place, texts in enumerate(zip(*rows, strict=True)):
@@ -81,12 +81,12 @@ def aligned(rows: Iterable[Sequence[str]], right: Container[int] = (), most: int
 
 
 def entry(path: Path, text: str) -> str:
-    """How the value at a path is written: "key: text", "- text" in a list."""
+    """The YAML entry for a path: "key: text", or "- text" in a list."""
     return f"- {text}" if isinstance(path[-1], int) else f"{path[-1]}: {text}"
 
 
 def flow(value: object) -> str:
-    """A value in YAML's flow style, as a fix shows it."""
+    """A value in YAML's flow style, as fixes show it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

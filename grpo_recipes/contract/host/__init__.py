@@ -1,1 +1,1 @@
-"""What a process has around it: other processes, its streams, its terminal, its lists of places, and what starts it."""
+"""The surroundings of a process: other processes, streams, terminal, search paths, engines."""

@@ -1,18 +1,18 @@
-"""The engines: what starts the processes of a run. Here is the one list of them; engines/ has a module for each."""
+"""The list of engines, which start the processes of a run; engines/ has a module for each."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Asked = Literal["local", "slurm", "kubernetes", "skypilot"]
-"""What `launch.engine` of a recipe takes."""
+"""The values of `launch.engine` in a recipe."""
 
 
 class EngineKind(NamedTuple):
-    """What planner and run folder know of an engine; how it starts a run is in its module.
+    """The facts about an engine that planner and run folder need; its module starts the run.
 
-    section: of the recipe, which is read for this engine alone. trains_elsewhere: the hardware of the machine that
-    plans says nothing about those that train. of_several: the engine that takes its place where the run has several
-    machines. scripts: files of a run folder that are written for it. traces: files that it leaves there.
+    section: of the recipe, which only this engine reads. trains_elsewhere: the planning machine's hardware says nothing
+    about the training machines. of_several: the engine that replaces it for several machines. scripts: files of a run
+    folder that are written for it. traces: files that it leaves there.
     """
 
     section: str | None = None
@@ -38,11 +38,11 @@ SECTIONS = {kind.section: name for name, kind in ENGINES.items() if kind.section
 
 
 def in_an_image(job: Mapping[str, object]) -> bool:
-    """Whether a plan with this job trains with the stack of an image, whatever the machine has that starts it."""
+    """Whether a plan with this job trains with the stack of a container image, whatever this machine has installed."""
     return bool(job.get("image") or job.get("container"))
 
 
 def engine_for(asked: str, machines: int) -> str:
-    """The engine that starts a run for which a recipe asks for one. Raises KeyError for a name that is none."""
+    """The engine for the one that a recipe names and its number of machines. Raises KeyError for an unknown name."""
     kind = ENGINES[asked]
     return asked if machines == 1 or kind.of_several is None else kind.of_several

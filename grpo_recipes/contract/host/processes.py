@@ -1,4 +1,4 @@
-"""Processes below this one: who they are, and how none of them stays behind. The standard library is all it needs."""
+"""Finds, signals and kills the processes below this one, so that none is left behind. Standard library only."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# What asks a run to save and stop; SIGUSR1 is what Slurm sends ahead of a time limit.
+# Signals that ask a run to save and stop; Slurm sends SIGUSR1 before a time limit.
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 _PR_SET_PDEATHSIG = 1
 _PR_GET_PDEATHSIG = 2
@@ -23,9 +23,9 @@ _GIVE_UP_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One entry of /proc: group is its process group, argv its command line, empty for a kernel thread or a zombie.
+    """An entry of /proc. group: process group; argv: command line, empty for a kernel thread or a zombie.
 
-    state: one letter, "Z" for a zombie, "T" and "t" for one that was stopped.
+    state: one letter, "Z" for a zombie, "T" and "t" for a stopped one.
     """
 
     pid: int
@@ -36,19 +36,19 @@ class Process:
 
     @property
     def is_zombie(self) -> bool:
-        """Whether the process has ended and nobody has asked how."""
+        """Whether the process has ended and was not waited for."""
         return self.state == "Z"
 
 
 def adopt_orphans() -> None:
-    """Lets processes whose parent died become children of this one, so that they are found again. Linux alone."""
+    """Makes this process the parent of orphaned descendants, so that they can be found. Linux only."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def ask_before_dying() -> bool:
-    """Asks for SIGTERM where a parent had ordered SIGKILL for its own death; returns whether it had.
+    """Replaces a parent's order of SIGKILL on its death by SIGTERM; returns whether there was one.
 
-    Only a parent that watches orders that: one that ends before a run started by hand, a shell, must not end it.
+    Only a supervising parent gives that order; a shell that started the run by hand may end without ending it.
     """
     ordered = ctypes.c_int(0)
     if sys.platform == "linux":
@@ -59,30 +59,30 @@ def ask_before_dying() -> bool:
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Lets the kernel send this process a signal when its parent dies; holds over exec, not for children."""
+    """Makes the kernel send this process a signal when its parent dies; survives exec, but is not inherited."""
     prctl(_PR_SET_PDEATHSIG, number)
 
 
 def be_launcher() -> None:
-    """Lets the kernel kill this process with its parent, and lets the ranks below it know which process it is.
+    """Makes the kernel kill this process with its parent, and tells the ranks below it which process it is.
 
-    Call it in a new child before it becomes its program, which inherits the environment.
+    Call it in a new child before exec, which inherits the environment.
     """
     die_with_parent()
     os.environ[_LAUNCHER] = str(os.getpid())
 
 
 def launcher_is_gone() -> bool:
-    """Whether the launcher above this rank has ended already, so that its death sends no signal any more."""
+    """Whether the launcher above this rank has already ended, so its death no longer sends a signal."""
     launcher = os.environ.get(_LAUNCHER, "")
     return launcher.isdecimal() and process(int(launcher)) is None and sys.platform == "linux"
 
 
 def process(pid: int) -> Process | None:
-    """One process, None when there is none of this number, or no /proc."""
+    """A process by its number, None if it does not exist or there is no /proc."""
     folder = Path("/proc", str(pid))
     try:
-        # The command in parentheses may hold spaces and parentheses of its own.
+        # The command in parentheses may itself contain spaces and parentheses.
         state, parent, group = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:3]
         argv = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except (FileNotFoundError, ProcessLookupError):
@@ -91,7 +91,7 @@ def process(pid: int) -> Process | None:
 
 
 def all_processes() -> Iterator[Process]:
-    """Every process that can be seen; none where there is no /proc."""
+    """Every visible process; none without /proc."""
     for folder in Path("/proc").glob("[0-9]*"):
         found = process(int(folder.name))
         if found is not None:
@@ -99,7 +99,7 @@ def all_processes() -> Iterator[Process]:
 
 
 def descendants(ancestor: int) -> list[Process]:
-    """All living processes below one, parents before children."""
+    """All living descendants of a process, parents before children."""
     children: dict[int, list[Process]] = {}
     for each in all_processes():
         children.setdefault(each.parent, []).append(each)
@@ -113,10 +113,10 @@ def descendants(ancestor: int) -> list[Process]:
 
 
 def ranks(processes: Iterable[Process]) -> list[int]:
-    """Process ids of the ranks, which run worker/train.py, of processes that stand after their parents.
+    """The process ids of the ranks, which run worker/train.py. processes: sorted parents first.
 
-    Not the launcher above them, nor what is below: data loaders are forks with the same command line, and told to
-    stop, they would break their rank.
+    Excludes the launcher above them and everything below: data loaders are forks with the same command line, and
+    stopping them would break their rank.
     """
     found: set[int] = set()
     inside: set[int] = set()
@@ -129,16 +129,16 @@ def ranks(processes: Iterable[Process]) -> list[int]:
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:
-    """Sends a signal to those that still live."""
+    """Sends a signal to those that are still alive."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def kill(child: subprocess.Popen[bytes], *, spared: int | None = None) -> None:
-    """Kills a child, all of its group and all below it, again until none is left, since one may start another.
+    """Kills a child, its group and all its descendants, repeatedly, since one may start another.
 
-    Nothing of the process group `spared` is touched.
+    Spares the process group `spared`.
     """
 
     def living() -> set[int]:
@@ -153,7 +153,7 @@ def kill(child: subprocess.Popen[bytes], *, spared: int | None = None) -> None:
 
 
 def kill_all_below(children: Iterable[subprocess.Popen[bytes]] = ()) -> None:
-    """Kills every process below this one, adopted ones too, and the children, also where there is no /proc."""
+    """Kills the children and every process below this one, including adopted ones, also without /proc."""
     _kill_until_none(lambda: {each.pid for each in descendants(os.getpid())}, *children)
 
 
@@ -169,7 +169,7 @@ def _kill_until_none(living: Callable[[], set[int]], *children: subprocess.Popen
 
 
 def reap(*children: subprocess.Popen[bytes]) -> None:
-    """Collects ended processes that were adopted; those that Popen waits for are left to it."""
+    """Collects adopted processes that have ended; leaves to Popen the ones that it waits for."""
     own, me = {child.pid for child in children}, os.getpid()
     for child in children:
         child.poll()
@@ -180,6 +180,6 @@ def reap(*children: subprocess.Popen[bytes]) -> None:
 
 
 def prctl(option: int, value: int) -> None:
-    """Sets an attribute of this process on Linux; elsewhere there is nothing of the kind."""
+    """Sets an attribute of this process on Linux; does nothing elsewhere."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

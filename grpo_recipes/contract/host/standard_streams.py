@@ -1,6 +1,6 @@
-"""Standard streams that never end their process: one that is closed, full or gone takes nothing any more, that is all.
+"""Standard streams that never fail: output that a closed, full or broken stream does not take is dropped.
 
-A terminal, a pipe or `tee` may go away, a disk may be full, and a locale may have no word for a letter.
+A terminal, a pipe or `tee` may go away, a disk may be full, and an encoding may lack a character.
 """
 
 import io
@@ -13,9 +13,9 @@ STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 
 class Steady(io.FileIO):
-    """Writes to a descriptor, which stays open; what it does not take is left out.
+    """A raw stream over a descriptor, which stays open. Drops what cannot be written.
 
-    problem: why something was left out for the first time, None while nothing was.
+    problem: why output was dropped for the first time, None if none was.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -23,7 +23,7 @@ class Steady(io.FileIO):
         self.problem: OSError | None = None
 
     def write(self, content: object, /) -> int:
-        """The number of bytes, whether they were taken or not. Waits where others made the descriptor non-blocking."""
+        """The number of bytes given, written or dropped. Waits if the descriptor was made non-blocking."""
         size = memoryview(content).nbytes  # type: ignore[arg-type]
         try:
             while (taken := super().write(content)) is None:  # type: ignore[arg-type]
@@ -35,16 +35,15 @@ class Steady(io.FileIO):
 
 
 def make_steady() -> None:
-    """Makes the standard streams of this process steady; those that somebody replaced stay as they are.
+    """Makes the standard streams of this process steady; streams that were replaced are left as they are.
 
-    A closed one becomes the null device: the next file that is opened would get its number, and what a program prints
-    would be written into it.
+    A closed one becomes the null device; otherwise the next opened file would get its number and receive the output.
     """
     for descriptor in STREAMS.values():
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or (_descriptor(stream) == STREAMS[name] and _raw(stream) is None):
@@ -52,7 +51,7 @@ def make_steady() -> None:
 
 
 def left_out(name: str) -> OSError | None:
-    """Why a stream, "stdout" or "stderr", did not take all that was written since the last time, else None."""
+    """Why a stream, "stdout" or "stderr", has dropped output since the last call, else None."""
     raw = _raw(getattr(sys, name))
     if raw is None:
         return None
@@ -66,7 +65,7 @@ def _steady(descriptor: int, before: io.TextIOWrapper | None) -> io.TextIOWrappe
     if before is None:
         return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
     before.flush()
-    # A name that is not UTF-8, or a letter that an encoding lacks, is printed with a backslash.
+    # Characters that the encoding lacks, as in a name that is not UTF-8, are printed as backslash escapes.
     return io.TextIOWrapper(
         io.BufferedWriter(raw), before.encoding, "backslashreplace", line_buffering=before.line_buffering
     )
@@ -84,7 +83,7 @@ def _raw(stream: object) -> Steady | None:
     return raw if isinstance(raw, Steady) else None
 
 
-# The terminal that a process is controlled from, and the SIGHUP that comes when it goes away.
+# The controlling terminal of a process, and the SIGHUP that arrives when it closes.
 
 
 _HANGUP_S = 2.0
@@ -92,7 +91,7 @@ _SAME_S = 5.0
 
 
 def has_terminal() -> bool:
-    """Whether a terminal controls this process: none does under cron or a service, nor when its window was closed."""
+    """Whether this process has a controlling terminal: not under cron or a service, nor after its window closed."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError:
@@ -101,9 +100,9 @@ def has_terminal() -> bool:
 
 
 class Hangups:
-    """Tells a SIGHUP that somebody sent from that of a terminal which went away, before it or a moment after it.
+    """Distinguishes a SIGHUP that somebody sent from that of a closing terminal.
 
-    A shell sends the signal on before its terminal is gone, and so do some windows: it is waited for.
+    A shell, and some terminals, send the signal before the terminal is gone, so the decision waits a moment.
     """
 
     def __init__(self) -> None:
@@ -112,16 +111,16 @@ class Hangups:
         self.gone_at: float | None = None
 
     def came(self) -> None:
-        """A SIGHUP came. A handler may call it."""
+        """Records a SIGHUP. Safe to call in a signal handler."""
         self._came = self._came or time.monotonic()
 
     def is_wish(self) -> bool | None:
-        """Whether the SIGHUP that came asks the run to stop; None where none came, or it is not known yet."""
+        """Whether the received SIGHUP asks the run to stop; None if there was none or it cannot be told yet."""
         came, now = self._came, time.monotonic()
         if came is None:
             return None
         if self.gone_at is not None and came - self.gone_at < _SAME_S:
-            self._came = None  # the shell and the kernel both say it
+            self._came = None  # the shell and the kernel both send one
             return False
         if self._had_terminal and not has_terminal():
             self._had_terminal, self._came, self.gone_at = False, None, now

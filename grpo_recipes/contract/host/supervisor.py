@@ -1,15 +1,15 @@
-"""Stands between grpo-run and the training so that no process is left behind, whoever is killed.
+"""Runs the training below grpo-run so that no process is left behind, whichever one is killed.
 
-A program of its own, with the standard library alone; COMMAND is what starts it, followed by
+A separate program that needs only the standard library; COMMAND starts it, followed by
 
-    FOLDER PARENT_PID [ARGUMENT ...]
+FOLDER PARENT_PID [ARGUMENT ...]
 
-It starts FOLDER/launch.sh with the arguments and ends as that does, with 128 + n for signal n. A first signal
-asks the trainers to stop, a second one kills everything, and so does the death of grpo-run.
+It starts FOLDER/launch.sh with the arguments and exits with its code, or 128 + n for signal n. The first signal asks
+the trainers to stop; a second one, or the death of grpo-run, kills everything.
 
-torchrun, which accelerate starts, puts each trainer into a session of its own and gives it 30 seconds at
-a SIGTERM, then kills it. So no group holds them all, and the trainers are told directly: the launcher
-above them then waits for as long as they save.
+torchrun, which accelerate starts, puts each trainer into a separate session and kills it 30 seconds after a SIGTERM. So
+no group contains them all, and the trainers are signalled directly: the launcher above them then waits until they have
+saved.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from grpo_recipes.contract.host.processes import (
 )
 from grpo_recipes.contract.host.surroundings import remove_unused
 
-# Without site-packages and without the folder it is started in, where a file could have the name of a module.
+# Without site-packages and the current folder, where a file could shadow a module.
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); import grpo_recipes; del sys.path[0]; "
     "from grpo_recipes.contract.host.supervisor import main; main()"
@@ -48,9 +48,9 @@ _SERVING = "worker/serve.py"
 def started(
     folder: str, output: int, environment: dict[str, str], *arguments: str, stdin: int = subprocess.DEVNULL
 ) -> "subprocess.Popen[bytes]":
-    """Starts this program on a folder, for the process that calls this.
+    """Starts this program on a folder, as a child of the calling process.
 
-    output: what it and all below it print to. stdin: of the launcher.
+    output: receives the output of it and everything below it. stdin: of the launcher.
     """
     return subprocess.Popen(
         [*COMMAND, folder, str(os.getpid()), *arguments],
@@ -63,9 +63,9 @@ def started(
 
 
 def _ask_trainers(launcher: subprocess.Popen[bytes]) -> None:
-    """Tells the ranks to save and stop, or the launcher while there are none yet.
+    """Asks the ranks to save and stop, or the launcher if there are none yet.
 
-    Beside a vLLM server one process watches ranks and server: it is told, and passes it on.
+    With a vLLM server, one process watches ranks and server: it gets the signal and passes it on.
     """
     below = descendants(os.getpid())
     serving = [process.pid for process in below if any(word.endswith(_SERVING) for word in process.argv)]
@@ -75,13 +75,13 @@ def _ask_trainers(launcher: subprocess.Popen[bytes]) -> None:
 def _start(folder: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["bash", os.path.join(folder, "launch.sh"), *arguments],
-        cwd="/",  # where no file is taken for one of bash's; launch.sh finds its folder by its own name
+        cwd="/",  # so no file in the folder is sourced by bash; launch.sh finds its folder by its own path
         preexec_fn=be_launcher,
     )
 
 
 def _watch(launcher: subprocess.Popen[bytes], wakeup: int, parent: int) -> None:
-    """Returns when the launcher has ended."""
+    """Waits for the launcher to end."""
     is_asked = False
     while launcher.poll() is None:
         select.select([wakeup], [], [], _POLL_S)
@@ -97,7 +97,7 @@ def _watch(launcher: subprocess.Popen[bytes], wakeup: int, parent: int) -> None:
 
 
 def supervise(folder: str, parent: int, arguments: list[str]) -> int:
-    """Trains a folder to its end and returns the exit code of launch.sh, 128 + n for signal n."""
+    """Trains a folder to its end; returns the exit code of launch.sh, or 128 + n for signal n."""
     reading, writing = os.pipe()
     for end in (reading, writing):
         os.set_blocking(end, False)
@@ -123,6 +123,6 @@ def supervise(folder: str, parent: int, arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """Reads the command line: where the package is, then what stands above."""
+    """Reads the command line: the path of the package, then the arguments above."""
     _, folder, parent, *arguments = sys.argv[1:]
     sys.exit(supervise(folder, int(parent), arguments))

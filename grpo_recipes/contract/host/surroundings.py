@@ -1,4 +1,4 @@
-"""What the processes of a run inherit: lists of places, without those of a run folder, caches to write in, limits."""
+"""The environment that a run's processes inherit: search paths, writable caches and machine limits."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Severity
 
-# Lists of files and folders from which programs, libraries and headers are taken.
+# Variables that list files and folders in which programs, libraries and headers are found.
 LISTS_OF_PLACES = (
     *("PATH", "BASH_ENV", "ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PERL5LIB", "NODE_PATH"),
     *("LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "DYLD_INSERT_LIBRARIES"),
@@ -21,16 +21,16 @@ PRELOAD = "LD_PRELOAD"
 """Its entries may be names without a folder, which the loader looks up among the system's libraries."""
 SAFE_PATH = "PYTHONSAFEPATH"
 OF_THE_LAUNCH = "launch"
-"""The value of PYTHONSAFEPATH that launch.sh sets, and not the user; Python takes any."""
+"""The value of PYTHONSAFEPATH that launch.sh sets, to distinguish it from the user's; Python accepts any."""
 REPORTS = "reports"
-"""The folder of a run folder in which each start has one of its own to be started in."""
+"""The folder of a run folder in which each start gets a folder to run in."""
 _DEEPSPEED = "ACCELERATE_DEEPSPEED_CONFIG_FILE"
 
 
 def absolute_places(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The environment without entries of lists that are no absolute path, and the names of the lists that had some.
+    """The environment without relative entries in search paths, and the variables that had some.
 
-    Such an entry means the folder that a program happens to be started in. launch.sh does the same by itself.
+    A relative entry means whatever folder a program is started in. launch.sh removes them in the same way.
     """
     kept, changed = dict(environment), list[str]()
     for name in (*LISTS_OF_PLACES, PRELOAD):
@@ -45,8 +45,8 @@ def absolute_places(environment: Mapping[str, str]) -> tuple[dict[str, str], lis
 
 
 def told(changed: list[str]) -> str:
-    """One line for the lists that were changed."""
-    return f"note: {', '.join(changed)}: entries that are no absolute path are left out"
+    """One line that names the changed variables."""
+    return f"note: {', '.join(changed)}: relative entries are ignored"
 
 
 def _is_absolute(entry: str, *, may_be_a_name: bool) -> bool:
@@ -54,10 +54,10 @@ def _is_absolute(entry: str, *, may_be_a_name: bool) -> bool:
 
 
 def settle(environment: MutableMapping[str, str], folder: Path) -> None:
-    """Lets a trainer, and what its rewards start, have the environment that the user has.
+    """Gives a trainer, and programs that its rewards start, the user's environment.
 
-    Its own Python stays as it was started. accelerate hands a path of accelerate.yaml on as it is, while the trainer
-    is started elsewhere than in the run folder.
+    The trainer's own Python is unaffected. accelerate passes paths of accelerate.yaml on unchanged, while the trainer
+    does not start in the run folder.
     """
     if environment.get(SAFE_PATH) == OF_THE_LAUNCH:
         del environment[SAFE_PATH]
@@ -70,14 +70,14 @@ OWN_FOLDERS = (
     *("TRITON_HOME", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR"),
     "XDG_CONFIG_HOME",
 )
-"""Variables that name a folder of this user which a run writes to: caches, and what grpo-run keeps."""
+"""Variables that name a folder of this user which a run writes to: caches, and grpo-run's own."""
 OF_VLLM = ("vllm", "flashinfer", "triton")
 OF_THE_HUB = ("huggingface_hub",)
 OF_DEEPSPEED = ("deepspeed",)
 
 
 def locked_caches(environment: Mapping[str, str], packages: Collection[str], severity: Severity) -> Finding | None:
-    """What to say of the caches of these packages that this user cannot write; None where all can be written.
+    """The finding about caches of these packages that this user cannot write; None if all are writable.
 
     Source: vllm 0.30.0, flashinfer 0.6.18, triton 3.7, huggingface_hub 2.0, torch 2.13 for deepspeed's extensions.
     """
@@ -94,7 +94,7 @@ def locked_caches(environment: Mapping[str, str], packages: Collection[str], sev
     for package in packages:
         variable, usual, below = places[package]
         folder = os.path.expanduser(environment.get(variable) or usual) + below
-        # flashinfer asks for the home even where its variable is set.
+        # flashinfer looks up the home even if its variable is set.
         if not _can_be_made(folder) or (package == "flashinfer" and home == "~"):
             locked[variable] = f"{package}: {folder}"
     if not locked:
@@ -109,7 +109,7 @@ def locked_caches(environment: Mapping[str, str], packages: Collection[str], sev
 
 
 def _can_be_made(folder: str) -> bool:
-    """Whether a folder can be written or made. One that begins with ~ is of a user without a home, and cannot."""
+    """Whether a folder is writable or can be made. A path with ~ belongs to a user without a home, so it cannot."""
     if folder.startswith("~"):
         return False
     folder = os.path.abspath(folder)
@@ -125,10 +125,10 @@ _INFINIBAND, _LEAST_LOCKED = "/dev/infiniband", 1 << 30
 
 
 class MachineLimits(NamedTuple):
-    """What a machine lets processes that talk to one another have.
+    """The limits of a machine on communicating processes.
 
-    shared_memory: bytes free in /dev/shm, None where there is none or no limit. locked_memory: bytes that a process may
-    lock, None for no limit. infiniband: whether it has any. interfaces: of its network.
+    shared_memory: bytes free in /dev/shm, None if it is missing or unlimited. locked_memory: bytes that a process may
+    lock, None for no limit. infiniband: whether there is any. interfaces: network interfaces.
     """
 
     shared_memory: int | None = None
@@ -142,7 +142,7 @@ def limits() -> MachineLimits:
     shared = None
     with contextlib.suppress(OSError):
         there = os.statvfs(_SHARED)
-        is_limited = there.f_blocks > 0  # a tmpfs with size=0 has no limit, and says that nothing is free
+        is_limited = there.f_blocks > 0  # a tmpfs with size=0 has no limit, and reports no free space
         shared = there.f_bavail * there.f_frsize if is_limited else None
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return MachineLimits(
@@ -154,11 +154,11 @@ def limits() -> MachineLimits:
 
 
 def small_for_nccl(machine: MachineLimits | None = None) -> list[Finding]:
-    """What of a machine may be too small where several processes with a GPU each talk to one another.
+    """Warnings about limits that may be too small for several processes with a GPU each.
 
-    machine: None for this one. NCCL wants some MiB of shared memory for each pair and channel, and locks its buffers
-    for InfiniBand. Source of the sizes: NVIDIA's containers ask for `--shm-size=1g --ulimit memlock=-1`; Docker gives
-    64 MiB and 64 KiB by itself.
+    machine: None for this one. NCCL needs some MiB of shared memory per pair and channel, and locks its buffers for
+    InfiniBand. Source of the sizes: NVIDIA's containers ask for `--shm-size=1g --ulimit memlock=-1`; Docker's defaults
+    are 64 MiB and 64 KiB.
     """
     has, found = machine or limits(), []
     if has.shared_memory is not None and has.shared_memory < _LEAST_SHARED:
@@ -173,10 +173,10 @@ def small_for_nccl(machine: MachineLimits | None = None) -> list[Finding]:
 
 
 def remove_unused(folder: Path) -> None:
-    """Removes the folders of starts that nobody wrote anything to; nothing of the run may be running."""
+    """Removes folders of starts into which nothing was written. Call it only while the run is not running."""
     reports = folder / REPORTS
     if reports.is_symlink():
         return
     for place in [*reports.glob("*"), reports]:
         with contextlib.suppress(OSError):
-            place.rmdir()  # which removes neither a link nor what is in a folder
+            place.rmdir()  # removes neither a link nor a folder with content

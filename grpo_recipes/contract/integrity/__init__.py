@@ -1,1 +1,1 @@
-"""What tells that a run folder is as it was written, and by whom; the standard library is all that it needs."""
+"""Checks that a run folder is unchanged, and who wrote it; standard library only."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a run folder, judged by their manifests."""
+"""Finds the checkpoints of a run folder and checks them against their manifests."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class JudgedCheckpoint:
-    """A folder named as a checkpoint. reason: why it is not whole, None for one that is, which has a manifest."""
+    """A folder named like a checkpoint. reason: why it is incomplete, None if it is whole and has a manifest."""
 
     folder: Path
     manifest: Manifest | None
@@ -26,9 +26,9 @@ class JudgedCheckpoint:
 
 
 def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator[JudgedCheckpoint]:
-    """All folders named as checkpoints, those of the highest steps first.
+    """All folders named like checkpoints, highest step first.
 
-    contents: every file is read and its digest compared; else names and sizes alone, which costs no reading.
+    contents: also reads every file and compares its digest; otherwise only names and sizes are compared.
     """
     for checkpoint in sorted(_all(checkpoints), key=step_of, reverse=True):
         try:
@@ -48,7 +48,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def _all(checkpoints: Path) -> list[Path]:
-    """Links are none: what they name may be anybody's."""
+    """All folders named like checkpoints, without links, which may lead anywhere."""
     found = []
     for path in checkpoints.glob("checkpoint-*"):
         digits = path.name.partition("-")[2]
@@ -58,7 +58,7 @@ def _all(checkpoints: Path) -> list[Path]:
 
 
 def _refuse_another_latest(checkpoint: Path, manifest: Manifest) -> None:
-    """Raises NotWhole where `latest`, from which DeepSpeed takes a folder to read, names none in the checkpoint."""
+    """Raises NotWhole if `latest`, which tells DeepSpeed the folder to read, names none in the checkpoint."""
     if "latest" not in manifest.files:
         return
     try:
@@ -70,7 +70,7 @@ def _refuse_another_latest(checkpoint: Path, manifest: Manifest) -> None:
 
 
 def lost_checkpoint(folder: Path, named: object) -> str | None:
-    """The name of the checkpoint that run.json of a run folder names, where neither it nor a later one is there."""
+    """The checkpoint that run.json names, if neither it nor a later one exists any more."""
     name = Path(named).name if isinstance(named, str) else ""
     if not name.startswith("checkpoint-") or not name[11:].isdecimal():
         return None
@@ -78,13 +78,13 @@ def lost_checkpoint(folder: Path, named: object) -> str | None:
     return None if any(step_of(one.folder) >= step for one in judged_checkpoints(folder / "checkpoints")) else name
 
 
-# Files of a checkpoint that are read with pickle, so that whoever wrote them decides what runs.
+# Files of a checkpoint that are unpickled, so their author decides what code runs.
 
 
 KIND = "pickles of a checkpoint"
-# Read as what they are, or not at all; zero_to_fp32.py is there for people, and training_args.bin nobody reads.
+# Files that cannot run code when read; zero_to_fp32.py is for people, and nobody reads training_args.bin.
 _PLAIN = re.compile(r".*\.(safetensors|json|jsonl|txt|model|jinja|md|py|yaml)|latest|training_args\.bin", re.DOTALL)
-# transformers 4.48.3 to 5.23.0, peft and accelerate read these with weights_only, torch before 2.6 not all of them.
+# transformers 4.48.3 to 5.23.0, peft and accelerate read these with weights_only; torch before 2.6 not all of them.
 _WEIGHTS_ONLY = re.compile(
     r"(optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth|reference_\d+\.pt"
     r"|(pytorch_model|adapter_model|pytorch_model_fsdp|optimizer)(-\d+-of-\d+|_\d+)?\.bin"
@@ -96,7 +96,7 @@ _FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 def unsafe_names(names: Iterable[str]) -> list[str]:
     """The files of a checkpoint that may run code when they are read, sorted.
 
-    What is not known to be harmless is one of them: DeepSpeed's states, the parts and .metadata of FSDP.
+    Includes every file that is not known to be harmless, such as DeepSpeed's states and FSDP's parts and .metadata.
     """
     weights_only = _reads_weights_only()
     return sorted(
@@ -105,9 +105,10 @@ def unsafe_names(names: Iterable[str]) -> list[str]:
 
 
 def strange_pickles(checkpoint: Path, manifest: Manifest) -> tuple[list[str], str] | None:
-    """The names and one digest of what may run code in a checkpoint that this user did not write; None without any.
+    """The files that may run code in a checkpoint that this user did not write, and one digest of them; None without
+    any.
 
-    A manifest that knows no digests makes it read those files. Raises OSError.
+    Reads those files if the manifest has no digests. Raises OSError.
     """
     if manifest.signer == YOU:
         return None

@@ -1,7 +1,7 @@
-"""The files of a folder, and the sha256 of each.
+"""Lists the files of a folder and computes their sha256.
 
-sha256 is the fastest digest of the standard library on processors that have instructions for it, two to four times as
-fast as blake2b; files are read by several threads, since it lets others run meanwhile.
+On processors with SHA instructions, sha256 is the fastest digest of the standard library, two to four times as fast as
+blake2b. It releases the GIL, so several threads read files at once.
 """
 
 import os
@@ -15,23 +15,23 @@ from grpo_recipes.contract.files.folder_files import open_to_read, walk
 from grpo_recipes.contract.files.regular_file import open_sha256
 
 _MOST_THREADS = 8
-# What file managers and network file systems leave behind, and nothing reads.
+# Leftovers of file managers and network file systems, which nothing reads.
 _LEFT_BY_SYSTEMS = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LEFT_PREFIXES = ("._", ".nfs", ".fuse_hidden", ".smbdelete")
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Of a file: its bytes, and its sha256, None where only its size is known."""
+    """The size of a file and its sha256, None if only the size is known."""
 
     size: int
     sha256: str | None
 
 
 def sizes_in(folder: Path, part: str = ".") -> dict[str, int | None]:
-    """All that lies below a part of a folder and is no folder, in order, with its bytes; None for no regular file.
+    """Everything below a part of a folder except folders, sorted, with sizes; None for anything but a regular file.
 
-    Names are relative to the part. Links are no files. What systems leave behind is left out. Raises OSError.
+    Names are relative to the part; links count as irregular. Leftovers of the system are skipped. Raises OSError.
     """
     found: dict[str, int | None] = {}
     for name, status in walk(folder, part):
@@ -42,10 +42,10 @@ def sizes_in(folder: Path, part: str = ".") -> dict[str, int | None]:
 
 
 def digest_of(folder: Path, name: str, *, safe_on_disk: bool = False) -> Digest:
-    """The digest of a regular file below a folder; it is read once. Raises OSError.
+    """The digest of a regular file below a folder, from a single read. Raises OSError.
 
-    safe_on_disk: waits until it is there, before it is read. Another machine may have written it: a network file
-    system shows its size to whoever opens it, not before.
+    safe_on_disk: flushes the file before it is read. If a different machine wrote it, a network file system only
+    reports its real size once it is opened.
     """
     with open_to_read(folder, name) as file:
         if safe_on_disk:
@@ -55,7 +55,7 @@ def digest_of(folder: Path, name: str, *, safe_on_disk: bool = False) -> Digest:
 
 
 def most_threads(files: int) -> int:
-    """How many threads read so many files at once."""
+    """The number of threads that read this many files."""
     return min(_MOST_THREADS, os.cpu_count() or 1, max(1, files))
 
 
@@ -68,13 +68,13 @@ def digests_of(folder: Path, names: Iterable[str], *, safe_on_disk: bool = False
 
 
 def sync_folders(folder: Path) -> None:
-    """Waits until the names of all that lies below a folder are on the disk. Raises OSError."""
+    """Flushes the names of everything below a folder to disk. Raises OSError."""
     for where, _, _ in os.walk(folder):
         sync(Path(where))
 
 
 def sync(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk. Raises OSError."""
+    """Flushes a file, or the names in a folder, to disk. Raises OSError."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -1,4 +1,4 @@
-"""What a checkpoint or a trained model consists of: a file in it that is written last. Without one it is not whole."""
+"""Reads and checks the manifest of a checkpoint or model, which is written last: a folder without one is incomplete."""
 
 import stat
 from collections.abc import Mapping
@@ -22,23 +22,23 @@ from grpo_recipes.contract.integrity.seal import (
 
 MANIFEST = "grpo_run.json"
 MANIFEST_FORMAT, MODEL_FORMAT = 2, 1
-# Has sizes alone, and no seal.
+# Has only sizes, and no seal.
 WITHOUT_DIGESTS = 1
-# transformers puts it into a checkpoint that it writes after a signal, and takes it out when that is done.
+# transformers adds it to a checkpoint that it writes after a signal, and removes it when done.
 UNFINISHED = "checkpoint-is-incomplete.txt"
 _CHECKPOINT, _MODEL = "checkpoint", "model"
 
 
 class NotWhole(Exception):
-    """A folder that is not as it was written; the text says why."""
+    """A folder differs from what was written; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of the file in a checkpoint.
+    """The content of a checkpoint's manifest.
 
-    world_size: processes that wrote it. files: of all others. experiment: what defines the run, as it was. stack:
-    releases of the packages that trained. format: 1 knows no digests. signer: as seal.Opened has it.
+    world_size: number of processes that wrote it. files: all others. experiment: the values that defined the run.
+    stack: releases of the training packages. format: 1 has no digests. signer: see seal.Opened.
     """
 
     step: int
@@ -52,7 +52,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class FileFault:
-    """A file that is not as it was written. kind: "missing", "changed", "one too many", or "shut" to this user."""
+    """A file that differs from what was written. kind: "missing", "changed", "one too many", or "shut" to this user."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class FileFault:
 
     @property
     def words(self) -> str:
-        """What happened to it, in short."""
+        """A short description of the fault."""
         happened = {"missing": "is missing", "one too many": "was added", "shut": "cannot be read"}.get(
             self.kind, "was changed"
         )
@@ -71,7 +71,7 @@ class FileFault:
 
 
 def checkpoint_text(manifest: Manifest, run: Path) -> str:
-    """The text of a checkpoint's manifest, sealed. run: the run folder."""
+    """The sealed text of a checkpoint's manifest. run: the run folder."""
     content = {
         "checkpoint": manifest.format,
         "step": manifest.step,
@@ -84,36 +84,36 @@ def checkpoint_text(manifest: Manifest, run: Path) -> str:
 
 
 def model_text(files: Mapping[str, Digest], run: Path | None) -> str:
-    """The text of the manifest of a trained or extended model, sealed. run: the run folder, None outside of one."""
+    """The sealed text of the manifest of a trained or extended model. run: the run folder, None outside of one."""
     content = {_MODEL: MODEL_FORMAT, "files": as_json(files)}
     return sealed(_MODEL, content if run is None else with_run_id(run, content))
 
 
 def as_json(files: Mapping[str, Digest]) -> dict[str, Any]:
-    """The digests as a manifest writes them."""
+    """The digests in the form of a manifest."""
     return {name: {"bytes": found.size, "sha256": found.sha256} for name, found in sorted(files.items())}
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a checkpoint whose files have the names and sizes in it. Raises NotWhole."""
+    """The manifest of a checkpoint, after checking the names and sizes of its files. Raises NotWhole."""
     found = stated(folder)
     refuse(faults(folder, found.files))
     return found
 
 
 def stated(folder: Path, *, is_copy: bool = False) -> Manifest:
-    """What the manifest of a checkpoint in a run folder says; of its files nothing is looked at. Raises NotWhole.
+    """The manifest of a checkpoint in a run folder, without checking its files. Raises NotWhole.
 
     is_copy: the folder may have any name.
     """
     if (folder / UNFINISHED).exists():
-        raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
+        raise NotWhole(f"{UNFINISHED} is in it, so it is incomplete")
     try:
         text = read_text(folder, MANIFEST)
         content = parsed(text.encode())
         found = _checkpoint(text, content if isinstance(content, dict) else {}, folder.parent.parent)
     except FileNotFoundError:
-        raise NotWhole(f"no {MANIFEST} in it: it was not written to its end, or not by this grpo-run") from None
+        raise NotWhole(f"no {MANIFEST} in it: it is incomplete, or not written by this grpo-run") from None
     except Damaged as problem:
         raise NotWhole(f"its {MANIFEST} was changed: {problem}") from problem
     except (OSError, ValueError, TypeError, KeyError) as problem:
@@ -124,9 +124,9 @@ def stated(folder: Path, *, is_copy: bool = False) -> Manifest:
 
 
 def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
-    """The files that the manifest of a model in a run folder names, and its signer.
+    """The files in the manifest of a model in a run folder, and its signer.
 
-    Raises NotWhole, FileNotFoundError without one.
+    Raises NotWhole, or FileNotFoundError without a manifest.
     """
     try:
         found = opened(_MODEL, read_text(folder, MANIFEST))
@@ -145,9 +145,9 @@ def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
 def faults(
     folder: Path, files: Mapping[str, Digest], *, contents: bool = False, most_bytes: int | None = None
 ) -> list[FileFault]:
-    """What of a folder is not as its manifest says: names and sizes, with contents the digests too.
+    """The differences between a folder and its manifest in names and sizes, with `contents` also in digests.
 
-    most_bytes: of a larger file the size alone, None for none.
+    most_bytes: larger files are compared by size only; None for no limit.
     """
     try:
         there = sizes_in(folder)
@@ -166,7 +166,7 @@ def faults(
 
 
 def fault_of(folder: Path, name: str, written: Digest) -> FileFault | None:
-    """What is wrong with one file that a manifest names."""
+    """The fault of a single file of a manifest, None if it is unchanged."""
     try:
         found = status(folder, name)
     except OSError as problem:
@@ -178,12 +178,12 @@ def fault_of(folder: Path, name: str, written: Digest) -> FileFault | None:
 def _fault(
     folder: Path, name: str, written: Digest, there: Mapping[str, int | None], is_read: bool
 ) -> FileFault | None:
-    """there: sizes of what lies in the folder, None for what is no regular file. is_read: its digest is compared."""
+    """The fault of a file. there: sizes in the folder, None for irregular files. is_read: compare the digest."""
     if name not in there:
         return FileFault(name, "missing", "is missing")
     size = there[name]
     if size is None:
-        return FileFault(name, "changed", "is no regular file")
+        return FileFault(name, "changed", "is not a regular file")
     if size != written.size:
         return FileFault(name, "changed", f"has {size} bytes, {written.size} were written")
     if not is_read or written.sha256 is None:
@@ -198,14 +198,14 @@ def _fault(
 
 
 def refuse(found: list[FileFault]) -> None:
-    """Raises NotWhole for the first of the faults, with how many more there are."""
+    """Raises NotWhole for the first fault, with the number of others."""
     if found:
         more = f", and {len(found) - 1} more of its files are not as written" if len(found) > 1 else ""
         raise NotWhole(f"{found[0].name} {found[0].because}{more}")
 
 
 def as_digests(content: Any) -> dict[str, Digest]:
-    """The files of a manifest of any format. Raises ValueError, TypeError, KeyError for what is none."""
+    """The files of a manifest of any format. Raises ValueError, TypeError or KeyError for anything else."""
     if not isinstance(content, dict):
         raise TypeError("no mapping of files")
     found = {}
@@ -224,7 +224,7 @@ def _checkpoint(text: str, content: dict[str, Any], run: Path) -> Manifest:
     version = content["checkpoint"]
     if version == WITHOUT_DIGESTS:
         if run_id(run) is not None:
-            raise NotWhole(f"its {MANIFEST} carries no content hashes, and its run writes them")
+            raise NotWhole(f"its {MANIFEST} has no content hashes, but its run writes them")
         signer = NOBODY
     elif version == MANIFEST_FORMAT:
         sealed_content = opened(_CHECKPOINT, text)

@@ -1,4 +1,4 @@
-"""integrity.json of a run folder: the digests of all that was written before the run began."""
+"""Reads and writes integrity.json, the digests of everything in a run folder before the run began."""
 
 import contextlib
 import json
@@ -31,23 +31,23 @@ _SCRIPTS = tuple(name for kind in ENGINES.values() for name in kind.scripts)
 PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", *_SCRIPTS)
 NONE_KNOWN: Mapping[str, Digest] = MappingProxyType({})
 _PURPOSE, _RECORD = "run folder", "run record"
-# A part of the worker that only copies have whose folder has digests, here and where it was at first.
+# A folder of the worker that exists only in copies and has digests, here and in the original.
 _THIS_PARTS = tuple(Path("worker", "grpo_recipes", *place) for place in (("contract", "integrity"), ("integrity",)))
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What integrity.json says. signer: as seal.Opened has it."""
+    """The content of integrity.json. signer: see seal.Opened."""
 
     files: dict[str, Digest]
     signer: str
 
 
 def write_integrity(folder: Path, own_id: str | None, known: Mapping[str, Digest] = NONE_KNOWN) -> None:
-    """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError.
+    """Writes the digests of a run folder's current content, before its run begins. Raises OSError.
 
-    own_id: new_run_id() for a new run, that of the folder where it is written again; None where it never had one.
-    known: the digests of files that this folder shares with another one, which were just read there.
+    own_id: new_run_id() for a new run, the folder's existing id when it is rewritten, None if it never had one. known:
+    digests of files shared with a different folder, which were just computed there.
     """
     names = [name for name in PLANNED if (folder / name).exists()]
     names += [f"worker/{name}" for name in sizes_in(folder, "worker") if "__pycache__" not in name.split("/")]
@@ -58,12 +58,12 @@ def write_integrity(folder: Path, own_id: str | None, known: Mapping[str, Digest
 
 
 def new_run_id() -> str:
-    """The id of a run that nobody else has."""
+    """A new, unique run id."""
     return uuid.uuid4().hex
 
 
 def known_run_id(folder: Path) -> str | None:
-    """The id of a run whose integrity.json is written again, also where a process was killed that was doing so.
+    """The id to keep when integrity.json is rewritten, even if a process was killed while rewriting it.
 
     None for a run that an older grpo-run began, whose record and manifests have none.
     """
@@ -78,7 +78,7 @@ def known_run_id(folder: Path) -> str | None:
 
 
 def read_integrity(folder: Path, of: Sequence[str] | None = None) -> Written | None:
-    """What integrity.json says, None where there is none. of: of these files alone. Raises Damaged."""
+    """The content of integrity.json, None if it does not exist. of: only these files. Raises Damaged."""
     try:
         found = opened(_PURPOSE, read_text(folder, INTEGRITY_FILE))
         if found.content["integrity"] != INTEGRITY_FORMAT:
@@ -93,9 +93,9 @@ def read_integrity(folder: Path, of: Sequence[str] | None = None) -> Written | N
 
 
 def is_lost(folder: Path) -> bool:
-    """Whether a run folder had an integrity.json and has none; one that an older grpo-run wrote never had any.
+    """Whether a run folder has lost its integrity.json; False for one that an older grpo-run wrote without it.
 
-    A run.json has a seal only where there was one.
+    A run.json has a seal only if there was one.
     """
     if (folder / INTEGRITY_FILE).exists():
         return False
@@ -107,7 +107,7 @@ def is_lost(folder: Path) -> bool:
 
 
 def plan_fault(folder: Path) -> str | None:
-    """Why plan.json is not the one that was written, None where it is or nobody can tell."""
+    """Why plan.json differs from what was written, None if it is unchanged or that cannot be determined."""
     try:
         written = read_integrity(folder, [PLAN_FILE])
     except Damaged as problem:
@@ -121,14 +121,14 @@ def plan_fault(folder: Path) -> str | None:
 
 
 def record_text(folder: Path, content: Mapping[str, Any]) -> str:
-    """The text of run.json, sealed where the run folder has digests."""
+    """The text of run.json, sealed if the run folder has digests."""
     if (folder / INTEGRITY_FILE).exists():
         return sealed(_RECORD, with_run_id(folder, content))
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def record_fault(folder: Path) -> str | None:
-    """Says how run.json differs from what grpo-run wrote. None for an unchanged or missing one, or without a digest."""
+    """How run.json differs from what grpo-run wrote; None for an unchanged or missing one, or without a digest."""
     try:
         if (folder / INTEGRITY_FILE).exists():
             opened_record(folder)
@@ -140,7 +140,7 @@ def record_fault(folder: Path) -> str | None:
 
 
 def opened_record(folder: Path) -> Opened:
-    """What run.json says, and who wrote it. Raises Damaged, FileNotFoundError without one."""
+    """The content of run.json and its signer. Raises Damaged, or FileNotFoundError without one."""
     try:
         found = opened(_RECORD, read_text(folder, RECORD_FILE))
         refuse_another_run(folder, found.content)

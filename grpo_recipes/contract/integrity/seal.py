@@ -1,7 +1,7 @@
-"""A JSON file that carries the digest of its own text, and who wrote it.
+"""Seals JSON files: adds a digest of their text and a keyed digest that identifies the writer.
 
-The last entry, "seal", has the sha256 of all that stands before it, the id of the writer's key and a keyed digest. The
-first tells damage, also without any key; the other two tell what this user wrote from what somebody else did.
+The last entry, "seal", has the sha256 of everything before it, the id of the writer's key and a keyed digest. The first
+detects damage, even without any key; the other two distinguish what this user wrote from what somebody else wrote.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import Any
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
 
-# The key that tells what this user wrote from what somebody else did: a file of the user's own, made when needed.
+# The key that distinguishes this user's files from those of others: a private file, made when needed.
 
 
 KEY_FILE, ALLOWED_FILE = "key", "allowed.json"
@@ -29,39 +29,39 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class NoKey(Exception):
-    """There is no key of this user that can be trusted; the text says why, and the way out."""
+    """The user has no key that can be trusted; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """secret: never written anywhere else. id: tells it from other keys and gives nothing of it away."""
+    """secret: stored nowhere else. id: identifies the key without revealing any of it."""
 
     secret: bytes
     id: str
 
 
 def user_folder() -> Path:
-    """Where what belongs to this user lies: $XDG_CONFIG_HOME/grpo-run, ~/.config/grpo-run without that variable.
+    """The folder for this user's files: $XDG_CONFIG_HOME/grpo-run, or ~/.config/grpo-run without that variable.
 
-    Raises NoKey where nobody knows this user's home.
+    Raises NoKey if this user's home is unknown.
     """
     home = os.environ.get("XDG_CONFIG_HOME")
-    # The XDG specification says that a relative path is to be ignored.
+    # The XDG specification says to ignore relative paths.
     if home and os.path.isabs(home):
         return Path(home) / "grpo-run"
     try:
         base = Path.home()
     except RuntimeError:
-        raise NoKey("this user has no home folder; XDG_CONFIG_HOME names another place") from None
+        raise NoKey("this user has no home folder; set XDG_CONFIG_HOME to a different folder") from None
     if not base.is_absolute():
-        raise NoKey("HOME is no absolute path; XDG_CONFIG_HOME names another place")
+        raise NoKey("HOME is not an absolute path; set XDG_CONFIG_HOME to a different folder")
     return base / ".config" / "grpo-run"
 
 
 def user_key(*, make: bool) -> Key:
-    """The key of this user. make: a missing one is made; of several processes that make it at once one wins.
+    """The key of this user. make: create a missing one; if several processes do so at once, one wins.
 
-    Raises NoKey for one that is missing, cannot be made, is another user's or can be read by others.
+    Raises NoKey if it is missing, cannot be made, belongs to a different user or is readable by others.
     """
     path = user_folder() / KEY_FILE
     try:
@@ -79,20 +79,20 @@ def user_key(*, make: bool) -> Key:
 
 
 def own_content(path: Path, most: int, others: int = 0o077, around_others: int = 0o002) -> bytes:
-    """The beginning of a file of this user's alone. others, around_others: rights at it and its folder that nobody else
-    may have.
+    """The beginning of a private file. others, around_others: permissions that nobody else may have on it and on its
+    folder.
 
-    Raises OSError, and ValueError for a file that somebody else may have put there, written or read.
+    Raises OSError, and ValueError if somebody else may have put it there, written it or read it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         found, around = os.fstat(descriptor), path.parent.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{path} is no regular file")
+            raise ValueError(f"{path} is not a regular file")
         if not {found.st_uid, around.st_uid} <= {os.geteuid(), 0}:
             raise ValueError(f"{path} or its folder belongs to another user")
         if found.st_mode & others or around.st_mode & around_others:
-            raise ValueError(f"{path} or its folder is open to others; chmod go-rwx mends that")
+            raise ValueError(f"{path} or its folder is open to others; chmod go-rwx fixes that")
         return file.read(most)
 
 
@@ -104,12 +104,12 @@ def listed_digests() -> frozenset[str]:
         return frozenset()
     listed = content.get("allowed") if isinstance(content, Mapping) else None
     if not isinstance(listed, list):
-        raise ValueError("it is no list of digests")
+        raise ValueError("it is not a list of digests")
     return frozenset(word for word in listed if isinstance(word, str) and _SHA256.fullmatch(word))
 
 
 def allowed_digests() -> frozenset[str]:
-    """As listed_digests; none where the list cannot be read."""
+    """The digests of listed_digests; empty if the list cannot be read."""
     try:
         return listed_digests()
     except (NoKey, OSError, ValueError):
@@ -117,19 +117,19 @@ def allowed_digests() -> frozenset[str]:
 
 
 def _read(path: Path) -> Key:
-    """Raises OSError, and NoKey for a file that somebody else may have put there or may have read."""
+    """Raises OSError, and NoKey for a file that somebody else may have put there or read."""
     try:
         content = own_content(path, 200)
     except ValueError as problem:
         raise NoKey(str(problem)) from None
     if not _KEY.fullmatch(content):
-        raise NoKey(f"{path} is no key; remove it, and a new one is made")
+        raise NoKey(f"{path} is not a key; remove it to make a new one")
     secret = bytes.fromhex(content.decode().strip())
     return Key(secret, hashlib.sha256(b"grpo-run key\n" + secret).hexdigest()[:16])
 
 
 def _make(path: Path) -> None:
-    """Puts a new key in its place, unless there is one by now. Raises OSError."""
+    """Creates a new key, unless one exists by now. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     writing = path.with_name(f".{KEY_FILE}.{os.getpid()}.{os.urandom(4).hex()}.writing")
     descriptor = os.open(writing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -139,7 +139,7 @@ def _make(path: Path) -> None:
             file.flush()
             os.fsync(descriptor)
         try:
-            os.link(writing, path)  # fails where another process was first, as renaming would not
+            os.link(writing, path)  # fails if a different process was first, as renaming would not
         except FileExistsError:
             return
         except OSError:  # a file system without links
@@ -154,21 +154,21 @@ YOU, SOMEBODY_ELSE, NOBODY = "you", "somebody else", "nobody"
 
 
 class Damaged(Exception):
-    """A text that is not as it was written; it says in what."""
+    """A text differs from what was written; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a sealed file says. signer: "you", "somebody else", or "nobody" where it was written without a key."""
+    """The content of a sealed file. signer: "you", "somebody else", or "nobody" if it was written without a key."""
 
     content: dict[str, Any]
     signer: str
 
 
 def sealed(purpose: str, content: Mapping[str, Any], key: Key | None = None) -> str:
-    """The text of a file with its seal. purpose: what it is; a seal fits no file of another one.
+    """The text of a file with its seal. purpose: identifies the kind of file, so that a seal fits no other kind.
 
-    key: of the writer; None looks for this user's, makes it, and goes on without where there can be none.
+    key: of the writer; None uses this user's, makes it if necessary, and continues without one if that is impossible.
     """
     if key is None:
         with contextlib.suppress(NoKey):
@@ -179,7 +179,7 @@ def sealed(purpose: str, content: Mapping[str, Any], key: Key | None = None) -> 
 
 
 def opened(purpose: str, text: str) -> Opened:
-    """What a sealed text says, if it is as it was written. Raises Damaged."""
+    """The content of a sealed text, if it is unchanged. Raises Damaged."""
     head, found, tail = text.rpartition(_SEAL)
     if not found:
         raise Damaged("its seal is missing")
@@ -194,7 +194,7 @@ def opened(purpose: str, text: str) -> Opened:
     if not isinstance(content, dict):
         raise Damaged("it is no mapping")
     if seal != {"sha256": _sha256(purpose, head, key_id), "key": key_id, "hmac": signature}:
-        raise Damaged("its text is not what its sha256 says")
+        raise Damaged("its text does not match its sha256")
     if key_id is None:
         return Opened(content, NOBODY)
     try:
@@ -204,7 +204,7 @@ def opened(purpose: str, text: str) -> Opened:
     if key.id != key_id:
         return Opened(content, SOMEBODY_ELSE)
     if tail != f"{_seal(purpose, head, key_id, key)}{_END}":
-        raise Damaged("its signature is not that of your key, which it names")
+        raise Damaged("its signature does not match your key, which it names")
     return Opened(content, YOU)
 
 
@@ -221,9 +221,9 @@ def _said(purpose: str, head: str) -> bytes:
     return f"grpo-run {purpose}\n{head}".encode(errors="surrogatepass")
 
 
-# What binds the sealed files of a run to its folder: an id in integrity.json, which record and manifests repeat.
+# Binds the sealed files of a run to its folder by an id in integrity.json, which record and manifests repeat.
 #
-# It is drawn when a run folder is written and knows no path, so a folder that is moved or copied whole stays as it was.
+# It is random and independent of the path, so a run folder can be moved or copied as a whole.
 
 
 INTEGRITY_FILE = "integrity.json"
@@ -233,9 +233,9 @@ _HEAD_BYTES = 128
 
 
 def run_id(folder: Path) -> str | None:
-    """The id of a run folder; None where an older grpo-run wrote it, and where integrity.json is lost or unreadable.
+    """The id of a run folder; None if an older grpo-run wrote it, or integrity.json is lost or unreadable.
 
-    A run writes its record each second, so the head is read, as it is written, and no seal is opened.
+    A run writes its record every second, so this reads only the beginning of the file and checks no seal.
     """
     try:
         with open_to_read(folder, INTEGRITY_FILE) as file:
@@ -246,13 +246,13 @@ def run_id(folder: Path) -> str | None:
 
 
 def with_run_id(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a file of a run folder, with the id of that; without one where the folder has none."""
+    """The content of a file of a run folder with the folder's run id added, if it has one."""
     others, own = {key: value for key, value in content.items() if key != RUN_ID}, run_id(folder)
     return others if own is None else {**others, RUN_ID: own}
 
 
 def refuse_another_run(folder: Path, content: Mapping[str, Any]) -> None:
-    """Raises Damaged where a file of a run folder has the content of another run's."""
+    """Raises Damaged if the content of a file belongs to a different run."""
     own = run_id(folder)
     if own is not None and content.get(RUN_ID) != own:
-        raise Damaged("it is that of another run")
+        raise Damaged("it belongs to a different run")

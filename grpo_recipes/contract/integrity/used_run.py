@@ -1,4 +1,4 @@
-"""Whether a run folder whose trained model is used is as the run wrote it; with which file it begins not to be."""
+"""Checks that the files of a trained model in use are as the run wrote them, and finds the first that is not."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -30,16 +30,16 @@ from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, RUN_ID, Damaged
 SMALL_BYTES = 16 * 1024**2
 _NOT_AS_WRITTEN = "is not as grpo-run wrote it"
 _FOR_PEOPLE = (".md", ".gguf")
-# Of a checkpoint; nothing that starts from its weights reads them.
+# Files of a checkpoint that nothing reads which starts from its weights.
 _FOR_A_RESUME = (".pt", ".pth", ".distcp", "training_args.bin", "trainer_state.json", "zero_to_fp32.py", "latest")
 _MEND_FOLDER = f"bring it back from a copy; remove {MANIFEST} from the folder if the change is yours"
 _MEND = "bring it back from a copy, or train the run again"
 
 
 class UsedRun(NamedTuple):
-    """fault: the first file that is not as it was written, by its path below the run folder; None for a whole run.
+    """fault: the first changed file, by its path below the run folder; None for a whole run.
 
-    is_old: whether an older grpo-run wrote what is used, without content hashes, so that not all damage shows.
+    is_old: an older grpo-run wrote the files, without content hashes, so some damage goes undetected.
     """
 
     fault: FileFault | None
@@ -47,11 +47,11 @@ class UsedRun(NamedTuple):
 
 
 def used_run(folder: Path, weights: str | None, *, own_model: str | None = None, contents: bool = True) -> UsedRun:
-    """Whether plan, record and weights of a run folder are as they were written.
+    """Checks plan, record and weights of a run folder.
 
-    weights: "final" or "checkpoints/checkpoint-STEP", None for neither. own_model: the model beside which an adapter
-    was trained, below the folder. contents: all files are read; else those of no more than SMALL_BYTES, and of the
-    others the size. What is for people, and hidden files, may be changed or added: no library reads them.
+    weights: "final" or "checkpoints/checkpoint-STEP", None for neither. own_model: the base model of an adapter, if it
+    is in the folder. contents: read all files; otherwise only those of at most SMALL_BYTES, and compare sizes of the
+    others. Hidden files and files for people may be changed or added, since no library reads them.
     """
     fault = next(iter(_of_the_run(folder)), None)
     is_old = not _is_there(folder, INTEGRITY_FILE)
@@ -63,10 +63,10 @@ def used_run(folder: Path, weights: str | None, *, own_model: str | None = None,
 
 
 def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
-    """Whether a model or an adapter outside of a run folder is as its manifest says, also a copy of a checkpoint.
+    """Checks a model or adapter outside of a run folder against its manifest, also a copied checkpoint.
 
-    contents: as used_run has it. A file that was added is its owner's, and the trainer's own may be gone. Nothing is
-    known of a folder without a manifest, as other programs write it, nor of links, as the cache of the hub has them.
+    contents: see used_run. Files may be added, and the trainer's own may be missing. Nothing is known about a folder
+    without a manifest, which other programs write, nor about links, as in the hub's cache.
     """
     if not _is_there(place, MANIFEST) or (place / MANIFEST).is_symlink():
         return UsedRun(None)
@@ -81,7 +81,7 @@ def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
 
 
 def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
-    """What to do about a file that is not as it was written. is_run: it is of a run folder, not of a copied model."""
+    """What to do about a changed file. is_run: it is in a run folder rather than in a copied model."""
     if fault.kind == "shut":
         return "give this user read permission"
     if fault.kind == "one too many":
@@ -90,13 +90,13 @@ def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
 
 
 def changed_files(folder: Path) -> list[FileFault]:
-    """Which of integrity.json, plan.json and run.json are not as grpo-run wrote them, or not of the trained model."""
+    """The changed files among integrity.json, plan.json and run.json, or the sign that they are of a different run."""
     found = _of_the_run(folder) or list(_of_the_model(folder))
     return [_as_it_is(folder, fault) for fault in found]
 
 
 def _as_it_is(folder: Path, fault: FileFault) -> FileFault:
-    """The fault, which is another one where this user may not open the file: nobody knows that it was changed."""
+    """The fault, replaced by a different one if this user may not open the file, since it may be unchanged."""
     try:
         open_to_read(folder, fault.name).close()
     except PermissionError as problem:
@@ -131,13 +131,13 @@ def _of_the_plan(folder: Path, written: Digest | None) -> Iterator[FileFault]:
 
 
 def _of_the_model(folder: Path) -> Iterator[FileFault]:
-    """Whether final/ has the id of the run; its files are not looked at."""
+    """Checks that final/ has the id of the run, without looking at its files."""
     manifest = f"final/{MANIFEST}"
     written = (read_mapping(folder, manifest) or {}).get(RUN_ID)
     if written is not None and not _is_there(folder, INTEGRITY_FILE):
         yield FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id")
     elif written is not None and written != (run_id(folder) or written):
-        yield FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: it is that of another run")
+        yield FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: it belongs to a different run")
 
 
 def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | None, bool]:
@@ -145,7 +145,7 @@ def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | 
     manifest = f"{part}/{MANIFEST}"
     if not _is_there(folder, manifest):
         if _is_there(folder, INTEGRITY_FILE):
-            return FileFault(manifest, "missing", "is missing, which has the digests of the rest"), False
+            return FileFault(manifest, "missing", "is missing, and has the digests of the rest"), False
         return None, True
     if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in (read_mapping(folder, manifest) or {}):
         return FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id"), False
@@ -158,7 +158,7 @@ def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | 
 
 
 def _stated(place: Path, *, is_model: bool, is_copy: bool = False) -> tuple[Mapping[str, Digest], bool]:
-    """The files that a manifest names, and whether it has no digests. Raises NotWhole."""
+    """The files of a manifest, and whether it lacks digests. Raises NotWhole."""
     if is_model:
         return stated_of_model(place)[0], False
     written = stated(place, is_copy=is_copy)

@@ -1,1 +1,1 @@
-"""Runs Python that a model wrote, held by the kernel; for tools and rewards. What it keeps is in run.py."""
+"""Runs Python that a model wrote in a sandbox of the kernel, for tools and rewards; see run.py."""

@@ -1,9 +1,9 @@
-"""The program of a process in the sandbox: it gives up what it may do, then runs what it was handed.
+"""The program of a sandboxed process: it drops its privileges, then runs the code that it was given.
 
     python -I confined.py        the request of run.py on the standard input, as JSON
 
-It is started as a file, imports the standard library alone, and prints MARK when everything is in force. What fails
-before that ends it, so that nothing runs with more than was asked for.
+It is started as a file, imports only the standard library, and prints MARK when all limits are in force. Any earlier
+failure ends it, so no code ever runs with more rights than intended.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ MARK = "\0confined\0"
 # Rights of Landlock's ABI 1 to 5; linux/landlock.h.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 DEVICES = 1 << 6 | 1 << 11
-"""Making character and block devices."""
+"""The rights to make character and block devices."""
 TRUNCATE = 1 << 14
 OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 LATEST = (1 << 16) - 1
@@ -34,11 +34,11 @@ NETWORK, SCOPES = 3, 3
 PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 8, 22, 38, 47
 AMBIENT_RAISE, FILTER = 2, 2
 VARIABLES = {"LOGNAME": "program", "USER": "program", "OMP_NUM_THREADS": "1"}
-"""Of the environment. OpenBLAS starts a thread for each core, which are more than it may have, and asks this first."""
+"""Environment variables. OpenBLAS starts a thread per core, more than allowed, unless this is set."""
 CAPSET = {"x86_64": 126, "aarch64": 91}
 CAPABILITIES_3 = 0x20080522
 READ_SEARCH = 1 << 2
-"""CAP_DAC_READ_SEARCH: Python may lie in a folder that only root can enter. Landlock says what can be read."""
+"""CAP_DAC_READ_SEARCH: Python may be in a folder that only root can enter. Landlock limits what can be read."""
 
 _system = ctypes.CDLL(None, use_errno=True)
 
@@ -61,7 +61,7 @@ def _control(option: int, *arguments: int) -> None:
 
 
 def _become(user: int | None) -> None:
-    """Another user, where one is given, without any of root's rights but to read."""
+    """Switches to the user, if one is given, without any of root's rights except reading."""
     kept = 0
     if user is not None:
         _control(PR_SET_KEEPCAPS, 1)
@@ -76,7 +76,9 @@ def _become(user: int | None) -> None:
 
 
 def _restrict_files(abi: int, readable: list[str], writable: list[str], own: str) -> None:
-    """Landlock: what can be read and executed, written, and, in its own folder, also made and removed."""
+    """Restricts files with Landlock: which may be read and executed, written, and, in the own folder, created and
+    removed.
+    """
     rights = OF_ABI.get(abi, LATEST)
     handled = struct.pack("3Q", rights, NETWORK if abi >= 4 else 0, SCOPES if abi >= 6 else 0)
     handled = handled[: 8 * (1 + (abi >= 4) + (abi >= 6))]
@@ -109,7 +111,7 @@ def _limit(limits: dict[str, int]) -> None:
         limit = getattr(resource, name)
         ceiling = resource.getrlimit(limit)[1]
         lowest = most if ceiling == resource.RLIM_INFINITY else min(most, ceiling)
-        # Computing ends with SIGXCPU, which tells what it was, and a second later with SIGKILL.
+        # Exceeding the CPU limit ends with SIGXCPU, which identifies the cause, and a second later with SIGKILL.
         highest = lowest + 1 if limit == resource.RLIMIT_CPU and lowest != ceiling else lowest
         resource.setrlimit(limit, (lowest, highest))
 
@@ -127,7 +129,7 @@ def _main() -> None:
     _limit(asked["limits"])
     if asked["filter"]:
         _confine(asked)
-    _control(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user undoes it
+    _control(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user resets it
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     print(MARK, end="", flush=True)
     os.environ.update(VARIABLES, HOME=os.getcwd())

@@ -1,4 +1,4 @@
-"""A command that is given a time and a bound for what it prints, and leaves no process behind."""
+"""Runs a command with a time limit and an output limit, and leaves no process behind."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from typing import IO
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnd:
-    """How a program ended. printed: on both outputs, as much as was kept. is_cut: it printed more.
+    """How a program ended. printed: stdout and stderr, as far as kept. is_cut: it printed more.
 
-    in_time: False where it was ended after wall_s. code: as of subprocess, negative for a signal.
+    in_time: False if it was ended after wall_s. code: as in subprocess, negative for a signal.
     """
 
     printed: bytes
@@ -24,7 +24,7 @@ class ProgramEnd:
 
 
 def followed(words: list[str], folder: str, given: IO[bytes], wall_s: float, most: int) -> ProgramEnd:
-    """Starts a command in a folder and a session of its own, and ends all that it started.
+    """Runs a command in a folder and a separate session, then ends everything that it started.
 
     given: its standard input. most: bytes of its output that are kept.
     """
@@ -41,7 +41,7 @@ def followed(words: list[str], folder: str, given: IO[bytes], wall_s: float, mos
     try:
         printed, in_time = _printed(child, child.stdout, time.monotonic() + wall_s, most)
     finally:
-        # Nothing has waited for it yet, so the number of its group is still its own.
+        # It has not been waited for, so its process group id cannot have been reused.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -50,7 +50,7 @@ def followed(words: list[str], folder: str, given: IO[bytes], wall_s: float, mos
 
 
 def _printed(child: "subprocess.Popen[bytes]", output: IO[bytes], until: float, most: int) -> tuple[bytes, bool]:
-    """The beginning of what a process prints, and whether it ended in time. The rest is read and forgotten."""
+    """The beginning of a process's output, and whether it ended in time. The rest is read and discarded."""
     printed = bytearray()
     with selectors.DefaultSelector() as waiting:
         waiting.register(output, selectors.EVENT_READ)
@@ -63,7 +63,7 @@ def _printed(child: "subprocess.Popen[bytes]", output: IO[bytes], until: float, 
 
 
 def _has_ended(process: int, until: float) -> bool:
-    """Whether a process that has closed its output ends in time; it is left to be waited for."""
+    """Whether a process that has closed its output ends in time; does not wait for its exit code."""
     while os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() > until:
             return False

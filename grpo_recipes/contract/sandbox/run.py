@@ -1,18 +1,18 @@
-"""Runs a Python program in a process that the kernel holds: for code that a model writes.
+"""Runs a Python program in a process that the kernel confines, for code that a model writes.
 
     ended = run("print(6 * 7)", Limits())
 
-What keeps it is the first of MECHANISMS that this machine has, and none of it is Python's:
+The first of MECHANISMS that this machine has confines it; nothing relies on Python:
 
 - landlock: Landlock (Linux 5.13 and newer) for files, a seccomp filter for the network and for other processes, limits
-  for memory, computing, processes and sizes. It needs no package and no rights.
+for memory, CPU time, processes and file sizes. It needs no package and no rights.
 - bubblewrap: namespaces that `bwrap` makes, with the same filter and limits, for a kernel without Landlock.
 
-Without either nothing is run and NoSandbox is raised, unless the recipe says `launch.sandbox: none`: then only the
-limits hold. Root's programs run as a user that nobody else is.
+Without either, NoSandbox is raised and nothing runs, unless the recipe sets `launch.sandbox: none`: then only the
+limits apply. If the caller is root, the program runs as an otherwise unused user.
 
-The program can read Python, its packages and /usr, write an empty folder of its own, and start a few processes, which
-end with it. It sees no variable of your environment, no other process, and no network.
+The program can read Python, its packages and /usr, write to a private empty folder, and start a few processes, which
+end with it. It sees no environment variable of yours, no other process, and no network.
 """
 
 import contextlib
@@ -39,17 +39,17 @@ from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, seccomp_fi
 Mechanism = Literal["landlock", "bubblewrap", "none"]
 MECHANISMS: tuple[Mechanism, ...] = ("landlock", "bubblewrap")
 SCOPED_SIGNALS = 6
-"""The ABI of Landlock that keeps signals within the sandbox, Linux 6.12."""
+"""The Landlock ABI that confines signals to the sandbox, Linux 6.12."""
 _LANDLOCK_ABI = 444, 1
 _OPEN_FILES = 64
 _BEFORE_IT = 1 << 16
-"""What Python may print before the program runs, in bytes."""
+"""Bytes that Python may print before the program runs."""
 _THREADS = 64
-"""Of a program without processes; they share its memory and its computing."""
+"""For a program without processes; threads share its memory and CPU time."""
 _OF_THE_USER = 128
-"""Threads that other programs of an ordinary user may start while this one runs: the kernel counts them, too."""
+"""Threads that an ordinary user's other programs may start meanwhile, since the kernel counts them, too."""
 _OF_BUBBLEWRAP = 2
-"""Processes of a namespace of users before the program starts any; counted there alone, since Linux 5.14."""
+"""Processes of a user namespace before the program starts any; counted per namespace since Linux 5.14."""
 _TRIAL = "[ok]"
 _PROGRAM = Path(__file__).with_name("confined.py")
 _READABLE = (
@@ -66,19 +66,19 @@ _READABLE = (
 _OF_PYTHON = ("bin", "lib", "lib64", "pyvenv.cfg")
 _DEVICES_READ, _DEVICES_WRITTEN = ("/dev/urandom", "/dev/zero"), ("/dev/null",)
 _OTHER_USERS = (1 << 30, 1 << 30), (61_184, 4_000)
-"""First number and how many: of users that no system has, and where a container knows 65,536, of transient ones."""
+"""First number and count: of users that no system has, and, in containers with 65,536 ids, of transient ones."""
 
 
 class NoSandbox(Exception):
-    """Nothing on this machine can hold a program; the text says why, and what to do."""
+    """Nothing on this machine can confine a program; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a program may use. wall_s, cpu_s: seconds by the clock, and of computing in each process.
+    """The limits of a program. wall_s: seconds by the clock; cpu_s: CPU seconds of each process.
 
-    memory_bytes: address space of each process. file_bytes: of each file. processes: at once, beside the first, with
-    all threads, which the kernel counts alike; 0: not any, but threads. printed_bytes: how much of its output is kept.
+    memory_bytes: address space of each process. file_bytes: of each file. processes: at once, besides the first,
+    including threads, which the kernel counts alike; 0: only threads. printed_bytes: kept output.
     """
 
     wall_s: float = 8
@@ -97,9 +97,9 @@ def run(
     mechanism: Mechanism | None = None,
     landlock_abi: int | None = None,
 ) -> ProgramEnd:
-    """Runs Python source text, which has `given`, any value of JSON, as a global name.
+    """Runs Python source text, with `given`, any JSON value, as a global name.
 
-    mechanism, landlock_abi: others than this machine's own, for trials. Raises NoSandbox where nothing holds it.
+    mechanism, landlock_abi: override this machine's own, for trials. Raises NoSandbox if nothing can confine it.
     """
     mechanism = mechanism or chosen()
     with _own_folder() as folder, tempfile.TemporaryFile() as request:
@@ -115,36 +115,36 @@ def run(
     if not ended.in_time:
         return ProgramEnd(b"", is_cut=False, in_time=False, code=ended.code)
     lines = ended.printed.decode("utf-8", "replace").strip().splitlines()
-    raise NoSandbox(f"{mechanism} does not hold a program: {lines[-1] if lines else f'it ended with {ended.code}'}")
+    raise NoSandbox(f"{mechanism} does not confine a program: {lines[-1] if lines else f'it ended with {ended.code}'}")
 
 
 def require() -> None:
-    """Raises NoSandbox where nothing can hold a program here, so that a tool or reward fails when it is loaded."""
+    """Raises NoSandbox if nothing can confine a program here, so that a tool or reward fails when it is loaded."""
     chosen()
 
 
 def chosen() -> Mechanism:
-    """What holds programs here, as `launch.sandbox` says. Raises NoSandbox."""
+    """The mechanism to use here, as `launch.sandbox` sets it. Raises NoSandbox."""
     if os.environ.get(SANDBOX_VARIABLE) == "none":
         return "none"
     mechanism = available()
     if mechanism is None:
         raise NoSandbox(
-            "no sandbox for code that the model writes: this machine has neither Landlock nor a bubblewrap that works; "
-            "install bubblewrap, take Linux 5.13 or newer, or say launch.sandbox: none"
+            "no sandbox for code that the model writes: this machine has neither Landlock nor a working bubblewrap; "
+            "install bubblewrap, use Linux 5.13 or newer, or set launch.sandbox: none"
         )
     return mechanism
 
 
 @cache
 def available() -> Mechanism | None:
-    """The first mechanism in which a trial program runs on this machine, None without one."""
+    """The first mechanism in which a trial program runs on this machine, None if there is none."""
     return next((each for each in MECHANISMS if _holds(each)), None)
 
 
 @cache
 def abi() -> int:
-    """The version of Landlock that the kernel has, 0 without."""
+    """The kernel's Landlock ABI version, 0 without Landlock."""
     import ctypes
 
     if platform.system() != "Linux" or platform.machine() not in ARCHITECTURES:
@@ -164,9 +164,9 @@ def _holds(mechanism: Mechanism) -> bool:
 
 
 def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_abi: int | None) -> dict[str, object]:
-    """What confined.py is asked for, without the program."""
+    """The request to confined.py, without the program."""
     landlock = (landlock_abi or abi()) if mechanism == "landlock" else 0
-    # RLIMIT_NPROC counts threads, too, and all of a user's; it does not bind root.
+    # RLIMIT_NPROC also counts threads, over all processes of a user; it does not apply to root.
     is_bound = user is not None or os.geteuid() != 0 or mechanism == "none"
     processes = limits.processes if is_bound else 0
     if user is not None:
@@ -202,14 +202,14 @@ def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_ab
 
 
 def _readable() -> list[str]:
-    """The system's programs and libraries, this Python, and its packages; of a prefix no more, which may be a home."""
+    """The system's programs and libraries, this Python and its packages; no more of a prefix, which may be a home."""
     prefixes = dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
     of_python = [os.path.join(prefix, part) for prefix in prefixes for part in _OF_PYTHON]
     return [path for path in dict.fromkeys((*_READABLE, *of_python)) if os.path.exists(path)]
 
 
 def _bubblewrap(folder: str, user: int | None) -> list[str]:
-    """The words in front of a command that give it namespaces and a file system with what it may see."""
+    """The bwrap command prefix that sets up namespaces and the visible file system."""
     words = [
         shutil.which("bwrap") or "bwrap",
         "--die-with-parent",
@@ -233,7 +233,7 @@ def _bubblewrap(folder: str, user: int | None) -> list[str]:
 
 
 def _other_user(folder: str) -> int | None:
-    """The number of a user that nobody else is, who has the folder; None where this process is not root, or cannot."""
+    """An unused user id that owns the folder; None if this process is not root or cannot change users."""
     if os.geteuid() != 0:
         return None
     for first, many in _OTHER_USERS:
@@ -245,7 +245,7 @@ def _other_user(folder: str) -> int | None:
 
 
 def _threads_of(user: int) -> int:
-    """How many threads a user has, as RLIMIT_NPROC counts them."""
+    """The number of a user's threads, as RLIMIT_NPROC counts them."""
     threads = 0
     for entry in os.scandir("/proc"):
         with contextlib.suppress(OSError):
@@ -256,20 +256,20 @@ def _threads_of(user: int) -> int:
 
 @contextlib.contextmanager
 def _own_folder() -> Iterator[str]:
-    """An empty folder that is gone afterwards, whatever is in it by then."""
+    """A private empty folder, which is removed afterwards, whatever its content."""
     folder = os.path.realpath(tempfile.mkdtemp(prefix="grpo-run-"))
     try:
         yield folder
     finally:
         try:
             shutil.rmtree(folder)
-        except (OSError, RecursionError):  # folders in folders, thousands deep, or ones that cannot be entered
+        except (OSError, RecursionError):  # thousands of nested folders, or ones that cannot be entered
             subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL, check=False)
             subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def _behind_the_mark(ended: ProgramEnd, most: int, mechanism: Mechanism) -> ProgramEnd:
-    """What the program itself printed, and how it ended: bwrap ends with 128 + N where the signal N ended it."""
+    """The program's own output and how it ended: bwrap exits with 128 + N for signal N."""
     signalled = mechanism == "bubblewrap" and 128 < ended.code < 128 + signal.NSIG
     code = 128 - ended.code if signalled else ended.code
     own = ended.printed.partition(MARK.encode())[2]

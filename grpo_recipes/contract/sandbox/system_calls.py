@@ -1,22 +1,22 @@
-"""The seccomp filter of the sandbox: what it refuses that Landlock, namespaces and limits do not cover."""
+"""The sandbox's seccomp filter: refuses system calls that Landlock, namespaces and limits do not cover."""
 
 import struct
 from collections.abc import Iterator, Mapping
 
 EPERM, ENOSYS, ENOTTY, ENOTSUP = 1, 38, 25, 95
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""AUDIT_ARCH of linux/audit.h, by what platform.machine() says; the tables below have their numbers in this order."""
+"""AUDIT_ARCH of linux/audit.h by platform.machine(); the tables below have their numbers in this order."""
 LAST_KNOWN = 451
-"""Calls with higher numbers are newer than this list, and what they do is not known."""
+"""Calls with higher numbers are newer than this list, and unknown."""
 
 REFUSED: Mapping[str, tuple[int, int | None]] = {
     # The network, and Unix sockets of other programs.
     "socket": (41, 198),
     "connect": (42, 203),
     "bind": (49, 200),
-    # It makes other calls without any filter being asked.
+    # io_uring makes other calls without consulting the filter.
     "io_uring_setup": (425, 425),
-    # Landlock knows nothing of owners and attributes of files, and of truncate only from ABI 3 on.
+    # Landlock does not cover owners and attributes of files, and truncate only from ABI 3.
     "chown": (92, None),
     "fchown": (93, 55),
     "lchown": (94, None),
@@ -30,7 +30,7 @@ REFUSED: Mapping[str, tuple[int, int | None]] = {
     "truncate": (76, 45),
     "inotify_add_watch": (254, 27),
     "fanotify_init": (300, 262),
-    # A file by its number, whatever folder it is in.
+    # Access to a file by its handle, in whatever folder it is.
     "open_by_handle_at": (304, 265),
     "unshare": (272, 97),
     "setns": (308, 268),
@@ -50,7 +50,7 @@ REFUSED: Mapping[str, tuple[int, int | None]] = {
     "rt_tgsigqueueinfo": (297, 240),
     "setpriority": (141, 140),
     "ioprio_set": (251, 30),
-    # What leaves the process group would not end with it.
+    # A process that leaves the process group would not be ended with it.
     "setsid": (112, 157),
     "setpgid": (109, 154),
     # Memory, queues and keys that all processes of a user share.
@@ -70,13 +70,13 @@ REFUSED: Mapping[str, tuple[int, int | None]] = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
-    # Parts of the kernel that Python code has no use for.
+    # Parts of the kernel that Python code does not need.
     "bpf": (321, 280),
     "userfaultfd": (323, 282),
     "perf_event_open": (298, 241),
     "syslog": (103, 116),
 }
-# Landlock knows nothing of modes and times either. These return 0 and do nothing, so that shutil.copy works.
+# Landlock does not cover modes and times either. These return 0 and do nothing, so shutil.copy works.
 WITHOUT_EFFECT: Mapping[str, tuple[int, int | None]] = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -86,13 +86,13 @@ WITHOUT_EFFECT: Mapping[str, tuple[int, int | None]] = {
     "futimesat": (261, None),
     "utimensat": (280, 88),
 }
-# An attribute of a file has a text, and Landlock asks no right for it. Programs take this for a file without any.
+# Extended attributes hold text, and Landlock does not restrict them. Programs see a file without any.
 WITHOUT_ATTRIBUTES: Mapping[str, tuple[int, int]] = {
     "getxattr": (191, 8),
     "lgetxattr": (192, 9),
     "fgetxattr": (193, 10),
 }
-# "There is no such call" lets the C library take the older one, which can be looked at.
+# ENOSYS makes the C library use the older call, whose arguments can be checked.
 ABSENT: Mapping[str, tuple[int, int]] = {"clone3": (435, 435), "openat2": (437, 437)}
 # The first argument is a process, and 0 is the caller.
 ITS_OWN: Mapping[str, tuple[int, int]] = {
@@ -120,7 +120,8 @@ _UNIX, _STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 1, 5, 0xF
 _OPENED_FOR, _TRUNCATED = 0o3, 0o1000
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-# F_SETOWN, F_SETOWN_EX: a signal for another process when data comes. F_SETLEASE, F_NOTIFY: what others do with a file.
+# F_SETOWN, F_SETOWN_EX: a signal for another process when data comes. F_SETLEASE, F_NOTIFY: watch other processes'
+# files.
 _FCNTLS = (8, 15, 1024, 1026)
 _X32 = 0x40000000
 
@@ -129,14 +130,14 @@ _KILLED, _FAILS, _ALLOWED = 0x80000000, 0x00050000, 0x7FFF0000
 _NUMBER, _ARCHITECTURE = 0, 4
 
 Step = tuple[int, int, int, int]
-"""An instruction of classic BPF: code, jumps where it is true and where not, operand."""
+"""An instruction of classic BPF: code, jumps if true and if false, operand."""
 
 
 def seccomp_filter(machine: str, *, starts_processes: bool, sends_signals: bool) -> bytes:
-    """The filter for a machine of ARCHITECTURES, as the kernel takes it.
+    """The filter for a machine of ARCHITECTURES, in the kernel's format.
 
-    starts_processes: fork works; threads always do. sends_signals: something else keeps signals within the sandbox, so
-    that kill works; without that only its whole process group can be sent one.
+    starts_processes: allow fork; threads are always allowed. sends_signals: signals are otherwise confined to the
+    sandbox, so allow kill; without it, only the whole process group can be signalled.
     """
     steps = [*_of_the_machine(machine), (_LOAD, 0, 0, _NUMBER)]
     if machine == "x86_64":
@@ -170,27 +171,29 @@ def seccomp_filter(machine: str, *, starts_processes: bool, sends_signals: bool)
 
 
 def _of_the_machine(machine: str) -> list[Step]:
-    """A call in the words of another architecture has other numbers, and ends the process."""
+    """Kills the process on a call in a foreign architecture's ABI, where numbers differ."""
     return [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, _KILLED)]
 
 
 def _judged(number: int, argument: int, steps: list[Step]) -> list[Step]:
-    """Steps about the low half of an argument of one call, after which the call is allowed."""
+    """Steps that check the low half of one argument of a call, after which the call is allowed."""
     within = [(_LOAD, 0, 0, 16 + 8 * argument), *steps, (_RETURN, 0, 0, _ALLOWED)]
     return [(_EQUAL, 0, len(within), number), *within]
 
 
 def _clone(*, starts_processes: bool) -> Iterator[Step]:
-    """No namespace, in which it would have rights, and no child of the trainer's; without processes only threads."""
+    """Allows clone without namespaces, which would grant rights, and without CLONE_PARENT; without processes only
+    threads.
+    """
     yield from [(_ANY_OF, 0, 1, _NAMESPACES | _PARENT), (_RETURN, 0, 0, _FAILS | EPERM)]
     if not starts_processes:
         yield from [(_ANY_OF, 1, 0, _THREAD), (_RETURN, 0, 0, _FAILS | EPERM)]
 
 
 def _emptied() -> Iterator[Step]:
-    """A file can be emptied where it is opened for reading, or for nothing, which the number 3 says.
+    """Refuses to truncate files that are opened for reading, or with access mode 3.
 
-    Landlock asks no right for the one before ABI 3, and for the other none at all.
+    Landlock checks no right for the former before ABI 3, and none at all for the latter.
     """
     yield (_AND, 0, 0, _OPENED_FOR | _TRUNCATED)
     for flags in (_TRUNCATED, _OPENED_FOR, _OPENED_FOR | _TRUNCATED):
@@ -198,7 +201,7 @@ def _emptied() -> Iterator[Step]:
 
 
 def _connected() -> Iterator[Step]:
-    """Unix sockets that send to each other alone, as asyncio needs them: one for datagrams sends to any address."""
+    """Allows only Unix socket pairs of stream type, as asyncio needs; datagram sockets can send to any address."""
     yield (_AND, 0, 0, _SOCKET_TYPE)
     yield from [(_EQUAL, 2, 0, _STREAM), (_EQUAL, 1, 0, _SEQPACKET), (_RETURN, 0, 0, _FAILS | EPERM)]
     yield (_LOAD, 0, 0, 16)
@@ -210,7 +213,7 @@ def _fails_if_equal(value: int) -> list[Step]:
 
 
 def _one_of(values: tuple[int, ...], error: int) -> Iterator[Step]:
-    """Anything else fails."""
+    """Allows only these values."""
     for place, value in enumerate(values):
         yield (_EQUAL, len(values) - place, 0, value)
     yield (_RETURN, 0, 0, _FAILS | error)

@@ -1,1 +1,1 @@
-"""Secrets hidden from everything that is printed or written, within limits of time and size."""
+"""Hides secrets in everything that is printed or written, within limits of time and size."""

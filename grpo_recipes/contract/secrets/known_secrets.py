@@ -1,4 +1,4 @@
-"""The secrets that this process knows: values of variables whose names say so, in each form that they are found in."""
+"""Collects the secrets of this process: values of secret-named variables, in each encoding they may appear in."""
 
 import binascii
 import json
@@ -17,23 +17,23 @@ _WORDS = frozenset(
 )
 _LAST_WORDS = ("AUTH", "PASS", "PAT", "PW", "PWD")
 _ENDINGS = ("TOKEN", "APIKEY", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE")
-"""Ends of a word: HFTOKEN, PGPASSWORD."""
+"""Suffixes of a word: HFTOKEN, PGPASSWORD."""
 _COUNTS = frozenset(("MAX", "MIN", "NUM", "PER", "COUNT", "LIMIT", "LENGTH", "LEN", "SIZE", "SPECIAL", "PUBLIC"))
 _TEXTS = frozenset(("BOS", "EOS", "PAD", "UNK", "STOP", "LIMIT", "THRESHOLD", "DISABLE"))
 _BESIDE = {"TOKEN": _TEXTS, "TOKENS": _COUNTS, "KEY": frozenset(("PUBLIC",)), "KEYS": _COUNTS}
-"""Words beside which one is of a text or a count: EOS_TOKEN, MAX_TOKENS."""
+"""Neighbouring words that mark a text or a count: EOS_TOKEN, MAX_TOKENS."""
 _ADDRESSES = ("_URL", "_URI", "_PROXY")
 _LONGEST_NAME = 200
 SHORTEST = 8
-"""Letters from which on a value is hidden wherever it stands, also within a word."""
+"""Values of at least this many characters are hidden anywhere, even within a word."""
 _SHORTEST_WORD = 4
-"""Letters from which on it is hidden as a word of its own; shorter ones say nothing and stand everywhere."""
+"""Values of at least this many characters are hidden as whole words; shorter ones are too common."""
 _LONGEST = 1 << 16
-"""Bytes of the longest value that is looked for."""
+"""Bytes of the longest value that is searched for."""
 
 
 class KnownSecrets(NamedTuple):
-    """anywhere: bytes to hide wherever they stand, the longest first; words: what finds the short ones, if any."""
+    """anywhere: bytes to hide wherever they occur, longest first; words: a pattern for the short ones, if any."""
 
     anywhere: tuple[bytes, ...]
     words: re.Pattern[bytes] | None
@@ -41,9 +41,9 @@ class KnownSecrets(NamedTuple):
 
 @cache
 def names_a_secret(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: HF_TOKEN and PGPASSWORD do, MAX_TOKENS not."""
+    """Whether a variable's name suggests a secret value: HF_TOKEN and PGPASSWORD do, MAX_TOKENS does not."""
     whole = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[-_LONGEST_NAME:]).upper()
-    # HF_TOKEN1 and API_KEY_V2 are numbered ones.
+    # numbered names, such as HF_TOKEN1 and API_KEY_V2
     words = [re.sub(r"(?<=[A-Z])V?\d+$", "", word) for word in re.split(r"[_.-]+", whole)]
     if words[-1] in _LAST_WORDS:
         return words != ["PWD"]
@@ -54,7 +54,7 @@ def names_a_secret(name: str) -> bool:
 
 
 def known_secrets() -> KnownSecrets:
-    """The secrets of the environment as it is now."""
+    """The secrets in the current environment."""
     given = {name: os.environ.get(name, "") for name in list(os.environ)}  # another thread may remove one
     secrets = frozenset(value for name, value in given.items() if names_a_secret(name))
     return _forms(secrets, frozenset(value for name, value in given.items() if name.upper().endswith(_ADDRESSES)))
@@ -71,13 +71,13 @@ def _forms(secrets: frozenset[str], addresses: frozenset[str]) -> KnownSecrets:
 
 
 def _is_short(part: str) -> bool:
-    """Whether a short value has a letter and something else, as words and numbers have not."""
+    """Whether a short value mixes letters with other characters, unlike words and numbers."""
     is_mixed = re.search(r"[0-9\W]", part) and re.search(r"[^\W\d]", part)
     return _SHORTEST_WORD <= len(part) < SHORTEST and is_mixed is not None
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The value and what of it is secret by itself: its lines, and the password of an address."""
+    """The value, and the parts of it that are secret by themselves: its lines, and the password of a URL."""
     if os.path.isabs(value) and os.path.lexists(value):
         return  # the secret is in that file
     yield value
@@ -88,7 +88,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _passwords(address: str) -> Iterator[str]:
-    """The password of an address, as it is there and as it is."""
+    """The password of a URL, raw and percent-decoded."""
     if "://" not in address or "@" not in address:
         return
     from urllib.parse import unquote, urlsplit
@@ -101,7 +101,7 @@ def _passwords(address: str) -> Iterator[str]:
 
 
 def _written(value: str) -> Iterator[bytes]:
-    """How a text is found in others: as it is, in JSON or a repr, in an address, in base64."""
+    """The forms in which a text may appear in others: raw, in JSON or a repr, in a URL, in base64."""
     from urllib.parse import quote
 
     coded = _bytes(value)
@@ -113,7 +113,7 @@ def _written(value: str) -> Iterator[bytes]:
 
 
 def _base64(value: bytes) -> Iterator[bytes]:
-    """What the base64 of any text holds where the value is part of it: that depends on how many bytes are before."""
+    """The base64 forms of a value inside any text, which depend on the number of preceding bytes."""
     for before in range(3):
         coded = binascii.b2a_base64(bytes(before) + value, newline=False)
         whole = coded[(0, 2, 3)[before] : (before + len(value)) * 8 // 6]
@@ -123,5 +123,5 @@ def _base64(value: bytes) -> Iterator[bytes]:
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8; what is no text in the environment are the bytes that it was there."""
+    """The text as UTF-8; undecodable parts are the original bytes of the environment."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""Secrets hidden from everything that is printed or written, and a terminal from what would steer it.
+"""Hides secrets in everything that is printed or written, and removes terminal escapes.
 
-A pattern of a key is compiled where its first letters are found. From there it either fails within a bounded number of
-letters or takes all that it looked at. So the time is linear in the length of any text.
+A key's pattern is tried where its first letters occur. From there it either fails within a bounded number of characters
+or consumes everything that it examined. So the time is linear in the length of any text.
 """
 
 import re
@@ -14,7 +14,7 @@ Span = tuple[int, int]
 HIDDEN = "<redacted>"
 _HIDDEN = HIDDEN.encode()
 _FIGURES = (float, int)
-# A letter before sk- may be the end of an escape (\n, %20, \x1b[0m) and need not be of the same word.
+# A letter before sk- may end an escape (\n, %20, \x1b[0m), so it need not belong to the same word.
 _BEGINS = rb"(?:(?<![A-Za-z0-9_]sk-)|(?<=\\[nrt]sk-)|(?<=%2[0-9a-fA-F]sk-)|(?<=[0-9;\[]msk-))"
 _KEYS: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
     ((b"hf_",), rb"(hf_[A-Za-z0-9]{20,}+)"),
@@ -27,16 +27,16 @@ _KEYS: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
     ((b"AIza",), rb"(AIza[A-Za-z0-9_-]{30,}+)"),
     ((b"nvapi-",), rb"(nvapi-[A-Za-z0-9_-]{30,}+)"),
     ((b"wandb_v1_",), rb"(wandb_v1_[A-Za-z0-9_-]{20,}+)"),
-    # One of Weights & Biases, which is 40 hex digits as a commit is.
+    # A key of Weights & Biases, which is 40 hex digits, like a commit.
     ((b"key", b"KEY", b"Key"), rb"(?i:api[ _-]?key)[\"'\]\\ \t=:,]{1,12}([0-9a-fA-F]{40})(?![0-9A-Za-z])"),
-    # user:password of an address, whose slashes JSON may escape.
+    # user:password of a URL, whose slashes JSON may escape.
     ((b"@",), rb":(?<=[A-Za-z0-9+.-]:)(?:\\?/){1,2}([^\s/:@\"]*:[^\s/\"]+)@"),
 )
-"""Letters of which one is in every match; the pattern, whose group is the secret."""
+"""Strings of which one is in every match; the pattern, whose group is the secret."""
 
 
 def secret_spans(text: bytes) -> list[Span]:
-    """Where a text has secrets: start and end of each, in order, none touching another."""
+    """The secrets of a text: start and end of each, in order, not overlapping."""
     return _spans(text, known_secrets())
 
 
@@ -65,7 +65,7 @@ def _known_spans(text: bytes, known: KnownSecrets) -> list[Span]:
 
 
 def _key_spans(text: bytes) -> list[Span]:
-    """Where a text has what is a secret by its form alone."""
+    """The positions of secrets that are recognizable by their form."""
     found: list[Span] = []
     for letters, pattern in _KEYS:
         if any(one in text for one in letters):
@@ -74,7 +74,7 @@ def _key_spans(text: bytes) -> list[Span]:
 
 
 def cut_out(text: bytes, spans: Sequence[Span]) -> bytes:
-    """The text with a word in place of each span."""
+    """The text with a placeholder for each span."""
     parts, past = [], 0
     for start, end in spans:
         parts += [text[past:start], _HIDDEN]
@@ -88,7 +88,7 @@ def _redact(text: str, known: KnownSecrets) -> str:
     return cut_out(content, spans).decode("utf-8", "surrogatepass") if spans else text
 
 
-# Control characters but for tab and line feed, those that turn the direction of writing, and invisible ones.
+# Control characters except tab and line feed, those that change the writing direction, and invisible ones.
 _STEERING = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
     r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -96,13 +96,13 @@ _STEERING = (
 
 
 def redact(text: str) -> str:
-    """The text for a terminal: without secrets, and a stand-in for each character that would steer it."""
+    """The text for a terminal: without secrets, and with placeholders for control characters."""
     hidden = hide_secrets(text)
     return hidden if hidden.isprintable() else re.sub(_STEERING, "\ufffd", hidden.replace("\r\n", "\n"))
 
 
 def hide_secrets(text: str) -> str:
-    """The text without secrets: values of secret variables of this process, and well-known keys.
+    """The text without secrets: values of this process's secret variables, and well-known keys.
 
     Linear in the length of any text.
     """
@@ -110,12 +110,12 @@ def hide_secrets(text: str) -> str:
 
 
 def has_secret(text: str) -> bool:
-    """Whether some part of the text has the form of a well-known key or of a password in an address."""
+    """Whether a part of the text looks like a well-known key or a password in a URL."""
     return bool(_key_spans(text.encode("utf-8", "surrogatepass")))
 
 
 def redact_value(value: object) -> object:
-    """A JSON value with every string in it redacted, keys included."""
+    """A JSON value with every string in it redacted, including keys."""
     return _walk(value, known_secrets())
 
 

@@ -1,4 +1,4 @@
-"""What a program prints, copied to a file without secrets. Whoever prints is never kept waiting by a full disk."""
+"""Copies a program's output to a file without secrets; a full disk never blocks the program."""
 
 import os
 from pathlib import Path
@@ -9,15 +9,15 @@ from grpo_recipes.contract.secrets.redact import Span, cut_out, secret_spans
 _LONGEST_LINE = 1 << 20
 _KEPT_OF_A_LINE = 1 << 17
 _WORDS_BEFORE = 128
-"""Bytes before a secret that say that it is one."""
+"""Bytes before a secret that may identify it."""
 _REMEMBERED_BYTES = 1 << 16
 
 
 class RedactedFile:
-    """Appends to a file, whole lines at a time. Raises OSError where it cannot be opened.
+    """Appends to a file, whole lines at a time. Raises OSError if it cannot be opened.
 
-    What cannot be written is left out, and tried again with the next lines. lost: bytes that are missing; problem: why,
-    of the last time, None while nothing is missing; last_lost: the end of what is missing.
+    Lines that cannot be written are dropped, and the next ones are tried again. lost: number of missing bytes; problem:
+    the latest reason, None if nothing is missing; last_lost: the end of what is missing.
     """
 
     def __init__(self, path: str) -> None:
@@ -29,7 +29,7 @@ class RedactedFile:
         self._gap = 0
 
     def copy(self, source: int) -> None:
-        """Copies all that a descriptor gives until its end, and closes both."""
+        """Copies everything from a descriptor to its end, and closes both."""
         try:
             while content := os.read(source, 1 << 16):
                 self._add(content)
@@ -40,7 +40,7 @@ class RedactedFile:
 
     def _add(self, content: bytes) -> None:
         self._rest += content
-        # A bar that moves ends its lines with \r. A secret that is cut in two would be seen.
+        # Progress bars end their lines with \r. A secret that is cut in two would be visible.
         whole = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
         if whole == 0 and len(self._rest) > _LONGEST_LINE:
             self._cut_long_line()
@@ -49,7 +49,7 @@ class RedactedFile:
             self._rest = self._rest[whole:]
 
     def _cut_long_line(self) -> None:
-        """Appends most of a line that does not end. What is kept of it is longer than a secret, and none is cut."""
+        """Writes most of a line that does not end, keeping more than the length of a secret, so that none is cut."""
         spans = secret_spans(self._rest)
         cut = _cut_beside(spans, len(self._rest) - _KEPT_OF_A_LINE)
         self._append_hidden(cut_out(self._rest[:cut], [(start, min(end, cut)) for start, end in spans if start < cut]))
@@ -86,7 +86,7 @@ class RedactedFile:
 
 
 def _cut_beside(spans: list[Span], wanted: int) -> int:
-    """Where to cut a text at the wanted place or before it, so that no secret and no words before one are cut."""
+    """The position at or before the wanted one that cuts no secret and no words before one."""
     past = 0
     for start, end in spans:
         if start - _WORDS_BEFORE < wanted < end:

@@ -22,7 +22,7 @@ HELD_OUT = 1 << 31
 """Added to the seed of held-out rows: row i of the package's seed s is row i - 1 of seed s + 1."""
 LONGEST_S = 3600.0
 _PASSES = 5
-# Only the package that this file is in, and nothing that lies beside it, can be imported.
+# Only the package that this file is in can be imported, and nothing beside it.
 _PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -34,17 +34,17 @@ _TUPLE, _PAIRS = "__tuple__", "__pairs__"
 
 
 class NotMade(Exception):
-    """Why there are no rows, in one line."""
+    """Why no rows could be made, in one line."""
 
 
 class NotInstalled(NotMade):
-    """The package is not there."""
+    """The package is not installed."""
 
 
 class MadeRows(NamedTuple):
-    """rows: with COLUMNS. sha256: of them. release: of the package. scorers: by task, a digest of what scores it.
+    """rows: with COLUMNS. sha256: of the rows. release: of the package. scorers: by task, a digest of its scoring code.
 
-    left_out: rows whose question is trained on.
+    left_out: number of rows whose question is trained on.
     """
 
     rows: list[dict[str, Any]]
@@ -55,7 +55,7 @@ class MadeRows(NamedTuple):
 
 
 def made_rows(made: Mapping[str, Any]) -> MadeRows:
-    """The rows of a plan's `made`. Raises NotMade."""
+    """The rows for a plan's `made`. Raises NotMade."""
     wanted = {name: made[name] for name in ("tasks", "size", "seed", "not_in") if name in made}
     return _made_of(json.dumps(wanted, sort_keys=True))
 
@@ -88,12 +88,12 @@ def _made_of(wanted: str) -> MadeRows:
 
 
 def as_text(value: object) -> str:
-    """What a task says of a row, as JSON that `from_text` reads back as it was: with tuples, and keys of any kind."""
+    """A task's metadata for a row as JSON that `from_text` restores exactly, including tuples and keys of any type."""
     return json.dumps(_tagged(value), ensure_ascii=False, default=str)
 
 
 def from_text(text: str) -> Any:
-    """What `as_text` wrote."""
+    """The value that `as_text` encoded."""
     return json.loads(text, object_hook=_untagged)
 
 
@@ -116,7 +116,7 @@ def _untagged(value: dict[str, Any]) -> Any:
 
 
 def dataset_of(tasks: list[dict[str, Any]], size: int, seed: int) -> Any:
-    """The package's dataset of these tasks: the task's own, or a composite of several."""
+    """The package's dataset for these tasks: the task's own, or a composite of several."""
     create_dataset = import_module("reasoning_gym").create_dataset
     if len(tasks) == 1:
         return create_dataset(tasks[0]["name"], size=size, seed=seed, **tasks[0]["config"])
@@ -126,9 +126,9 @@ def dataset_of(tasks: list[dict[str, Any]], size: int, seed: int) -> Any:
 
 
 def answer() -> None:
-    """Makes the rows that standard input asks for, and writes them as the last line of standard output."""
+    """Makes the rows requested on standard input, and writes them as the last line of standard output."""
     said = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogatepass")
-    os.dup2(2, 1)  # what a task prints is no answer
+    os.dup2(2, 1)  # output of a task must not mix with the answer
     said.write(f"\n{json.dumps(_answer(json.loads(sys.stdin.read())))}")
     said.close()
 
@@ -150,7 +150,7 @@ def _answer(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(wanted: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    """The rows, and how many were left out since their question is one of `not_in`."""
+    """The rows, and how many were left out because their question is in `not_in`."""
     tasks, size = wanted["tasks"], wanted["size"]
     if "not_in" not in wanted:
         return _of_dataset(tasks, size, wanted["seed"]), 0
@@ -181,7 +181,7 @@ def _of_dataset(tasks: list[dict[str, Any]], size: int, seed: int) -> list[dict[
 
 
 def _scorer(name: str) -> str:
-    """The digest of the sources that score a task: those of its classes, and what they share."""
+    """The digest of the source code that scores a task: its classes, and what they share."""
     kinds = import_module("reasoning_gym.factory").DATASETS[name][0].__mro__
     own = [kind for kind in kinds if kind.__module__.startswith("reasoning_gym.")]
     files = {str(inspect.getsourcefile(one)) for one in (*own, import_module("reasoning_gym.utils"))}

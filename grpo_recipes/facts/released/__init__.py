@@ -1,1 +1,1 @@
-"""Facts of releases that are not installed here: brought along, folded, and renewed by maintainers."""
+"""Facts of releases that are not installed: shipped in folded form, and updated by maintainers."""

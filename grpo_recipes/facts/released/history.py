@@ -1,4 +1,4 @@
-"""Tables for pages: how a field changed from release to release, and the tasks of reasoning-gym."""
+"""The history of a field over all releases, and the tasks of reasoning-gym."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Releases of a package with the same default and values; default: as JSON, "" for none; allowed: None for any."""
+    """Consecutive releases with the same default and values. default: as JSON, "" for none; allowed: None for any."""
 
     package: str
     first: str
@@ -26,7 +26,7 @@ class Span:
 
 
 def history(owner: str, name: str) -> list[Span]:
-    """The spans of a field, oldest first; those of the class that GRPOConfig inherits from stand before TRL's own.
+    """The spans of a field, oldest first; those of the base class of GRPOConfig come before TRL's own.
 
     owner: GRPOConfig, LoraConfig or BitsAndBytesConfig. Empty for a field that no known release has.
     """
@@ -40,17 +40,17 @@ def history(owner: str, name: str) -> list[Span]:
 
 
 def absent_before(span: Span) -> bool:
-    """Whether releases whose facts are known came before it."""
+    """Whether known releases before it lack the field."""
     return releases_with_facts(span.package)[0] != span.first
 
 
 def absent_after(span: Span) -> bool:
-    """Whether releases whose facts are known came after it."""
+    """Whether known releases after it lack the field."""
     return releases_with_facts(span.package)[-1] != span.last
 
 
 def _merged(package: str, rows: list[list[Any]]) -> list[Span]:
-    """Spans that differ in nothing but the declared type are one."""
+    """Merges spans that differ only in the declared type."""
     releases = releases_with_facts(package)
     spans: list[Span] = []
     for first, last, value in rows:
@@ -66,21 +66,21 @@ def _merged(package: str, rows: list[list[Any]]) -> list[Span]:
     return spans
 
 
-# The tasks of the tested release of reasoning-gym, with what configures them.
+# The tasks of the tested release of reasoning-gym, and their options.
 
 
 TABLE = "reasoning_gym"
 
 
 class ConfigKey(NamedTuple):
-    """type: as the package declares it. default: None also for one that JSON cannot hold."""
+    """type: as the package declares it. default: None also if JSON cannot represent it."""
 
     type: str
     default: object
 
 
 def gym_release() -> str:
-    """The release that the table is of."""
+    """The release that the table describes."""
     return str(table(TABLE)["release"])
 
 
@@ -90,6 +90,6 @@ def task_names() -> tuple[str, ...]:
 
 
 def config_keys(task: str) -> Mapping[str, ConfigKey] | None:
-    """What configures a task, None where there is no such task."""
+    """The options of a task, None for an unknown task."""
     found = table(TABLE)["tasks"].get(task)
     return None if found is None else {name: ConfigKey(*said) for name, said in found.items()}

@@ -1,4 +1,4 @@
-"""Which logits keyword a model class takes in a release of transformers."""
+"""The logits keyword that a model class takes in a release of transformers."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +13,9 @@ PASSED_TABLE = "passed_logits_keyword"
 
 
 def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | None:
-    """What forward takes in this release, None for a class or a release that was not read or lacks the class."""
+    """The keyword of forward in this release, None for a class or release that was not read, or a release without the
+    class.
+    """
     data = table(TABLE)
     spans, releases = data["classes"].get(model_class), data["releases"]
     release = nearest_release(releases, version)
@@ -23,7 +25,7 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
 
 
 def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
-    """What forward takes in the transformers that is installed here, None where the class is not found."""
+    """The keyword of forward in the installed transformers, None if the class is not found."""
     from grpo_recipes.facts.source.package_source import PackageSource
     from grpo_recipes.facts.source.read import read_logits_keyword
 
@@ -34,12 +36,12 @@ def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
 
 
 def passed_logits_keyword(trl: str) -> str | None:
-    """The keyword by which GRPOTrainer of this TRL asks for the last logits, None where it asks for none."""
+    """The keyword by which this TRL's GRPOTrainer requests the last logits, None if it does not."""
     return next((row["keyword"] for row in table(PASSED_TABLE)["passed"] if is_within(trl, row["trl"])), None)
 
 
 def keyword_of(value: Mapping[str, Any] | None) -> LogitsKeyword | None:
-    """What one span of the table says, None for None; it leaves out what is false."""
+    """The entry of one span of the table, None for None; false values are omitted there."""
     if value is None:
         return None
     return LogitsKeyword(value["name"], value.get("translated", False), value.get("swallows", False))
@@ -47,20 +49,20 @@ def keyword_of(value: Mapping[str, Any] | None) -> LogitsKeyword | None:
 
 @cache
 def model_classes() -> Mapping[str, str]:
-    """The classes whose forward is read, and their modules: `transformers.models.qwen2.modeling_qwen2`."""
+    """The classes whose forward is read, with their modules: `transformers.models.qwen2.modeling_qwen2`."""
     models = table(TABLE)["models"].items()
     return {name: f"transformers.models.{model}.modeling_{model}" for model, names in models for name in names}
 
 
 def is_known_type(config: Mapping[str, object]) -> bool:
-    """Whether the model_type of a config.json, or its first class, is one of those in the table."""
+    """Whether the model_type of a config.json, or its first class, is in the table."""
     architectures = config.get("architectures")
     name = architectures[0] if isinstance(architectures, list) and architectures else None
     return str(config.get("model_type")).removesuffix("_text") in table(TABLE)["models"] or name in model_classes()
 
 
 def has_installed_class(model_type: str) -> bool | None:
-    """Whether the transformers installed here has a class for a model_type; None when its list cannot be read."""
+    """Whether the installed transformers has a class for a model_type; None if its list cannot be read."""
     folder = package_folder("transformers")
     try:
         files = list((folder / "models" / "auto").glob("*auto*.py")) if folder is not None else []

@@ -1,4 +1,4 @@
-"""What the packages of a stack declare about each other, and where a stack contradicts it."""
+"""The requirements that a stack's packages declare on each other, and where the stack violates them."""
 
 import functools
 import re
@@ -12,7 +12,7 @@ from grpo_recipes.facts.released.windows import is_within, version_of
 from grpo_recipes.stack.stack import Stack
 
 TABLE = "requirements"
-# An extra of the metadata -> the package whose presence means that the extra is used.
+# An extra in the metadata -> the package whose presence means that the extra is used.
 EXTRAS: Mapping[str, str] = {
     "accelerate": "accelerate",
     "deepspeed": "deepspeed",
@@ -26,9 +26,9 @@ EXTRAS: Mapping[str, str] = {
 
 
 class Requirement(NamedTuple):
-    """One window of a package's metadata: name is a package of the stack or "python".
+    """A requirement of a package. name: a package of the stack or "python".
 
-    extra: None when pip always enforces it; else pip enforces it only where the extra was asked for.
+    extra: None if pip always enforces it; else pip enforces it only if the extra was requested.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Requirement(NamedTuple):
         return f"{self.name}{self.specifier}"
 
     def accepts(self, version: str) -> bool:
-        """Whether a version lies in the window, by its public part; pre-releases count like others."""
+        """Whether a version is within the window, by its public part; pre-releases are allowed."""
         return is_within(version, self.specifier)
 
 
 class Conflict(NamedTuple):
-    """A package of a stack whose requirement the stack's other package does not meet."""
+    """A package of a stack that violates the requirement of a different one."""
 
     package: str
     version: str
@@ -54,7 +54,7 @@ class Conflict(NamedTuple):
 
 @functools.cache
 def requirements(package: str, version: str) -> tuple[Requirement, ...] | None:
-    """What a release declares about packages of a stack, None when its metadata was not read."""
+    """The requirements of a release on packages of the stack, None if its metadata was not read."""
     data = table(TABLE).get(package)
     release = None if data is None else nearest_release(data["releases"], version)
     if release is None:
@@ -70,7 +70,7 @@ def requirements(package: str, version: str) -> tuple[Requirement, ...] | None:
 
 
 def declared_conflicts(stack: Stack) -> list[Conflict]:
-    """Every declared window that the stack is outside of, where both versions are known."""
+    """Every declared window that the stack violates, if both versions are known."""
     return [
         Conflict(package, version, requirement, found)
         for package in table(TABLE)
@@ -81,15 +81,15 @@ def declared_conflicts(stack: Stack) -> list[Conflict]:
 
 
 def met_requirements(package: str, stack: Stack) -> list[tuple[str, str | None, bool]]:
-    """Of each window that a package of the stack declares, its name, its extra, and whether the stack lies in it."""
+    """For each window that a package of the stack declares: its name, its extra, and whether the stack meets it."""
     declared = requirements(package, stack.version(package) or "") or ()
     return [(one.name, one.extra, one.accepts(found)) for one, found in _checked(stack, declared)]
 
 
 def nearest_first(package: str, version: str | None) -> list[str]:
-    """The other releases of a package by their distance from `version`, none where it is not known.
+    """The other releases of a package by distance from `version`; empty if it is unknown.
 
-    Of a package that declares windows those whose windows are known; no release candidates.
+    Only releases whose windows are known, for a package that declares any; no release candidates.
     """
     if version is None:
         return []
@@ -101,9 +101,9 @@ def nearest_first(package: str, version: str | None) -> list[str]:
 
 
 def nearest_outside(package: str, version: str, window: str) -> list[str]:
-    """The releases next to `version` above and below it that lie outside a window, the nearer first.
+    """The nearest releases above and below `version` that are outside a window, nearer first.
 
-    Below, only what grpo-run knows about: no trl without a GRPOTrainer.
+    Below, only those that grpo-run supports: no trl without a GRPOTrainer.
     """
     oldest = next(iter(releases_with_facts(package)), "0")
     releases = [release for release in released(package) if version_of(release) >= version_of(oldest)]
@@ -115,7 +115,7 @@ def nearest_outside(package: str, version: str, window: str) -> list[str]:
 
 
 def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Requirement, str]]:
-    """The requirements whose package has a known version that is one."""
+    """The requirements on packages with a known, valid version."""
     for requirement in declared:
         found = stack.python if requirement.name == "python" else stack.version(requirement.name)
         if found is None or (requirement.extra and stack.version(EXTRAS[requirement.extra]) is None):
@@ -127,7 +127,7 @@ def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Re
         yield requirement, found
 
 
-# The CUDA that torch was built for, and the driver that this CUDA needs.
+# The CUDA that torch was built for, and the driver that it needs.
 
 
 TORCH_CUDA_TABLE = "torch_cuda"
@@ -135,10 +135,10 @@ _LOCAL = r"cu(\d+)(\d)"
 
 
 def cuda_of(stack: Stack) -> str | None:
-    """The CUDA of the stack's torch, as "13.0"; "" for a build without; None where that is not known.
+    """The CUDA of the stack's torch, as "13.0"; "" for a build without; None if unknown.
 
-    Of a torch that is not installed here by the end of its version, as in 2.13.0+cu130 and 2.13.0+cpu, and without one
-    that of PyPI's build.
+    For a torch that is not installed here, it follows from the version suffix, as in 2.13.0+cu130 and 2.13.0+cpu, or
+    without one from PyPI's build.
     """
     if stack.torch_cuda is not None or not stack.declared:
         return stack.torch_cuda
@@ -153,13 +153,13 @@ def cuda_of(stack: Stack) -> str | None:
 
 
 def driver_for(cuda: str) -> int | None:
-    """The oldest driver, by its first number, that runs programs built for a CUDA; None where that is not known."""
+    """The oldest driver (major version) that runs programs built for a CUDA; None if unknown."""
     found = table(TORCH_CUDA_TABLE)["driver_of_cuda"].get(cuda.partition(".")[0])
     return None if found is None else int(found)
 
 
 def newest_cuda_of(driver: str) -> str | None:
-    """The newest CUDA, by its first number, that a driver runs; None where it is older than all that are known."""
+    """The newest CUDA (major version) that a driver runs; None if it is older than all known ones."""
     number = int(driver.partition(".")[0])
     fitting = [cuda for cuda, oldest in table(TORCH_CUDA_TABLE)["driver_of_cuda"].items() if oldest <= number]
     return max(fitting, key=int, default=None)
@@ -174,31 +174,31 @@ def newest_torch_for(driver: str) -> str | None:
     return str(rows[-1]["torch"]) if rows else None
 
 
-# Which releases take tools, what they need beside, and the chat templates whose tool calls they read.
+# The releases that take tools, what they need for that, and the chat templates whose tool calls they parse.
 
 
 PARAMETERS = {"tools": "tools", "environment": "environment_factory", "rollout": "rollout_func"}
-"""What a recipe asks for -> the parameter of GRPOTrainer that takes it."""
+"""Features of a recipe -> the parameter of GRPOTrainer for it."""
 
 
 def needed_transformers(asked: str, trl: str) -> str | None:
-    """The window of transformers without which GRPOTrainer raises ImportError for it, None where it needs none."""
+    """The window of transformers that GRPOTrainer needs for a feature, else ImportError; None if any works."""
     rows = table("tools")["needs"]
     return next((row["transformers"] for row in rows if row["asked"] == asked and is_within(trl, row["trl"])), None)
 
 
 def needs_jmespath(trl: str, transformers: str | None) -> bool:
-    """Whether tool calls are read with jmespath, without which GRPOTrainer raises ImportError."""
+    """Whether tool calls are parsed with jmespath, whose absence makes GRPOTrainer raise ImportError."""
     return any(_holds(row, trl, transformers) for row in table("tools")["jmespath"])
 
 
 def read_responses(trl: str, transformers: str | None) -> tuple[str, ...]:
-    """What a tokenizer may bring along for reading tool calls, by the names in its tokenizer_config.json."""
+    """Entries of tokenizer_config.json with which a tokenizer can define how tool calls are parsed."""
     return tuple(row["key"] for row in table("tools")["responses"] if _holds(row, trl, transformers))
 
 
 def known_templates(trl: str, transformers: str | None) -> Mapping[str, str]:
-    """The chat templates of which TRL knows how tool calls are written: sha256 of the text -> name."""
+    """The chat templates whose tool calls TRL can parse: sha256 of the text -> name."""
     rows = table("tools")["templates"]
     return {row["sha256"]: row["name"] for row in rows if _holds(row, trl, transformers)}
 

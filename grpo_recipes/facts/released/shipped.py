@@ -1,4 +1,4 @@
-"""Facts that grpo-run brings along: for releases that are not installed here."""
+"""The shipped facts, for releases that are not installed."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def same_version(one: str, other: str) -> bool:
-    """Whether two versions are the same release: "1.16" and "1.16.0" are, "2.13.0" and "2.13.0+cpu" too."""
+    """Whether two versions are the same release: "1.16" and "1.16.0" are, also "2.13.0" and "2.13.0+cpu"."""
     try:
         return one == other or version_of(version_of(one).public) == version_of(version_of(other).public)
     except InvalidVersion:
@@ -23,17 +23,17 @@ def same_version(one: str, other: str) -> bool:
 
 
 def shipped_facts(package: str, version: str) -> PackageFacts | None:
-    """The shipped facts that hold for a version; their own `version` is the release that was read.
+    """The shipped facts for a version; their own `version` is the release that was read.
 
-    That is the release itself, the newest for a version above it, or the nearest below in the same minor; None
-    when there is none of these.
+    Uses that release, the newest for a version above it, or the nearest below in the same minor; None if there is none
+    of these.
     """
     release = nearest_release(releases_with_facts(package), version)
     return None if release is None else _unfolded(package, release)
 
 
 def facts_of_release(package: str, version: str) -> PackageFacts | None:
-    """The shipped facts of exactly this release, None when it was not read."""
+    """The shipped facts of exactly this release, None if it was not read."""
     facts = shipped_facts(package, version)
     return facts if facts is not None and same_version(facts.version, version) else None
 
@@ -45,7 +45,7 @@ def releases_with_facts(package: str) -> tuple[str, ...]:
 
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
-    """A table of data/, by its name without ".json"."""
+    """A table of data/, by name without ".json"."""
     value = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise TypeError(f"{name}.json is not an object")
@@ -57,14 +57,14 @@ def _unfolded(package: str, release: str) -> PackageFacts:
     return unfold(table(package), release)
 
 
-# Which versions of a package were ever released, and which fields went with them.
+# The versions of each package that were ever released, and the fields that they removed.
 
 
 class Removed(NamedTuple):
-    """A field that went, or is going.
+    """A field that was removed or deprecated.
 
     removed_in: the first release of `package` without it, None while it is only deprecated.
-    instead: what to write today, in words; renamed_to: the new name when the value keeps its meaning.
+    instead: the replacement, in words; renamed_to: the new name if the value keeps its meaning.
     """
 
     name: str
@@ -76,10 +76,10 @@ class Removed(NamedTuple):
 
 
 def is_released(package: str, version: str) -> bool | None:
-    """Whether this version is on the package index, withdrawn ones included; None when it is not known.
+    """Whether this version is on the package index, withdrawn ones included; None if unknown.
 
-    Not known are packages outside the table, versions above its newest, development and otherwise local
-    builds without a public release.
+    Unknown are packages outside the table, versions above its newest, and development or local builds without a public
+    release.
     """
     known, wanted = _versions(package), _parsed(version)
     if not known or wanted is None or wanted.is_devrelease:
@@ -90,7 +90,7 @@ def is_released(package: str, version: str) -> bool | None:
 
 
 def is_newer(package: str, version: str) -> bool:
-    """Whether this version is above every one in the table."""
+    """Whether this version is above all versions in the table."""
     known, wanted = _versions(package), _parsed(version)
     return bool(known) and wanted is not None and _public(wanted) > max(known)
 
@@ -101,18 +101,18 @@ def releases_date() -> str:
 
 
 def newest_release(package: str) -> str | None:
-    """The newest final release in the table, None for a package that is not in it."""
+    """The newest final release in the table, None for an unknown package."""
     known = [version for version in _versions(package) if not version.is_prerelease]
     return str(max(known)) if known else None
 
 
 def released(package: str) -> list[str]:
-    """The final releases in the table, oldest first; [] for a package that is not in it."""
+    """The final releases in the table, oldest first; [] for an unknown package."""
     return [str(version) for version in sorted(_versions(package)) if not version.is_prerelease]
 
 
 def removal(owner: str, name: str) -> Removed | None:
-    """What is known about a field of this class, or of GRPOConfig's base, that went or is going, whatever the stack."""
+    """The removal or deprecation of a field of this class, or of GRPOConfig's base, on any stack."""
     owners = (owner, "TrainingArguments") if owner == "GRPOConfig" else (owner,)
     entry = next((found for one in owners if (found := table("removed").get(one, {}).get(name))), None)
     return None if entry is None else Removed(name=name, **entry)
@@ -136,17 +136,17 @@ def _public(version: Version) -> Version:
     return Version(version.public)
 
 
-# Facts of all releases of a package in one file: what holds over several releases is written once.
+# Facts of all releases of a package in one file, in which values that span several releases are written once.
 #
-# `"beta": [["0.14.0", "0.18.2", {...}], ["0.19.0", "1.16.0", {...}]]` gives the first and the last release of each span
-# in the file's own order of releases; a release in no span lacks the field.
+# `"beta": [["0.14.0", "0.18.2", {...}], ["0.19.0", "1.16.0", {...}]]` gives the first and last release of each span in
+# the file's own order of releases; a release in no span lacks the field.
 
 Span = list[Any]
 """[first release, last release, value]"""
 
 
 def value_at(spans: Sequence[Span], release: str, places: Mapping[str, int]) -> Any:
-    """The value at a release, None where it has none; places: release -> its position in the file."""
+    """The value at a release, None without one; places: release -> its position in the file."""
     place = places[release]
     for first, last, value in spans:
         if places[first] <= place <= places[last]:
@@ -155,9 +155,10 @@ def value_at(spans: Sequence[Span], release: str, places: Mapping[str, int]) -> 
 
 
 def nearest_release(releases: Sequence[str], version: str) -> str | None:
-    """The release whose facts hold for a version: itself; above the newest one that; else the one below in its minor.
+    """The release whose facts apply to a version: itself; the newest, if it is above all; else the next lower in its
+    minor.
 
-    None for a version with no release at or below it in its minor, and for what is no version.
+    None if there is none, or the version is invalid.
     """
     if version in releases:
         return version
@@ -174,7 +175,7 @@ def nearest_release(releases: Sequence[str], version: str) -> str | None:
 
 
 def unfold(folded: Mapping[str, Any], release: str) -> PackageFacts:
-    """The facts of one of the file's releases. Raises KeyError for another."""
+    """The facts of one of the file's releases. Raises KeyError for others."""
     places = {version: place for place, version in enumerate(folded["releases"])}
     owners = {}
     for owner, one in folded["owners"].items():

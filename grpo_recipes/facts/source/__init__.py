@@ -1,1 +1,1 @@
-"""Reads what an installed package accepts from its source text; nothing is imported."""
+"""Reads what an installed package accepts from its source text, without importing it."""

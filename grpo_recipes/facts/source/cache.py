@@ -1,6 +1,6 @@
-"""The facts of installed packages in the cache of grpo-run, so that the next command need not parse them.
+"""Caches the facts of installed packages, so that the next command need not parse their source.
 
-The cache is a convenience: whatever is wrong with it, facts are read from the source again.
+If anything is wrong with the cache, facts are read from source again.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ Known = Callable[[str, str, Path], Read | None]
 
 
 def installed_facts(package: str, version: str, known: Known | None = None) -> PackageFacts | None:
-    """The facts of the installed package, from the cache while no file has changed; None when unreadable.
+    """The facts of the installed package, from the cache while no file has changed; None if unreadable.
 
-    version: of the installed package, which the caller has looked up. known: what is asked before source is parsed,
-    with the package, the version and the folder.
+    version: of the installed package, as looked up by the caller. known: called with package, version and folder before
+    source is parsed.
     """
     folder = package_folder(package) if package in MODULES else None
     if folder is None:
@@ -53,7 +53,7 @@ def installed_facts(package: str, version: str, known: Known | None = None) -> P
 
 def _read(package: str, version: str, folder: Path) -> Read | None:
     from grpo_recipes.facts.source.package_source import PackageSource
-    from grpo_recipes.facts.source.read_package import read_package  # parsing source is for what nothing else knows
+    from grpo_recipes.facts.source.read_package import read_package  # only needed if nothing else has the facts
 
     source = PackageSource(package, folder)
     facts = read_package(source, version)
@@ -85,7 +85,7 @@ def _store(name: str, folder: Path, files: Iterable[Path], facts: PackageFacts) 
 
 
 def _reader_stamps() -> dict[str, list[int]]:
-    """Of the files that decide what is read: facts of another release of grpo-run are not taken."""
+    """The stamps of the files that read facts: those read by a different release of grpo-run are not used."""
     here = Path(__file__).parent
     names = (
         "field.py",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class NoDefault(StrEnum):
-    """Why a field has no default that can be written down. The values are plain strings in JSON."""
+    """Why a field has no literal default. The values are plain strings in JSON."""
 
     UNKNOWN = "<computed>"
     REQUIRED = "<required>"
@@ -20,9 +20,8 @@ REQUIRED = NoDefault.REQUIRED
 class Field(NamedTuple):
     """A field that the constructor takes.
 
-    annotation: its source text, "" when there is none. default: a JSON value; UNKNOWN when the class
-    computes it; REQUIRED when there is none. allowed: the closed set that the package's own source accepts,
-    None when open.
+    annotation: its source text, "" for none. default: a JSON value; UNKNOWN if the class computes it; REQUIRED without
+    one. allowed: the closed set that the package's own source accepts, None if open.
     """
 
     name: str
@@ -32,7 +31,7 @@ class Field(NamedTuple):
 
 
 def to_json_value(field: Field) -> dict[str, object]:
-    """The field without its name; `allowed` only when it is closed."""
+    """The field without its name; `allowed` only if it is closed."""
     value: dict[str, object] = {"annotation": field.annotation, "default": field.default}
     if field.allowed is not None:
         value["allowed"] = list(field.allowed)
@@ -40,7 +39,7 @@ def to_json_value(field: Field) -> dict[str, object]:
 
 
 def from_json_value(name: str, value: Mapping[str, object]) -> Field:
-    """The field that `to_json_value` wrote. Raises KeyError or TypeError for another shape."""
+    """The field that `to_json_value` wrote. Raises KeyError or TypeError for other content."""
     default, allowed = value["default"], value.get("allowed")
     if isinstance(default, str) and default in tuple(NoDefault):
         default = NoDefault(default)
@@ -52,24 +51,24 @@ def from_json_value(name: str, value: Mapping[str, object]) -> Field:
     return Field(name, annotation, default, None if allowed is None else tuple(allowed))
 
 
-# One spelling for the annotations that releases have written in several ways.
+# One spelling for annotations that releases have written in several ways.
 
 
 PLAIN_TYPES = ("int", "float", "bool", "str", "dict", "list")
-"""The types whose annotation leaves no doubt; anything richer is left to the library."""
+"""The types with an unambiguous annotation; anything richer is left to the library."""
 _LOWER = ("Dict", "FrozenSet", "List", "Set", "Tuple", "Type")
 
 
 def plain_annotation(node: ast.expr) -> str:
-    """The annotation's text as newest Python writes it, with None last: `Optional["List[int]"]` is `list[int] | None`.
+    """The annotation as the newest Python writes it, with None last: `Optional["List[int]"]` is `list[int] | None`.
 
-    So a release that only respelled a field has not changed it.
+    So a release that only respells a field does not change it.
     """
     return ast.unparse(_union(_members(node)))
 
 
 def plain_types(annotation: str) -> list[str] | None:
-    """The plain types of a union annotation besides None, None when it holds anything else."""
+    """The plain types of a union annotation besides None, None if it has other members."""
     parts = [part.strip().partition("[")[0] for part in annotation.split("|")]
     kinds = [part for part in parts if part != "None"]
     return kinds if kinds and all(kind in PLAIN_TYPES for kind in kinds) else None

@@ -1,4 +1,4 @@
-"""What one release of one package says about the classes that grpo-run fills."""
+"""The facts of one package release about the classes that grpo-run fills."""
 
 import sys
 from collections.abc import Mapping
@@ -9,21 +9,21 @@ from grpo_recipes.facts.source.field import Field, from_json_value, to_json_valu
 
 
 class OwnerFacts(NamedTuple):
-    """A class: the fields that its own package declares, and its bases that other packages define."""
+    """A class: the fields that its own package declares, and its bases in other packages."""
 
     bases: tuple[str, ...]
     fields: Mapping[str, Field]
 
 
 class PackageFacts(NamedTuple):
-    """The classes of one release, by their names."""
+    """The classes of one release, by name."""
 
     package: str
     version: str
     owners: Mapping[str, OwnerFacts]
 
 
-# Where each class is defined, its newest place first.
+# The modules that define each class, the newest first.
 MODULES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "trl": {
         "GRPOConfig": ("trl.trainer.grpo_config",),
@@ -37,7 +37,7 @@ MODULES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "peft": {"LoraConfig": ("peft.tuners.lora.config",)},
     "vllm": {"SamplingParams": ("vllm.sampling_params",)},
 }
-# The method whose parameters are the fields of a class that is no dataclass.
+# The method whose parameters are the fields of a class that is not a dataclass.
 METHODS: Mapping[str, str] = {"GRPOTrainer": "__init__", "VLLMClient": "generate"}
 NOT_IN_ALL_RELEASES = frozenset({"VLLMClient"})
 
@@ -55,7 +55,7 @@ def package_to_json_value(facts: PackageFacts) -> dict[str, object]:
 
 
 def package_from_json_value(value: Mapping[str, object]) -> PackageFacts:
-    """What `package_to_json_value` wrote. Raises KeyError, TypeError or AttributeError for another shape."""
+    """The facts that `package_to_json_value` wrote. Raises KeyError, TypeError or AttributeError for other content."""
     owners, package, version = value["owners"], value["package"], value["version"]
     if not isinstance(owners, dict) or not isinstance(package, str) or not isinstance(version, str):
         raise TypeError("facts have a package, a version and owners")
@@ -76,11 +76,11 @@ NEW, OLD = "logits_to_keep", "num_logits_to_keep"
 
 
 class LogitsKeyword(NamedTuple):
-    """How a model class can be asked for the logits of the last positions alone.
+    """How a model class can be asked for the logits of only the last positions.
 
-    name: the keyword that forward declares, None when it has none. translated: a decorator still turns
-    num_logits_to_keep into logits_to_keep. swallows: forward takes any keyword, so that a wrong name is ignored
-    in silence instead of being a TypeError.
+    name: the keyword that forward declares, None if it has none. translated: a decorator still translates
+    num_logits_to_keep to logits_to_keep. swallows: forward takes any keyword, so a wrong name is silently ignored
+    instead of raising TypeError.
     """
 
     name: str | None
@@ -88,13 +88,13 @@ class LogitsKeyword(NamedTuple):
     swallows: bool
 
     def takes(self, word: str) -> bool:
-        """Whether forward builds the last logits alone when asked by this word."""
+        """Whether forward computes only the last logits when given this keyword."""
         return word == self.name or (self.translated and word == OLD)
 
 
 def package_folder(package: str) -> Path | None:
-    """The folder of an installed top-level package, None when there is none; nothing is imported."""
-    # importlib.util.find_spec would answer for a module of this process that may come from elsewhere.
+    """The folder of an installed top-level package, None without one; imports nothing."""
+    # importlib.util.find_spec would also find modules already loaded from elsewhere.
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(package, None)

@@ -1,4 +1,4 @@
-"""Classes of an installed package, found in its source text without importing it."""
+"""Finds classes of an installed package in its source text without importing it."""
 
 import ast
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class ClassSource:
 
 @dataclass(slots=True)
 class PackageSource:
-    """The parsed modules of one package, and which files were read for them.
+    """The parsed modules of one package, and the files that were read.
 
     folder: of the package itself. files: module -> file, in the order of reading.
     """
@@ -28,20 +28,20 @@ class PackageSource:
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
 
     def tree(self, module: str) -> ast.Module | None:
-        """The parsed module, None when it is not a file of this package or cannot be parsed."""
+        """The parsed module, None if it is not a file of this package or cannot be parsed."""
         if module not in self._trees:
             self._trees[module] = self._parse(module)
         return self._trees[module]
 
     def find_class(self, module: str, name: str, hops: int = _MOST_HOPS) -> ClassSource | None:
-        """The class that `name` means in `module`, through its imports; None outside this package."""
+        """The class that `name` refers to in `module`, following imports; None outside this package."""
         tree = self.tree(module)
         if tree is None or hops == 0:
             return None
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name == name:
                 return ClassSource(module, node)
-        # Imports may stand under `if TYPE_CHECKING`, where packages that load lazily keep theirs.
+        # Imports may be under `if TYPE_CHECKING`, as in packages that load lazily.
         for imported in ast.walk(tree):
             if isinstance(imported, ast.ImportFrom):
                 for alias in imported.names:

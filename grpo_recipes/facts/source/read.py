@@ -1,4 +1,4 @@
-"""Fields, constructor parameters and the logits keyword of a class, from its source."""
+"""Reads the fields, constructor parameters and logits keyword of a class from its source."""
 
 import ast
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def ancestry(source: PackageSource, found: ClassSource) -> list[ClassSource]:
 
 
 def outside_bases(source: PackageSource, found: ClassSource) -> tuple[str, ...]:
-    """The names of the bases that other packages define, in order."""
+    """The names of the bases in other packages, in order."""
     return tuple(
         last_name(base)
         for one in ancestry(source, found)
@@ -29,10 +29,9 @@ def outside_bases(source: PackageSource, found: ClassSource) -> tuple[str, ...]:
 
 
 def dataclass_fields(source: PackageSource, found: ClassSource) -> dict[str, Field]:
-    """What the generated constructor takes, from the class and its bases inside the package.
+    """The parameters of the generated constructor, from the class and its bases inside the package.
 
-    As dataclasses.fields(), less what is declared with init=False. A default that is not a literal is
-    UNKNOWN.
+    As dataclasses.fields(), except those declared with init=False. A default that is not a literal is UNKNOWN.
     """
     fields: dict[str, Field] = {}
     for one in ancestry(source, found):
@@ -42,7 +41,7 @@ def dataclass_fields(source: PackageSource, found: ClassSource) -> dict[str, Fie
 
 
 def struct_fields(node: ast.ClassDef) -> dict[str, Field]:
-    """What a msgspec.Struct takes, less the private fields that it fills itself."""
+    """The parameters of a msgspec.Struct, except the private fields that it fills itself."""
     return {field.name: field for field in _own_fields(node) if not field.name.startswith("_")}
 
 
@@ -67,7 +66,7 @@ def method_fields(node: ast.ClassDef, method: str = "__init__") -> dict[str, Fie
 
 
 def enum_values(source: PackageSource, module: str, name: str) -> tuple[object, ...] | None:
-    """The values of an enumeration class of the package, None when `name` is not one."""
+    """The values of an enumeration class of the package, None if `name` is not one."""
     found = source.find_class(module, name)
     if found is None or not any("Enum" in last_name(base) for base in found.node.bases):
         return None
@@ -80,7 +79,7 @@ def enum_values(source: PackageSource, module: str, name: str) -> tuple[object, 
 
 
 def literal(node: ast.expr) -> object:
-    """The JSON value of an expression, UNKNOWN when it must be computed."""
+    """The JSON value of an expression, UNKNOWN if it must be computed."""
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -115,7 +114,7 @@ _NOT_IN_CONSTRUCTOR = object()
 
 
 def _default(node: ast.expr) -> object:
-    """The default that an assigned value gives: a literal, or what field(...) says."""
+    """The default of an assigned value: a literal, or the argument of field(...)."""
     if not isinstance(node, ast.Call) or last_name(node.func) != "field":
         return literal(node)
     keywords = {keyword.arg: keyword.value for keyword in node.keywords}
@@ -137,7 +136,7 @@ def _made_by(factory: ast.expr) -> object:
 
 
 def find_method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    """The method that the class itself defines, None when it has none of this name."""
+    """The method that the class itself defines, None without one of this name."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
             return statement
@@ -150,11 +149,11 @@ def _is_dataclass(node: ast.ClassDef) -> bool:
     )
 
 
-# Which logits keyword a model class' forward takes.
+# The logits keyword that a model class's forward takes.
 
 
 def read_logits_keyword(source: PackageSource, module: str, model_class: str) -> LogitsKeyword | None:
-    """What the class' own or inherited forward takes, None when the class or its forward is not found."""
+    """The keyword of the class's own or inherited forward, None if the class or its forward is not found."""
     found = source.find_class(module, model_class)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads the facts of a release, and which values its fields may have, from its source; nothing is imported."""
+"""Reads the facts of a release from its source, including the allowed values of fields; imports nothing."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ Values = tuple[object, ...]
 
 
 def read_package(source: PackageSource, version: str) -> PackageFacts | None:
-    """The facts of an installed package, None when one of its classes is not where this reader knows it."""
+    """The facts of an installed package, None if one of its classes is not where this reader expects it."""
     found = {owner: _find(source, owner, modules) for owner, modules in MODULES[source.package].items()}
     classes = {owner: one for owner, one in found.items() if one is not None}
     if set(found) - set(classes) - NOT_IN_ALL_RELEASES:
@@ -33,7 +33,7 @@ def _read_owner(source: PackageSource, owner: str, classes: Mapping[str, ClassSo
         fields = method_fields(found.node)
         names = {name: name for name in fields}
         closed = values_by_refusal(found.node, names)
-        # transformers takes any string here; bitsandbytes refuses what this class does not compare it with.
+        # transformers takes any string here; bitsandbytes refuses values that this class does not compare it with.
         compared = values_by_comparison(found.node, "self.bnb_4bit_quant_type")
         return OwnerFacts((), _with_allowed(fields, {**closed, "bnb_4bit_quant_type": compared}))
     if owner == "SamplingParams":
@@ -50,8 +50,8 @@ def _refused_by_trainer(
 ) -> dict[str, Values]:
     """The closed sets of GRPOConfig's fields.
 
-    GRPOConfig itself takes anything; the trainer refuses late: vllm_mode when it starts the engine, loss_type
-    and importance_sampling_level in the first loss, scale_rewards after the first generation.
+    GRPOConfig itself accepts anything; the trainer refuses late: vllm_mode when it starts the engine, loss_type and
+    importance_sampling_level in the first loss, scale_rewards after the first generation.
     """
     in_config = {f"self.{name}": name for name in fields}
     in_trainer = {f"{owner}.{name}": name for name in fields for owner in ("args", "self.args")}
@@ -66,7 +66,7 @@ def _refused_by_trainer(
 
 
 def _attributes_set_from(node: ast.ClassDef, names: Mapping[str, str]) -> dict[str, str]:
-    """`self.mode = mode` in a class' __init__, where `mode` stands for a field: {"self.mode": field}."""
+    """Attributes set in __init__ from a variable for a field: `self.mode = mode` gives {"self.mode": field}."""
     return {
         dotted_name(statement.targets[0]): names[dotted_name(statement.value)]
         for method in node.body
@@ -79,7 +79,7 @@ def _attributes_set_from(node: ast.ClassDef, names: Mapping[str, str]) -> dict[s
 def _engines(
     source: PackageSource, trainer: ClassSource, names: Mapping[str, str]
 ) -> list[tuple[ClassSource, dict[str, str]]]:
-    """The classes of the package to which the trainer hands fields, and parameter -> field for each."""
+    """The package's classes that the trainer passes fields to, and parameter -> field for each."""
     engines: list[tuple[ClassSource, dict[str, str]]] = []
     for call in ast.walk(trainer.node):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id.islower():
@@ -100,7 +100,7 @@ def _with_allowed(fields: Mapping[str, Field], closed: Mapping[str, Values]) -> 
 
 
 def _closed(field: Field, values: Values | None) -> Field:
-    """The field with its closed set; open when the set would refuse the field's own default."""
+    """The field with its closed set; left open if the set would refuse the field's own default."""
     if not values:
         values = values_of_annotation(field.annotation) if field.annotation else None
     if values is None:
@@ -112,13 +112,13 @@ def _closed(field: Field, values: Values | None) -> Field:
     return field._replace(allowed=values)
 
 
-# Which values a field may have, where the package's own source refuses all others.
+# The allowed values of fields, if the package's own source refuses all others.
 
 
 def values_of_annotation(annotation: str) -> Values | None:
-    """The values of a plain annotation made of Literal, bool and None only; None when it is open.
+    """The values of a plain annotation of Literal, bool and None only; None if it is open.
 
-    A literal with "[" in it stands for a pattern ("pissa_niter_[number of iters]") and leaves the set open.
+    A literal with "[" in it is a pattern ("pissa_niter_[number of iters]") and leaves the set open.
     """
     try:
         members = list(_union_members(ast.parse(annotation, mode="eval").body))
@@ -172,11 +172,11 @@ def values_by_mapping(node: ast.ClassDef) -> dict[str, Values]:
 
 
 def values_by_refusal(node: ast.AST, fields_by_name: Mapping[str, str]) -> dict[str, Values]:
-    """Fields whose other values end in a `raise`, with the values that do not.
+    """Fields for which some values lead to a `raise`, with the values that do not.
 
-    fields_by_name: what stands for a field in this code, {"self.loss_type": "loss_type"}. Two forms count: a
-    chain `if f == .. elif f in .. else: raise`, wherever it stands; and `if f not in [..]: raise` under
-    conditions that speak of nothing but f. Several such places leave the values that all of them accept.
+    fields_by_name: expressions for fields in this code, {"self.loss_type": "loss_type"}. Recognizes two forms: a chain
+    `if f == .. elif f in .. else: raise` anywhere; and `if f not in [..]: raise` under conditions on f only. Several
+    such places are intersected.
     """
     closed: dict[str, Values] = {}
     for field, values in _refusals(node, fields_by_name, ()):
@@ -195,7 +195,7 @@ def values_by_comparison(node: ast.AST, name: str) -> Values:
 
 
 def dotted_name(node: ast.AST) -> str:
-    """`self.args.beta` -> "self.args.beta"; "" for what is not a plain name."""
+    """`self.args.beta` -> "self.args.beta"; "" for anything but a plain name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (head := dotted_name(node.value)):
@@ -235,7 +235,7 @@ def _refusals_of_if(
 
 
 def _branches(node: ast.If) -> tuple[list[ast.If], list[ast.stmt]]:
-    """The if and its elifs, and the body of the final else."""
+    """The tests of an if and its elifs, and the body of the final else."""
     branches = [node]
     while len(branches[-1].orelse) == 1 and isinstance(branches[-1].orelse[0], ast.If):
         branches.append(branches[-1].orelse[0])
@@ -245,7 +245,7 @@ def _branches(node: ast.If) -> tuple[list[ast.If], list[ast.stmt]]:
 def _accepted(
     test: ast.expr, names: Mapping[str, str], operator: type[ast.cmpop] | None = None
 ) -> tuple[str, Values] | None:
-    """The one field that a test compares, and with which constants; `operator` asks for that one alone."""
+    """The only field that a test compares, and the constants; `operator` restricts the comparison."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and operator is None:
         parts = [_accepted(part, names) for part in test.values]
         fields = {part[0] for part in parts if part is not None}

@@ -1,1 +1,1 @@
-"""`grpo-run report`: what run folders tell, as one HTML file that asks nobody for anything."""
+"""`grpo-run report`: run folders as one self-contained HTML file."""

@@ -1,4 +1,4 @@
-"""What is drawn, and what each chart says in words: of one run its figures, of several the same figure of each."""
+"""The charts of a report and their descriptions: every figure of one run, or the same figure of several."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,8 +15,8 @@ _LONGEST_TITLE = 80
 
 
 class Curve(NamedTuple):
-    """One line of a chart. name: of the figure. low, high: names of what bounds a band around it; around: of its
-    standard deviation, which is a band too.
+    """One line of a chart. name: the figure. low, high: figures that bound a band around it; around: the figure whose
+    standard deviation is the band.
     """
 
     name: str
@@ -27,9 +27,9 @@ class Curve(NamedTuple):
 
 
 class ChartKind(NamedTuple):
-    """A chart. lines: those of the run that has them; the first stands for a run among several.
+    """A kind of chart. lines: curves, drawn if the run has them; for several runs only the first is drawn.
 
-    about: what to look for. is_share: from 0 to 1, shown as per cent. unit: what its values are divided by.
+    about: what to look for. is_share: from 0 to 1, shown as a percentage. unit: the divisor of its values.
     """
 
     id: str
@@ -54,7 +54,7 @@ KINDS = (
         "resampled",
         "Redrawn groups",
         (Curve(metric.GROUPS_REDRAWN, "redrawn"), Curve(metric.GROUPS_LEFT, "left without variance")),
-        "Of a generation, all rounds together, and those that are trained without variance all the same.",
+        "Of a generation, all rounds together, and those trained despite having none.",
     ),
     ChartKind(
         "lengths",
@@ -94,7 +94,7 @@ KINDS = (
         is_share=True,
     ),
     ChartKind("gradient", "Gradient norm", (Curve("grad_norm", "norm"),), "Before it is clipped."),
-    ChartKind("loss", "Loss", (Curve("loss", "loss"),), "Near 0 by its making, however well it goes."),
+    ChartKind("loss", "Loss", (Curve("loss", "loss"),), "Near 0 by construction, however well the run goes."),
     ChartKind("rate", "Learning rate", (Curve("learning_rate", "learning rate"),)),
     ChartKind(
         "sampler",
@@ -109,7 +109,7 @@ KINDS = (
         "time",
         "Seconds of a step",
         (Curve("step_time", "step_time"), *(Curve(name, phase) for phase, name in metric.PHASE_SECONDS.items())),
-        "By the clock; sync hands the weights to vLLM. TRL's step_time leaves the optimizer out.",
+        "By the clock; sync sends the weights to vLLM. TRL's step_time leaves the optimizer out.",
     ),
     ChartKind(
         "memory",
@@ -134,10 +134,10 @@ _SAID_ELSEWHERE = ("reward", "reward_std", metric.TRL_WITHOUT_VARIANCE, "epoch",
 
 
 def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, object]]:
-    """The charts of a page, each with its words. names: of the runs, as their lines are called where there are several.
+    """The charts of a page with their texts. names: of the runs, which label their lines if there are several.
 
-    A chart has id, title, about, said (the figures in words), group, is_share and lines: run (its place), label, y, and
-    low and high where there is a band; x of a line is that of its run, but for held-out figures, which have their own.
+    A chart has id, title, about, said (the figures in words), group, is_share and lines: run (its index), label, y, and
+    low and high for a band; x is that of the run, except for held-out figures, which have their own.
     """
     kinds = [*_each_reward(runs), *KINDS, *_others(runs)]
     found = [_of_kind(_REWARD, runs, names), _held_out_chart(runs, names)]
@@ -146,7 +146,7 @@ def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, 
 
 
 def _each_reward(runs: Sequence[ReportedRun]) -> list[ChartKind]:
-    """A chart for each reward function, where there is more than one."""
+    """A chart for each reward function, if there are several."""
     means = dict.fromkeys(
         name for run in runs for name in run.series.figures if name.startswith("rewards/") and name.endswith("/mean")
     )
@@ -162,7 +162,7 @@ def _each_reward(runs: Sequence[ReportedRun]) -> list[ChartKind]:
 
 
 def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
-    """What else was logged as a number: by a reward of the user's own, or by another release of TRL."""
+    """Every other logged number, from a user's reward or a different release of TRL."""
     names = dict.fromkeys(name for run in runs for name in run.series.figures)
     known = {*_OF_KINDS, *_SAID_ELSEWHERE}
     left = [name for name in names if name not in known and not name.startswith("rewards/")]
@@ -200,7 +200,7 @@ def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str])
         for curve in curves:
             band = _band(kind, curve, run.series) if len(runs) == 1 else {}
             lines.append({"run": place, "label": curve.label, "y": _values(kind, run.series.drawn(curve.name)), **band})
-        # A figure that is 0 in all steps needs no words beside others.
+        # A figure that is always 0 is only mentioned if there is no other.
         told = [curve for curve in curves if any(run.series.figures[curve.name].values)] or curves[:1]
         for curve in told:
             label = f"{curve.label}: " if len(runs) > 1 else f"{curve.label} " if len(curves) > 1 else ""
@@ -211,7 +211,7 @@ def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str])
 
 
 def _band(kind: ChartKind, curve: Curve, series: StepSeries) -> dict[str, object]:
-    """What is around a line: its bounds, its standard deviation, or the least and the most within a point."""
+    """The band around a line: its bounds, its standard deviation, or the extremes within a point."""
     if curve.low and series.has(curve.low) and series.has(curve.high):
         low, high = series.drawn(curve.low, min), series.drawn(curve.high, max)
     elif curve.around and series.has(curve.around):
@@ -245,5 +245,5 @@ def _chart(
 
 
 def rounded(values: Sequence[float | None]) -> list[float | None]:
-    """Five digits: more are not seen, and take room."""
+    """Rounded to five digits: more would not be visible, and take space."""
     return [None if value is None else float(f"{value:.{_DIGITS}g}") for value in values]

@@ -1,7 +1,7 @@
-"""The page: everything in one HTML file, of which nothing leads outside.
+"""Renders the report page as one HTML file without external references.
 
-What comes from a run is untrusted: it is escaped as text, or JSON in which no tag can begin, and the page's own policy
-lets no script run but the two that are in it, and lets nobody ask for anything over a network.
+Content of a run is untrusted: it is escaped as text, or as JSON that cannot open a tag, and the page's
+Content-Security-Policy allows only its own two scripts and no network access.
 """
 
 import base64
@@ -33,11 +33,11 @@ SCRIPTS = ("uPlot.iife.min.js", "report.js")
 STYLES = ("uPlot.min.css", "report.css")
 MOST_DIFFERING = 60
 _MARK, _HEAD = b"data-written=", 1024
-"""What the page of a report has in its first bytes."""
+"""The first bytes of a report page contain this."""
 
 
 def refuse_to_replace(path: Path) -> None:
-    """Raises Refusal where something is that is no page of an earlier report."""
+    """Raises Refusal if the path exists and is not an earlier report."""
     if not os.path.lexists(path):
         return
     head = b""
@@ -47,13 +47,13 @@ def refuse_to_replace(path: Path) -> None:
     if _MARK not in head:
         raise Refusal.of(
             f"{path} already exists",
-            because="it is no report, and a report replaces nothing else",
-            fix="-o with a name that is not there",
+            because="it is not a report, and a report replaces nothing else",
+            fix="-o with a new name",
         )
 
 
 class SweepTable(NamedTuple):
-    """The settings of a sweep: what is compared, rows with the headings first, and what can be said of them."""
+    """The settings of a sweep: what is compared, rows with the headings first, and the conclusions."""
 
     outcome: str
     rows: Sequence[Sequence[str]]
@@ -61,7 +61,7 @@ class SweepTable(NamedTuple):
 
 
 def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None = None) -> int:
-    """Writes the page at once or not at all, and gives its size in bytes. Raises Refusal where it cannot."""
+    """Writes the page atomically, and returns its size in bytes. Raises Refusal if that fails."""
     content = page(runs, sweep).encode("utf-8", "replace")
     try:
         write_whole(path.parent, path.name, content)
@@ -73,7 +73,7 @@ def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None
 
 
 def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
-    """The HTML of one run, or of several side by side; sweep: the table of the sweep that they are of."""
+    """The HTML of one run, or of several side by side; sweep: the table of their sweep."""
     names = _names(runs)
     shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
     drawn = charts(runs, names)
@@ -97,7 +97,7 @@ def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
 
 
 def _running(runs: Sequence[ReportedRun]) -> str:
-    """The words for runs that have not ended, "" if all have."""
+    """The note about runs that have not ended, "" if all have."""
     count = sum(run.is_running for run in runs)
     if not count or len(runs) == 1:
         return "still running" if count else ""
@@ -105,13 +105,13 @@ def _running(runs: Sequence[ReportedRun]) -> str:
 
 
 def _names(runs: Sequence[ReportedRun]) -> list[str]:
-    """What the runs are called: by their folders, those that have one name with a number."""
+    """The names of the runs: their folders, numbered if several have the same name."""
     names = [shown_text(run.listed.name, run.place, 80) for run in runs]
     return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
 
 
 def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
-    """The planned values, and the versions, that are not the same in all runs."""
+    """The planned values and versions that differ between runs."""
     keys = differing([run.listed for run in runs])[:MOST_DIFFERING]
     rows = [
         {
@@ -152,7 +152,7 @@ def _template() -> "Template":
 
 
 def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """A Content-Security-Policy that knows these scripts and styles by their digests, its images, and no more."""
+    """A Content-Security-Policy that allows these scripts and styles by digest, the page's images, and nothing else."""
     return (
         f"default-src 'none'; img-src data:; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
         "base-uri 'none'; form-action 'none'"
@@ -165,6 +165,6 @@ def _digests(texts: Sequence[str]) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON in which no tag, comment or entity can begin, as the content of a script element that nobody runs."""
+    """JSON for a script element that is not executed, in which no tag, comment or entity can begin."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""One run folder as a report reads it, whether the run has ended or still trains."""
+"""Reads one run folder for a report, whether the run has ended or is still training."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ MOST_STRETCHES = 16
 
 
 class KeptCompletion(NamedTuple):
-    """A completion as completions.jsonl has it."""
+    """A completion of completions.jsonl."""
 
     step: int
     row: Mapping[str, object]
 
     @property
     def total(self) -> float | None:
-        """The weighted reward, None where it is not known."""
+        """The weighted reward, None if unknown."""
         return number(self.row, "reward")
 
 
 def kept_completions(event: Mapping[str, object]) -> list[KeptCompletion]:
-    """The completions of a line; what is not as the worker writes it is left out."""
+    """The completions of a line; malformed ones are skipped."""
     step, rows = number(event, "step"), event.get("rows")
     if event.get("event") != "completions" or step is None or step < 0 or not isinstance(rows, list):
         return []
@@ -43,7 +43,7 @@ def kept_completions(event: Mapping[str, object]) -> list[KeptCompletion]:
 
 
 def chosen(kept: Sequence[KeptCompletion]) -> list[tuple[str, KeptCompletion]]:
-    """Best, worst and drawn of each stretch, in the order of the steps; none twice."""
+    """The best, worst and a random completion of each stretch of steps, in order, without repetition."""
     width = stretch_width({one.step for one in kept}, MOST_STRETCHES)
     found = []
     for _, of_stretch in groupby(sorted(kept, key=lambda one: one.step), key=lambda one: one.step // width):
@@ -62,12 +62,11 @@ ENDED = ("completed", "failed", "stopped", "interrupted", "killed", "damaged rec
 
 
 class ReportedRun:
-    """What a run folder says. Raises Refusal if the folder is not a run.
+    """The content of a run folder. Raises Refusal if the folder is not a run.
 
-    listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} where it cannot be read; planned: the
-    same as a plan of this release. evaluations: events of held-out rows, by the name of
-    their set, "" for one without, and by their steps; sets_left_out: names of those above MOST_SETS. guards: the last
-    event of each guard. place: the folder, absolute.
+    listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} if it cannot be read; planned: the same
+    as a plan of this release. evaluations: events of held-out rows, by set name ("" for one without) and step;
+    sets_left_out: names beyond MOST_SETS. guards: the last event of each guard. place: the folder, absolute.
     """
 
     def __init__(self, folder: str) -> None:
@@ -98,26 +97,26 @@ class ReportedRun:
             self.kept += kept_completions(event)
 
     def plain(self, value: object) -> str:
-        """A text of this run as it may be shown."""
+        """A text of this run, safe to show."""
         return shown_text(value, self.place)
 
     def plain_value(self, row: Mapping[str, object]) -> str:
-        """The value of a setting of the plan, as it may be shown."""
+        """The value of a planned setting, safe to show."""
         return shown_value(str(row.get("key")), row.get("value"), self.place)
 
     def plain_digest(self, value: object) -> str:
-        """A text of this run; of a digest its first 12 digits."""
+        """A text of this run; a digest is cut to 12 digits."""
         text = self.plain(value)
         return text[:12] if len(text) in (40, 64) and set(text) <= set("0123456789abcdef") else text
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more is to come, as far as this machine can see."""
+        """Whether the run has ended, as far as this machine can tell."""
         return self.listed.status in ENDED
 
     @property
     def is_running(self) -> bool:
-        """Whether the run was started and has not ended, as far as this machine can see."""
+        """Whether the run was started and has not ended, as far as this machine can tell."""
         return self.listed.status == "running"
 
     def _take(self, event: Event) -> None:
@@ -138,7 +137,7 @@ class ReportedRun:
                 return
             of_set = self.evaluations.setdefault(name, {})
             of_set[int(step)] = event
-            if len(of_set) > MOST_EVALUATIONS:  # the first one stays, to compare with
+            if len(of_set) > MOST_EVALUATIONS:  # keep the first one for comparison
                 del of_set[sorted(of_set)[1]]
         elif kind == "guard" and len(self.guards) < MOST_GUARD_WORDS:
             self.guards[str(event.get("name"))] = event

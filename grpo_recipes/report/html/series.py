@@ -1,4 +1,4 @@
-"""The figures of a run's steps in so few points that a chart can have them, whatever the run's length."""
+"""Reduces the figures of a run's steps to few enough points for a chart, however long the run."""
 
 import json
 import os
@@ -26,13 +26,13 @@ class Figure:
     values: "array[float]" = field(default_factory=lambda: array("d"))
 
     def ends(self) -> tuple[float, float, int]:
-        """The means of the first and the last values, and of how many: a quarter of them, ten at most."""
+        """The means of the first and last values, and their number: a quarter of all, at most ten."""
         count = max(1, min(AVERAGED_STEPS, len(self.values) // 4))
         return fmean(self.values[:count]), fmean(self.values[-count:]), count
 
 
 def stretch_width(steps: Collection[int], most: int) -> int:
-    """How many steps one stretch has where there may be so many stretches, a power of 2."""
+    """The number of steps per point for at most this many points, a power of 2."""
     width = 1
     while len({step // width for step in steps}) > most:
         width *= 2
@@ -47,7 +47,7 @@ class StepSeries:
         self._steps: set[int] = set()
 
     def add(self, step: int, values: Mapping[str, object]) -> None:
-        """Adds one step, without values that are not numbers."""
+        """Adds one step; values that are not numbers are ignored."""
         self._steps.add(step)
         for name, value in values.items():
             if name in NO_FIGURES or isinstance(value, bool) or self._is_too_much(name):
@@ -62,7 +62,7 @@ class StepSeries:
 
     @cached_property
     def width(self) -> int:
-        """How many steps a point stands for, once all were taken."""
+        """The number of steps per point, after all were added."""
         return stretch_width(self._steps, MOST_POINTS)
 
     @cached_property
@@ -71,7 +71,7 @@ class StepSeries:
         return list({step // self.width: step for step in sorted(self._steps)}.values())
 
     def drawn(self, name: str, of_steps: Callable[[list[float]], float] = fmean) -> list[float | None]:
-        """A value for each point, of those of its steps; None where none of them has one."""
+        """A value for each point, computed from its steps; None if none of them has one."""
         by_point: dict[int, list[float]] = defaultdict(list)
         for step, value in zip(self.figures[name].steps, self.figures[name].values, strict=True):
             by_point[step // self.width].append(value)
@@ -88,15 +88,15 @@ class StepSeries:
 GIB = 2**30
 LONGEST = 600
 NO_FOLDER = "\0"
-"""For a text that may have the path of the run folder in it as any other text."""
+"""For a text in which the run folder's path is nothing special."""
 _ABSOLUTE = re.compile(r"(?<![\w/:.~{}$)>-])/(?:[\w.@+~,=-]+/)+[\w.@+~,=-]+")
 _KEPT_PARTS = 2
 
 
 def shown_text(text: object, folder: str, most: int = LONGEST) -> str:
-    """A text of a run: without secrets and steering characters, with no path that says where on a machine it lies.
+    """A text of a run without secrets, terminal escapes, and paths that reveal folders of the machine.
 
-    folder: the run folder, absolute; paths in it are shown relative to it. most: characters, more are cut.
+    folder: the run folder, absolute; paths in it are shown relative to it. most: characters to keep.
     """
     plain = redact(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False, default=str))
     plain = plain[: 4 * most].replace(f"{folder}{os.sep}", "").replace(folder, os.path.basename(folder))
@@ -110,14 +110,14 @@ def _relative(found: "re.Match[str]") -> str:
 
 
 def shown_value(key: str, value: object, folder: str) -> str:
-    """A planned value beside its key, as YAML would have it on one line."""
+    """A planned value for its key, as YAML on one line."""
     redacted = redact_value({key: value})
     own = next(iter(redacted.values())) if isinstance(redacted, Mapping) else None
     return shown_text(own, folder)
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """So many digits, more before the point; "-" for nothing."""
+    """A number with this many digits, more before the point; "-" for None."""
     if value is None:
         return "-"
     if value == int(value) and abs(value) < 1e15:
@@ -126,7 +126,7 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share: 12 %, and 0.4 % below one."""
+    """A share as a percentage: 12 %, and 0.4 % below one."""
     if value is None:
         return "-"
     return f"{value * 100:.1f} %" if 0 < abs(value) < 0.0995 or 0.9905 < abs(value) < 1 else f"{value * 100:.0f} %"
@@ -140,5 +140,5 @@ def gib(size: object) -> str:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """Parts that are not empty, in one line."""
+    """The parts that are not empty, on one line."""
     return " · ".join(part for part in parts if part)

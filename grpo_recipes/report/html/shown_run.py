@@ -1,4 +1,4 @@
-"""One run as the parts of a page: texts and rows, all plain, in the order in which they are read."""
+"""One run as the parts of a page: plain texts and rows, in reading order."""
 
 import re
 import time
@@ -22,13 +22,13 @@ _TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Boo
 _SHIMS = "shims."
 _BASE64, _MOST_IMAGES = re.compile(r"[A-Za-z0-9+/]{4,40000}={0,2}"), 4
 _LONGEST_TEXT = 3000
-"""Characters that are shown of a prompt or a completion."""
+"""Characters to show of a prompt or a completion."""
 _MOST_ROWS = 400
 _GOOD, _BUSY = "good", "busy"
 
 
 def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
-    """What the template has of a run. place: among the runs of the page, from 0. of: the run itself."""
+    """A run's values for the template. place: its index on the page, from 0. of: the run itself."""
     found, samples = troubles(run), [_sample(*one) for one in chosen(run.kept)]
     return {
         "of": run,
@@ -55,7 +55,7 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
 
 
 def headline(run: ReportedRun) -> str:
-    """How a run stands: "completed at step 100 of 100, better than before"."""
+    """The status of a run: "completed at step 100 of 100, better than before"."""
     listed = run.listed
     line = status_line(RunRecord(status=listed.status, step=listed.step, max_steps=listed.max_steps))
     line = ", ".join(filter(None, [line, listed.verdict.partition(":")[0]]))
@@ -78,7 +78,7 @@ def _subtitle(run: ReportedRun) -> str:
 
 
 def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
-    """The figures that say most, those that are known: label, value and note."""
+    """The most important known figures: label, value and note."""
     tiles, figures, listed = [], run.series.figures, run.listed
     if run.series.has("reward"):
         drawn = REWARD_AS_DRAWN if run.series.has(REWARD_AS_DRAWN) else "reward"
@@ -116,7 +116,7 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
 
 
 def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, Any]]:
-    """The rows of the plan, or those of a kind that are no shims."""
+    """The rows of the plan, or those of one kind without shims."""
     found = mappings(run.plan.get("settings"))
     if kind is None:
         return found
@@ -142,7 +142,7 @@ def _sample(kind: str, one: KeptCompletion) -> dict[str, Any]:
 
 
 def _long_text(value: object) -> str:
-    """A text, its middle left out where it is longer than is shown: the end of a completion has its answer."""
+    """A text, with its middle cut if it is too long: the end of a completion has its answer."""
     text = content_text(value)
     if len(text) > _LONGEST_TEXT:
         half = _LONGEST_TEXT // 2
@@ -151,7 +151,7 @@ def _long_text(value: object) -> str:
 
 
 def written_at(run: ReportedRun) -> str:
-    """When the last word of a run was said, "" where nothing was."""
+    """When a run last wrote anything, "" if it never did."""
     at = run.last_time
     if at is None or not 0 < at < time.time() + 1e9:
         return ""
@@ -163,7 +163,7 @@ _MOST_COLUMNS = 20
 
 
 def held_out(run: ReportedRun) -> list[dict[str, Any]]:
-    """For each set the evaluations as a table with their intervals, what changed, and rows that became right."""
+    """For each set: the evaluations as a table with intervals, the changes, and rows that became right."""
     known = dict(of_each_set(run.record.evaluation))
     return [_of_set(run, name, events, known.get(name, {})) for name, events in run.evaluations.items()]
 
@@ -193,7 +193,7 @@ def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Ma
 
 
 def _cells(event: Event) -> dict[str, str]:
-    """Each figure of an evaluation by its name, with its interval where the event has one."""
+    """Each figure of an evaluation by name, with its interval if the event has one."""
     return {
         name: figure(value) + ("" if ends is None else f" ({figure(ends[0])} to {figure(ends[1])})")
         for name, value, ends in figures_of(event)
@@ -201,7 +201,7 @@ def _cells(event: Event) -> dict[str, str]:
 
 
 def _method(event: Event) -> str:
-    """How the intervals were made: "95 % intervals by percentile bootstrap over rows"."""
+    """The method of the intervals: "95 % intervals by percentile bootstrap over rows"."""
     intervals = mapping(event, "intervals")
     level, method = number(intervals, "level"), intervals.get("method")
     return "" if level is None or not isinstance(method, str) else f"{100 * level:.3g} % intervals by {method}"
@@ -214,20 +214,20 @@ def _became(known: Mapping[str, object]) -> str:
 
 
 def content_text(value: object) -> str:
-    """A text, or that of the last message of a conversation."""
+    """A text, or the text of a conversation's last message."""
     if isinstance(value, list) and value and isinstance(value[-1], Mapping):
         value = value[-1].get("content")
     return value if isinstance(value, str) else ""
 
 
-# What was recorded of a run beside its figures: proofs, time, memory, versions, and where it came from.
+# Records of a run other than its figures: proofs, time, memory, versions, and its origin.
 
 
 _PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
 
 
 def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
-    """Each phase with its peak, what was estimated for it, and their ratio."""
+    """Each phase with its peak, the estimate, and their ratio."""
     found = []
     for phase in _PHASES:
         one = mapping(run.record.memory, phase)
@@ -240,7 +240,7 @@ def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
 
 
 def _times(run: ReportedRun) -> list[tuple[str, str]]:
-    """Where the time went, as far as it was measured."""
+    """How the time was spent, as far as it was measured."""
     record, duration = run.record, run.record.duration or {}
     each, share = number(duration, "seconds_per_step"), number(duration, "generation_share")
     steps = run.series.figures.get("step_time")
@@ -259,18 +259,18 @@ def _times(run: ReportedRun) -> list[tuple[str, str]]:
 
 
 def _moment(text: str) -> str:
-    """A time of run.json as the page writes all times."""
+    """A time of run.json in the page's format."""
     return text.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _checks(run: ReportedRun) -> str:
-    """How many values of the live trainer were compared with the plan."""
+    """The number of values of the live trainer that were compared with the plan."""
     compared = mappings(run.record.checks)
     wrong = sum(one.get("ok") is not True for one in compared)
     if not compared:
         return ""
     return f"{len(compared)} values of the live trainer compared with the plan, " + (
-        f"{wrong} of them are others" if wrong else "all as planned"
+        f"{wrong} of them differ" if wrong else "all as planned"
     )
 
 

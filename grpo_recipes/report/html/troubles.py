@@ -1,4 +1,4 @@
-"""Problems of a run, the worst first, as the worker, a guard or the figures report them."""
+"""Problems of a run, worst first, as reported by the worker, the guards or the figures."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ MOST = 30
 
 
 class Trouble(NamedTuple):
-    """One thing that is wrong. level: bad, warning or note. page: the id that `grpo-run explain` knows, "" for none."""
+    """One problem. level: bad, warning or note. page: the id that `grpo-run explain` takes, "" for none."""
 
     level: str
     title: str
@@ -57,7 +57,7 @@ def _of_changes(run: ReportedRun) -> list[Trouble]:
 
 
 def _of_lost_figures(run: ReportedRun) -> list[Trouble]:
-    """A missing or damaged metrics.jsonl, which looks as if nothing was trained."""
+    """A missing or damaged metrics.jsonl, which would look like a run that trained nothing."""
     if not run.record.step or not run.has_ended or run.last_time is not None:
         return []
     because = (f"{RECORD_FILE} says that {run.record.step} steps were trained",)
@@ -88,7 +88,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
-    """An unsuccessful end for which there is no finding."""
+    """An unsuccessful end without a finding."""
     status, message = run.listed.status, run.record.message
     lines = tuple(run.plain(line) for line in message.splitlines()[:12]) if message else ()
     if status == "killed":
@@ -108,7 +108,7 @@ def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
 
 
 def _of_guards(run: ReportedRun) -> list[Trouble]:
-    """The guards that alarmed, with reason and fix of the last time; older releases recorded neither."""
+    """The guards that acted, with their latest reason and fix; older releases recorded neither."""
     found = []
     for one in mappings(run.record.guards):
         name = str(one.get("name"))
@@ -128,7 +128,7 @@ def _of_guards(run: ReportedRun) -> list[Trouble]:
 
 
 def _constant(series: StepSeries) -> Iterator[Trouble]:
-    """A reward that never varied, in a run that was too short for the guard or had turned it off."""
+    """A reward that never varied, in a run too short for the guard, or with the guard off."""
     known = {name: each.values for name, each in series.figures.items() if series.has(name)}
     shares, rewards = known.get(GROUPS_WITHOUT_VARIANCE), known.get("reward")
     if shares and min(shares) >= 1:
@@ -146,7 +146,7 @@ def _constant(series: StepSeries) -> Iterator[Trouble]:
 
 
 def _of_verdicts(run: ReportedRun) -> list[Trouble]:
-    """What the run means, where that is nothing good."""
+    """The conclusions about the run that are bad news."""
     return [
         Trouble(WARNING, run.plain(one.text), tuple(map(run.plain, one.because)), run.plain(one.fix), one.id)
         for one in verdicts(run.record)

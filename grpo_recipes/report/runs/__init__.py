@@ -1,1 +1,1 @@
-"""Many run folders: what is read from each, which are shown, and their table."""
+"""Lists many run folders: reads each, selects, and formats the table."""

@@ -1,4 +1,4 @@
-"""Which runs are shown and in which order, and the values in which they differ."""
+"""Filters and sorts runs, and finds the values in which they differ."""
 
 import fnmatch
 import json
@@ -9,7 +9,7 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.report.runs.one_run import ListedRun
 
 _DIGESTS = (".sha256", ".commit")
-# Keys to sort runs by, the best or newest first; names and values of plans in ascending order.
+# Sort keys, best or newest first; names and values of plans ascend.
 FIGURES: dict[str, Callable[[ListedRun], object]] = {
     "started": lambda run: run.at,
     "step": lambda run: run.step,
@@ -21,9 +21,9 @@ TEXTS: dict[str, Callable[[ListedRun], object]] = {"name": lambda run: run.name,
 
 
 def differing(runs: Sequence[ListedRun]) -> list[str]:
-    """The keys whose planned values are not the same in all runs that have a plan, those of the experiment first.
+    """The keys whose planned values differ between the runs that have a plan, those of the experiment first.
 
-    A digest that one of them lacks says nothing.
+    A digest that one of them lacks is not compared.
     """
     planned = [run.values for run in runs if run.values]
     keys = list(dict.fromkeys(key for values in planned for key in values))
@@ -32,7 +32,7 @@ def differing(runs: Sequence[ListedRun]) -> list[str]:
 
 def _differs(values: Sequence[object], is_digest: bool) -> bool:
     first = next((value for value in values if value is not None), None)
-    # Most values are the same in all runs; true is no 1.
+    # Most values are the same in all runs; true is not 1.
     others = [value for value in values if value != first or type(value) is not type(first)]
     if is_digest:
         return any(value is not None for value in others)
@@ -40,7 +40,7 @@ def _differs(values: Sequence[object], is_digest: bool) -> bool:
 
 
 def sorted_runs(runs: Sequence[ListedRun], key: str) -> list[ListedRun]:
-    """The runs by a figure, a text or a value of their plans; those without one last. Raises Refusal."""
+    """The runs sorted by a figure, a text or a planned value; those without one last. Raises Refusal."""
     if key in FIGURES:
         of, highest_first = FIGURES[key], True
     elif key in TEXTS:
@@ -52,14 +52,14 @@ def sorted_runs(runs: Sequence[ListedRun], key: str) -> list[ListedRun]:
 
 
 def _rank(value: object) -> tuple[bool, float, str]:
-    """Numbers before texts."""
+    """Sorts numbers before texts."""
     if isinstance(value, int | float):
         return (False, value, "")
     return (True, 0, value if isinstance(value, str) else json.dumps(value, sort_keys=True))
 
 
 def filtered(runs: Sequence[ListedRun], filters: Sequence[str]) -> list[ListedRun]:
-    """The runs that all filters let through. Raises Refusal for one that cannot be read."""
+    """The runs that pass all filters. Raises Refusal for a filter that cannot be read."""
     kept = list(runs)
     for text in filters:
         passes = _filter(runs, text)
@@ -97,7 +97,7 @@ def _is(value: object, wanted: object, asked: str) -> bool:
 
 
 def _value_of(runs: Sequence[ListedRun], key: str, option: str, others: Sequence[str]) -> Callable[[ListedRun], object]:
-    """What takes the value of a key from a run; the last part of a key is enough where one key alone ends so."""
+    """A function that gets a key's value from a run; the last part of a key suffices if it is unique."""
     known = list(dict.fromkeys(key for run in runs for key in run.values))
     if key not in known and runs:
         from grpo_recipes.schemas.accepted import recipe_keys

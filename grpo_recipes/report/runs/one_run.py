@@ -1,4 +1,4 @@
-"""What a list of runs tells of one run folder, whatever state the folder is in. Nothing is written there."""
+"""Reads what a list of runs shows about one run folder, whatever its state. Writes nothing."""
 
 import os
 import socket
@@ -21,24 +21,23 @@ from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES
 
 _AVERAGED_STEPS = 10
 _TAIL = 24 << 10
-"""Bytes of metrics.jsonl, its last ones: ten steps of the longest lines that TRL's own figures make."""
+"""Bytes at the end of metrics.jsonl: ten steps of the longest lines that TRL's own figures make."""
 _LONGEST_LOCK = 1 << 12
-# Known by their contents, wherever they lie; files of a model are in its digest.
+# Identified by their contents, wherever they are; files of a model are covered by its digest.
 _CONTENTS = ("sha256", "commit")
 
 
 class ListedRun(NamedTuple):
     """One run folder.
 
-    status: as in run.json; killed, it says running and the process is gone; planned, never started; half written; or
-    "damaged plan" and "damaged record", which `because` explains.
-    because: the ids of the findings that ended it, or why a file of it cannot be read. changed: which of its plan, its
-    record and its last figures are not as grpo-run wrote them, each with the reason.
-    reward: mean of the last steps, as many as reward_steps. before, after: mean held-out reward.
-    seconds: of training, else from its start to its last word. at: when it started or was planned, seconds since 1970.
-    values: of its plan, by the keys that a user writes: those of the experiment, then those of the machine.
-    verdict: what a completed run means, its first words before a colon. held_out_set: of several, that which before
-    and after are of; "" for one without a name.
+    status: as in run.json, or killed (running, but the process is gone), planned, never started, half written, "damaged
+    plan" or "damaged record", which `because` explains.
+    because: ids of the findings that ended it, or why one of its files cannot be read. changed: which of plan, record
+    and last figures changed since grpo-run wrote them, each with the reason.
+    reward: mean of the last reward_steps steps. before, after: mean held-out reward. seconds: of training, else from
+    its start to its last write. at: when it started or was planned, seconds since 1970.
+    values: of its plan, by the user's keys, the experiment before the machine. verdict: what a completed run means, the
+    part before the colon. held_out_set: the set of before and after; "" for one without a name.
     """
 
     name: str
@@ -60,7 +59,7 @@ class ListedRun(NamedTuple):
 
 
 def one_run(folder: Path) -> ListedRun | None:
-    """The run of a folder, or None where there is neither a plan nor launch.sh. Raises OSError."""
+    """The run of a folder, None if it has neither a plan nor launch.sh. Raises OSError."""
     planned = status(folder, PLAN_FILE)
     recorded = status(folder, RECORD_FILE)
     if planned is None and not is_file(folder, "launch.sh"):
@@ -109,7 +108,7 @@ def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: 
 
 
 def is_gone(folder: Path) -> bool:
-    """Whether the process that trained on this machine is there no more; of another machine nothing is known."""
+    """Whether the training process on this machine is gone; False for a different machine, where that is unknown."""
     try:
         said = parsed(read_bytes(folder, TRAINING, _LONGEST_LOCK))
     except (OSError, ValueError):
@@ -118,9 +117,9 @@ def is_gone(folder: Path) -> bool:
 
 
 def _values(folder: Path) -> tuple[dict[str, object], str | None]:
-    """The values of a plan, and why it cannot be read.
+    """The values of a plan, or why it cannot be read.
 
-    A plan is read as data here: a thousand of them take a second, and as the plan's classes ten.
+    Reads the plan as plain data: a thousand take one second, with the plan's classes ten.
     """
     try:
         content = read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES)
@@ -128,7 +127,7 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
             raise ValueError(f"it has more than {MOST_VALUES:,} values")
         plan = parsed(content)
         if not isinstance(plan, dict) or plan.get("plan") != PLAN_FORMAT or not isinstance(plan.get("settings"), list):
-            raise ValueError("it is no plan of this release")
+            raise ValueError("it is not a plan of this release")
     except OSError as problem:
         return {}, f"{PLAN_FILE}: {problem.strerror or problem}"
     except ValueError as problem:
@@ -136,7 +135,7 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
     by_kind: dict[str, dict[str, object]] = {"experiment": {}, "machine": {}}
     for row in plan["settings"]:
         if isinstance(row, dict) and (values := by_kind.get(str(row.get("kind")))) is not None:
-            # What has no key of a recipe follows from others, but for the machine itself.
+            # Values without a recipe key follow from others, except for the machine.
             key = row.get("recipe_key") or row.get("key")
             if isinstance(key, str) and (row.get("recipe_key") or key.startswith("world.")):
                 values[key] = row.get("value")
@@ -152,7 +151,7 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
 
 
 def _contents(plan: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """The parts of a plan that have a digest or a commit, by the sections of the recipe."""
+    """The parts of a plan that have a digest or a commit, by the recipe's sections."""
     yield "model", plan.get("model")
     sources = plan.get("sources")
     mixed = [one for one in sources if isinstance(one, dict)] if isinstance(sources, list) else []
@@ -162,12 +161,12 @@ def _contents(plan: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, ...]]:
-    """The last events of metrics.jsonl, as many as have the rewards of the last steps, and what is wrong with it."""
+    """The last events of metrics.jsonl that cover the rewards of the last steps, and its faults."""
     events: list[Mapping[str, object]] = []
     unreadable: tuple[str, ...] = ()
     for event in read_tail(folder, METRICS_FILE, _TAIL):
         if event is None:
-            unreadable = (f"{METRICS_FILE} has a line that is no event",)
+            unreadable = (f"{METRICS_FILE} has a line that is not an event",)
         else:
             events.append(event)
         if len(events) >= _AVERAGED_STEPS and len(_rewards(events)) >= _AVERAGED_STEPS:
@@ -176,7 +175,7 @@ def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, .
 
 
 def _rewards(events: list[Mapping[str, object]]) -> list[float]:
-    """The rewards of steps that generated something."""
+    """The rewards of steps that generated completions."""
     found = (reward_as_drawn(event) for event in events if event.get("event") == "step")
     return [reward for reward in found if reward is not None]
 
@@ -195,21 +194,21 @@ def _seconds(record: RunRecord, started: float | None, last: list[Mapping[str, o
 
 
 def instant(text: str | None) -> float | None:
-    """A time of run.json as seconds since 1970, None where it is none."""
+    """A time of run.json as seconds since 1970, None if it is not one."""
     try:
         return None if text is None else datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
 
 
-# The runs of a folder of run folders, and what else lies there.
+# The runs in a folder of run folders, and its other entries.
 
 
 MOST_RUNS = 100_000
 
 
 class Runs(NamedTuple):
-    """runs: the newest first. others: folders that are no runs or cannot be read, by name with the reason."""
+    """runs: newest first. others: folders that are not runs or cannot be read, by name with the reason."""
 
     folder: str
     runs: list[ListedRun]
@@ -217,7 +216,7 @@ class Runs(NamedTuple):
 
 
 def read_runs(folder: str) -> Runs:
-    """The runs in a folder, or the one that the folder is. Raises Refusal where it cannot be listed."""
+    """The runs in a folder, or the folder itself if it is one. Raises Refusal if it cannot be listed."""
     place = Path(folder)
     if is_file(place, PLAN_FILE) and is_file(place, "launch.sh"):
         here = Path(os.path.abspath(folder))
@@ -239,7 +238,7 @@ def read_runs(folder: str) -> Runs:
 
 
 def _folders(folder: str) -> list[str]:
-    """The folders in a folder that are not hidden, also those that a link leads to."""
+    """The visible folders in a folder, including links to folders."""
     try:
         os.stat(folder)
         found = [name for name in names(Path(folder)) if not name.startswith(".")]

@@ -1,4 +1,4 @@
-"""Runs as a table that fits into a width, and as JSON."""
+"""Formats runs as a table that fits the width, and as JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ _NAMED_OTHERS = 10
 
 
 class Table(NamedTuple):
-    """text: the lines, each with its newline. left_out: the headings that did not fit the width."""
+    """text: the lines, each with its newline. left_out: the headings that did not fit."""
 
     text: str
     left_out: tuple[str, ...]
 
 
 class _Column(NamedTuple):
-    """rank: 0 is left out last."""
+    """rank: columns of rank 0 are dropped last."""
 
     heading: str
     cells: list[str]
@@ -52,7 +52,7 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
     ]
     left_out = [headings[key] for key in keys[_MOST_KEYS:]]
     if width is not None and _width(columns) > width:
-        # Only a completed run has a verdict, so one column is enough for both.
+        # Only a completed run has a verdict, so one column suffices for both.
         ends = [state.replace("completed", verdict, 1) for state, verdict in zip(states, verdicts, strict=True)]
         ends = [end if run.verdict else state for run, state, end in zip(runs, states, ends, strict=True)]
         columns = [column._replace(cells=ends) if column.heading == "status" else column for column in columns]
@@ -93,13 +93,13 @@ def others_text(others: Mapping[str, str]) -> str:
 
 
 def damage_text(runs: Sequence[ListedRun]) -> str:
-    """Why runs are called damaged or changed, a line each."""
+    """Why runs are shown as damaged or changed, one per line."""
     because = [(run, run.because if run.status.startswith("damaged") else run.changed) for run in runs]
     return "".join(f"{one_line(run.name)}: {one_line('; '.join(lines))}\n" for run, lines in because if lines)
 
 
 def _headings(keys: Sequence[str]) -> dict[str, str]:
-    """The last part of a key, if that is unique."""
+    """The last part of each key if it is unique, else the whole key."""
     last = [key.rpartition(".")[2] for key in keys]
     return {key: end if last.count(end) == 1 and len(end) > 4 else key for key, end in zip(keys, last, strict=True)}
 
@@ -137,7 +137,7 @@ def _cell(key: str, run: ListedRun) -> str:
 
 @cache
 def _value_text(key: str, value: str) -> str:
-    """A value without secrets, short; thousands of runs have few of them."""
+    """A short value without secrets, cached since thousands of runs share few values."""
     redacted = redact_value({key: json.loads(value)})
     only = next(iter(redacted.values())) if isinstance(redacted, dict) else None
     text = only if isinstance(only, str) else shown(only, 10_000) if not isinstance(only, dict | list) else flow(only)
@@ -145,7 +145,7 @@ def _value_text(key: str, value: str) -> str:
 
 
 def _shortened(text: str, room: int) -> str:
-    """The text, its middle cut out if it is wider than the room."""
+    """The text, with its middle cut if it is too wide."""
     if cells(text) <= room:
         return text
     start, end = text, text

@@ -1,1 +1,1 @@
-"""Fixes of a recipe's findings, as one new text of its file."""
+"""Applies the fixes of findings to a recipe's text."""

@@ -1,4 +1,4 @@
-"""Where an entry of a recipe is in its text, with the comments that belong to it."""
+"""Finds an entry of a recipe in its text, with the comments that belong to it."""
 
 import re
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ BREAK = r"\r\n|\r|\n"
 
 
 class NotRewritten(Exception):
-    """The patched text would not say what the patches say, or would lose a comment."""
+    """The patched text would not mean what the patches say, or would lose a comment."""
 
 
 class KeyEntry(NamedTuple):
-    """A key with its value, or an item of a list, where key is the item itself.
+    """A key with its value, or a list item, whose key is the item itself.
 
     start, end: from the key's first character to the value's last, in the text.
     """
@@ -34,7 +34,7 @@ class KeyEntry(NamedTuple):
 
 
 class OwnLines(NamedTuple):
-    """The whole lines of an entry with the comments that belong to it, from their start to their last line break."""
+    """The lines of an entry with the comments that belong to it, from their start to their last line break."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class OwnLines(NamedTuple):
 
 
 def entry_at(text: str, path: Path) -> KeyEntry | None:
-    """The entry at a path, None when its map lacks it. Raises NotRewritten at an alias, which stands elsewhere too."""
+    """The entry at a path, None if its map lacks it. Raises NotRewritten at an alias, whose text is elsewhere too."""
     node: Node = yaml.compose(text, Loader=LOADER)
     found: KeyEntry | None = None
     for depth, part in enumerate(path):
@@ -68,7 +68,7 @@ def entry_at(text: str, path: Path) -> KeyEntry | None:
 
 
 def end_of(text: str, node: Node) -> int:
-    """Where a value's own text ends; the parser's mark of a block lies behind the comments after it."""
+    """The end of a value's own text; the parser's end of a block is after the comments that follow it."""
     end: int = node.end_mark.index
     if isinstance(node, yaml.ScalarNode):
         return len(text[:end].rstrip()) if node.style in ("|", ">") else end
@@ -96,8 +96,8 @@ def after_break(text: str, place: int) -> int:
 
 
 def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
-    """The lines that hold nothing but an entry and its comments: those right above it in its column, and deeper ones
-    below it. What begins on the first line is about the file. None if something else is on its lines.
+    """The lines that hold only an entry and its comments: those right above it in its column, and deeper ones below it.
+    Comments that begin on the first line belong to the file. None if its lines hold anything else.
     """
     start, end = line_start(text, entry.start), line_end(text, entry.end)
     column = entry.start - start
@@ -122,7 +122,7 @@ def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
 
 
 def shifted(lines: str, columns: int) -> str:
-    """The lines but the first further right, or left as far as they have spaces."""
+    """The lines except the first, indented further, or less as far as they have spaces."""
     if columns >= 0:
         return re.sub(rf"({BREAK})(?=[ \t]*[^\s])", lambda found: found[0] + " " * columns, lines)
     return re.sub(rf"({BREAK}) {{1,{-columns}}}", lambda found: found[1], lines)

@@ -1,4 +1,4 @@
-"""The fixes of a recipe's findings as one new text of its file, in which nothing is lost unasked."""
+"""Applies the fixes of a recipe's findings to its text, without losing anything unasked."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,21 +17,21 @@ from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 FIXED = ("error", "warning")
 MOST_PASSES = 5
-# Their fix writes a key as the format has it by now: the two names are known to mean one thing.
+# Their fix renames a key to the format's name, where both names are known to mean the same.
 KNOWN_NAMES = (REMOVED_KEY, OWNED_KEY)
 OF_KEYS = (UNKNOWN_KEY, *KNOWN_NAMES)
 
 Again = Callable[[str], Resolution]
-"""The resolution of the recipe with another text in its file."""
+"""Resolves the recipe with a different text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """text: of the file with every fix in it, the old text without any. after: its resolution.
+    """text: of the file with all fixes, the old text if there are none. after: its resolution.
 
-    fixed, suggested, left: the findings. suggested: what has a fix that may replace, remove or add a value, and was not
-    asked for. left: without a fix as data, with one in another place than this file or at odds with an earlier one, or
-    whose fix would make the recipe worse.
+    fixed, suggested, left: the findings. suggested: with a fix that replaces, removes or adds a value, which was not
+    requested. left: without a patch, with one for a different file or in conflict with an earlier one, or whose fix
+    would make the recipe worse.
     """
 
     text: str
@@ -42,10 +42,10 @@ class Fixes:
 
 
 def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[Finding], bool]) -> Fixes:
-    """The certain fixes of a recipe whose file holds this text, and those that were asked for.
+    """The certain fixes of a recipe whose file holds this text, and the requested ones.
 
-    Each is tried: one after which there are more errors than before, or its own finding still, is left out. What a fix
-    uncovers, as another program's key in a section that was moved, is mended too.
+    Each is tried; a fix that leaves more errors than before, or its own finding, is skipped. Mistakes that a fix
+    uncovers, such as another program's key in a section that was moved, are fixed too.
     """
     made = _one_pass(resolution, text, again, asked, [])
     is_over = not made.fixed
@@ -64,7 +64,7 @@ def _one_pass(
 ) -> Fixes:
     """The fixes of the current findings, errors first: a warning that goes with an error needs no separate fix.
 
-    earlier: what passes before this one wrote. Nothing but a certain fix changes it: else one fix would undo another.
+    earlier: what previous passes wrote. Only a certain fix may change it, otherwise one fix would undo another.
     """
     fixed: list[Finding] = []
     suggested: list[Finding] = []
@@ -101,7 +101,7 @@ def _one_pass(
 
 
 def is_safe(finding: Finding, resolution: Resolution, own: Mapping[str, object]) -> bool:
-    """Whether a finding's fix is certain; one whose recipe could not be read to its end is not. own: of its file."""
+    """Whether a finding's fix is certain; never for a recipe that could not be read completely. own: of its file."""
     if resolution.context is None:
         return False
     is_known_name = finding.rule in KNOWN_NAMES or names_it_too(finding.patch)
@@ -110,7 +110,7 @@ def is_safe(finding: Finding, resolution: Resolution, own: Mapping[str, object])
 
 
 def _written_twice(resolution: Resolution) -> set[Path]:
-    """The places that more than one finding would write: which of them the user meant is not known."""
+    """The paths that more than one finding would write, where the user's intention is unknown."""
     counted = Counter(place for finding in resolution.findings for place in _places(finding.patch))
     return {place for place, count in counted.items() if count > 1}
 
@@ -120,14 +120,14 @@ def _places(patches: Iterable[Patch]) -> set[Path]:
 
 
 def _lands_on_another(patches: Sequence[Patch], values: Mapping[str, object]) -> bool:
-    """Whether something would be moved to where this file has another value; over a parent's it wins."""
+    """Whether a key would move to where this file has a different value; a parent's value would be overridden."""
     return any(patch.remove for patch in patches) and any(
         value_at(values, place, ABSENT) is not ABSENT for place in _places(patches)
     )
 
 
 def values_of(text: str, resolution: Resolution) -> Mapping[str, object]:
-    """What the recipe's own file says, without its parents."""
+    """The values in the recipe's own file, without its parents."""
     document = load_text(text, resolution.file)[0]
     return document.values if document is not None else {}
 
@@ -135,7 +135,7 @@ def values_of(text: str, resolution: Resolution) -> Mapping[str, object]:
 def patches_here(finding: Finding, resolution: Resolution) -> Sequence[Patch] | None:
     """The patches of the recipe's own file that fix the finding, None if there are none.
 
-    What another file says is overridden here: its keys by a value, null for one that has to go; its lists not.
+    Values from other files are overridden here: keys by a value, null for one to remove; list items are not.
     """
     if not finding.patch:
         return None
@@ -158,7 +158,7 @@ def _tried(
 
 
 def _is_better(before: Resolution, after: Resolution, finding: Finding) -> bool:
-    """Whether a fix mended its finding and no more errors are known than before."""
+    """Whether a fix removed its finding and added no errors."""
     return not _is_known(finding, after) and _errors(after) <= _errors(before)
 
 
@@ -167,9 +167,9 @@ def _is_known(finding: Finding, resolution: Resolution) -> bool:
 
 
 def _is_worse_there(patches: Sequence[Patch], finding: Finding, after: Resolution) -> bool:
-    """Whether another value in the same place is the next error: then it is not what was meant.
+    """Whether the fixed value is itself the next error, so it was not what was meant.
 
-    An unknown key is no error of its value.
+    An unknown key is not an error of its value.
     """
     values = {dotted(patch.path) for patch in patches}
     is_value = not any(patch.remove for patch in patches) and finding.key in values
@@ -183,16 +183,16 @@ def _errors(resolution: Resolution) -> int:
 
 
 def _touch(one: Path, other: Path) -> bool:
-    """Whether two paths are the same or one lies below the other."""
+    """Whether two paths are equal or one is below the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
 
-# Which fixes are certain: they keep every value that the user wrote, and only say it in the right place or spelling.
+# Decides which fixes are certain: they keep every value that the user wrote, and only change its place or spelling.
 #
-# Certain are a key that moves to where the format has it, and a value in another notation: the text "16" as the number,
-# a single name as a list of one. Between sections a key moves for certain only where both are about the training: the
-# same word means another thing in the section of an evaluation, a reward or an adapter.
+# Certain are a key that moves to its place in the format, and a value in a different notation: the text "16" as a
+# number, a single name as a list of one. Between sections a key only moves if both are about the training: the same
+# word means something else in the section of an evaluation, a reward or an adapter.
 # Removing, replacing or adding a value is a suggestion, however likely it is.
 
 _WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
@@ -201,9 +201,9 @@ _OF_TRAINING = ("generation", "grpo", "logging", "training", "trl")
 
 
 def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_known_name: bool) -> bool:
-    """Whether patches lose, replace and invent nothing of a recipe's values.
+    """Whether patches lose, replace and invent none of a recipe's values.
 
-    is_known_name: what moves was found under the other name, and not by its likeness.
+    is_known_name: the key was recognized by its other name, and not by similarity.
     """
     removed = {patch.path: value_at(values, patch.path, ABSENT) for patch in patches if patch.remove}
     if not patches or any(value is ABSENT for value in removed.values()):
@@ -231,16 +231,16 @@ def _is_of_training(path: Path) -> bool:
 
 
 def is_same_name(one: object, other: object) -> bool:
-    """Whether two keys are one word: the same letters, or a long word with one slip in it, which is no number."""
+    """Whether two keys are the same word: the same letters, or a long word with one typo that is not in a digit."""
     a, b = _letters(one), _letters(other)
     is_long = min(len(a), len(b)) >= _SHORTEST_WITH_A_SLIP
     return a == b or (is_long and _digits(a) == _digits(b) and _has_one_slip(a, b))
 
 
 def is_same_said_otherwise(before: object, after: object) -> bool:
-    """Whether one value is the other in another notation."""
+    """Whether one value is the other in a different notation."""
     if type(before) is type(after) and before == after:
-        return False  # what the reader refused of its notation is not known here
+        return False  # the reader refused its notation, so its meaning is unknown
     if isinstance(after, bool) or after is None:
         return isinstance(before, str) and before.lower() in _WORDS[after]
     if isinstance(after, list):
@@ -257,7 +257,7 @@ def _is_moved(value: object, there: object) -> bool:
 
 
 def _is_respelled(before: object, after: str) -> bool:
-    """A number that becomes text is none: 12.10 was written, and 12.1 is known of it."""
+    """Whether a value was only respelled; not a number that becomes text: 12.10 was written, and only 12.1 is known."""
     return isinstance(before, str) and _letters(before) == _letters(after)
 
 
@@ -276,7 +276,7 @@ def _number(value: object, *, whole: bool) -> float | None:
 
 
 def _has_one_slip(a: str, b: str) -> bool:
-    """Whether one letter too many, too few, wrong, or two in the wrong order tell two words apart."""
+    """Whether two words differ by one extra, missing or wrong letter, or by two swapped ones."""
     start = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     rest_a, rest_b = a[start:], b[start:]
     swapped = rest_a[1::-1] + rest_a[2:] if len(rest_a) > 1 else None

@@ -1,4 +1,4 @@
-"""A recipe's text with the fixes of findings in it: only the places that a fix is about are edited."""
+"""Writes the fixes of findings into a recipe's text, editing only the affected places."""
 
 import json
 import re
@@ -33,12 +33,11 @@ _PLAIN = r"[A-Za-z][\w./-]*(:\w+)?"
 
 
 def rewritten(text: str, *findings: Sequence[Patch], file: str = "") -> str:
-    """The text with the patches of every finding applied; only the lines that a patch changes differ from it.
+    """The text with the patches of all findings applied; only the lines that a patch changes differ.
 
-    A removal beside a setting of the same value moves the key, with its comments and its value as it is written. Its
-    comments go also with another value that the same finding sets.
-    Raises NotRewritten where the text cannot be read, a patch is for a list item that it does not have, or the new text
-    would not mean what was asked for.
+    A removal together with a setting of the same value moves the key, with its comments and its value as written. Its
+    comments also move with a different value that the same finding sets. Raises NotRewritten if the text cannot be
+    read, a patch is for a missing list item, or the new text would not have the intended values.
     """
     finding_of = {id(patch): number for number, patches in enumerate(findings) for patch in patches}
     waiting = list(_last_items_first(chain.from_iterable(findings)))
@@ -68,7 +67,7 @@ def rewritten(text: str, *findings: Sequence[Patch], file: str = "") -> str:
     except (yaml.YAMLError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise NotRewritten(str(error)) from error
     after = load_text(result, file)[0]
-    if after is None or after.values != expected:  # so it is where an alias repeats a value elsewhere
+    if after is None or after.values != expected:  # happens if an alias repeats a value elsewhere
         raise NotRewritten("the patched text would be read as something else")
     return result
 
@@ -82,7 +81,7 @@ def _last_items_first(patches: Iterable[Patch]) -> Iterator[Patch]:
 
 
 def _is_new_scalar(values: Any, setting: Patch, old: object) -> bool:
-    """Whether a scalar gets another key and another value at once: its comments go with it."""
+    """Whether a scalar gets both a new key and a new value: its comments go with it."""
     is_scalar = all(isinstance(one, str | int | float) for one in (old, setting.value))
     return is_scalar and value_at(values, setting.path, ABSENT) is ABSENT
 
@@ -110,7 +109,7 @@ def _set(text: str, path: Path, value: object, old: object) -> str:
 
 
 def _removed(text: str, path: Path) -> str:
-    """The text without an entry; comments above it stay, one on its line goes with it."""
+    """The text without an entry; comments above it stay, the one on its line is removed."""
     entry = entry_at(text, path)
     if entry is None:
         return text
@@ -125,7 +124,7 @@ def _removed(text: str, path: Path) -> str:
 
 
 def _moved(text: str, path: Path, setting: Patch) -> str:
-    """The text with a key under another name or in another place, with its value as written and its comments."""
+    """The text with a renamed or moved key, with its value as written and its comments."""
     name, entry = str(setting.path[-1]), entry_at(text, path)
     if entry is None:
         raise NotRewritten("the key is not there")
@@ -145,7 +144,7 @@ def _moved(text: str, path: Path, setting: Patch) -> str:
 
 
 def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> str:
-    """The text without an entry, by its lines or, if they have other entries, from comma to comma."""
+    """The text without an entry: its lines or, if they hold other entries, from comma to comma."""
     is_only = len(entry.parent.value) == 1
     if lines is not None:
         left = text[: lines.start] + _parted(text, lines) + text[lines.end :]
@@ -171,16 +170,16 @@ def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> 
 
 
 def _parted(text: str, lines: OwnLines) -> str:
-    """An empty line instead of the lines if comments that stay would join those of the next key, else nothing."""
+    """An empty line instead of the lines if comments that stay would join those of the next key, else ""."""
     before = re.search(rf"(?:^|[\r\n])( *)#[^\r\n]*({BREAK})\Z", text[: lines.start])
     behind = re.compile(r"( *)#").match(text, lines.end)
     return before[2] if before and behind and before[1] == behind[1] else ""
 
 
 def _inserted(text: str, path: Path, body: str, above: list[str], value: object = None) -> str:
-    """The text with an entry behind the others of its map.
+    """The text with an entry after the others of its map.
 
-    body: from the colon on, its further lines in columns from 0; above: comments. value: what the body says.
+    body: from the colon on, its further lines indented from 0; above: comments. value: the value of the body.
     """
     depth = next(
         depth for depth in range(len(path) - 1, -1, -1) if not depth or entry_at(text, path[:depth]) is not None
@@ -210,7 +209,7 @@ def _inserted(text: str, path: Path, body: str, above: list[str], value: object 
 
 
 def _inserted_below(text: str, around: KeyEntry, path: Path, body: str, above: list[str]) -> str:
-    """The text with an entry in lines below a key whose section is empty, so that its comments have a place."""
+    """The text with an entry below a key whose section is empty, on separate lines so that comments have a place."""
     node = around.value
     text = text[: node.start_mark.index].rstrip(" ") + text[node.end_mark.index :]
     place = after_break(text, line_end(text, around.key.end_mark.index))
@@ -218,7 +217,7 @@ def _inserted_below(text: str, around: KeyEntry, path: Path, body: str, above: l
 
 
 def _with_lines(text: str, place: int, column: int, names: list[str], body: str, above: list[str]) -> str:
-    """The text with an entry, and the sections around it that are new, in lines of their column."""
+    """The text with an entry, and its new sections, on lines in their column."""
     found = re.search(BREAK, text)
     line_break, deep = found[0] if found else "\n", column + 2 * (len(names) - 1)
     rows = [" " * (column + 2 * level) + name + ":" for level, name in enumerate(names[:-1])]
@@ -230,7 +229,7 @@ def _with_lines(text: str, place: int, column: int, names: list[str], body: str,
 
 
 def _inserted_in_flow(text: str, node: Node, names: list[str], body: str, value: object, line_break: str) -> str:
-    """The text with an entry in a map of braces, in one line."""
+    """The text with an entry in a flow map, on one line."""
     said = f": {_written(value)}" if re.search(BREAK, body) else body.rstrip()
     new = "".join(f"{name}: {{" for name in names[:-1]) + names[-1] + said + "}" * (len(names) - 1)
     end: int = node.end_mark.index - 1
@@ -247,7 +246,7 @@ def _inserted_in_flow(text: str, node: Node, names: list[str], body: str, value:
 
 
 def _written(value: object) -> str:
-    """A value as YAML in one line, in quotes where a reader could take it for something else."""
+    """A value as one-line YAML, quoted if a reader could take it for something else."""
     if isinstance(value, str):
         if value and (value.lower() in WORDS or read_plain(value) != value):
             return json.dumps(value, ensure_ascii=False)
@@ -257,4 +256,4 @@ def _written(value: object) -> str:
         return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_written, value)) + "]"
-    return "null" if value is None else str(value).lower()  # 1e-06 and inf are read alike in small letters
+    return "null" if value is None else str(value).lower()  # 1e-06 and inf are read the same in lower case

@@ -1,1 +1,1 @@
-"""The complete, checked settings become a plan."""
+"""Builds a plan from complete, checked settings."""

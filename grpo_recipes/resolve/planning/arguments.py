@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.machines import has_server_node
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
 
-# Live values that must equal the plan's before the first step, beside every experiment value.
+# Live values that must equal the plan's before the first step, besides all experiment values.
 COMPARED = (
     "per_device_train_batch_size",
     "gradient_accumulation_steps",
@@ -25,7 +25,7 @@ COMPARED = (
 )
 # Names that GRPOConfig and transformers' GenerationConfig share.
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-# Values that the library keeps in another form than they are passed.
+# Values that the library converts after they are passed.
 NOT_COMPARED = frozenset({"optim", "lr_scheduler_type", "trust_remote_code"})
 
 
@@ -40,7 +40,7 @@ def _is_field(key: str) -> bool:
 
 
 def _owned(context: Context, passed: dict[str, object]) -> dict[str, object]:
-    """What grpo-run itself sets."""
+    """The values that grpo-run itself sets."""
     fields = context.facts.fields("GRPOConfig")
     owned: dict[str, object] = {
         "use_cpu": context.value("world.device") == "cpu",
@@ -56,7 +56,7 @@ def _owned(context: Context, passed: dict[str, object]) -> dict[str, object]:
 
 
 def arguments(context: Context, keys: Mapping[str, Passed]) -> Arguments:
-    """All arguments of the run. keys: what is passed for the GRPOConfig values."""
+    """All arguments of the run. keys: the values to pass for GRPOConfig."""
     settings = context.settings
     lora = settings.under("LoraConfig") | {"task_type": "CAUSAL_LM"} if context.has_section("lora") else None
     quantization = settings.under("BitsAndBytesConfig") if quantized(context) else None
@@ -72,10 +72,10 @@ def arguments(context: Context, keys: Mapping[str, Passed]) -> Arguments:
 
 
 def model_init_kwargs(context: Context, keys: Mapping[str, Passed]) -> dict[str, object]:
-    """How the model is loaded, by the names that the target reads.
+    """The arguments for loading the model, by the target's names.
 
-    The device map is always said, also that there is none: from 0.26 on TRL would say "auto", which spreads layers over
-    GPUs, and which ZeRO-3 refuses.
+    Always sets the device map, even to none: TRL 0.26 and newer default to "auto", which spreads layers over GPUs, and
+    which ZeRO-3 refuses.
     """
     loading: dict[str, object] = {"device_map": None}
     loading |= {
@@ -88,13 +88,13 @@ def model_init_kwargs(context: Context, keys: Mapping[str, Passed]) -> dict[str,
 
 
 def quantization_config_in(context: Context) -> Literal["GRPOTrainer", "model_init_kwargs"]:
-    """What takes the BitsAndBytesConfig: the trainer itself where it has the parameter."""
+    """What takes the BitsAndBytesConfig: the trainer itself if it has the parameter."""
     parameters = context.facts.parameters("GRPOTrainer")
     return "GRPOTrainer" if parameters is None or "quantization_config" in parameters else "model_init_kwargs"
 
 
 def expect(context: Context, passed: dict[str, object], trainable_parameters: int | None) -> Expect:
-    """What the worker must find in the live trainer."""
+    """The values that the worker must find in the live trainer."""
     strategy = str(context.value("distributed.strategy"))
     compared: dict[str, object] = {
         name: value
@@ -117,18 +117,18 @@ def expect(context: Context, passed: dict[str, object], trainable_parameters: in
 
 
 def weights_dtype(context: Context) -> str | None:
-    """The dtype of the model's own weights, None where the recipe leaves it to the model (auto)."""
+    """The dtype of the model's own weights, None if the recipe leaves it to the model (auto)."""
     weights = context.value("model_init_kwargs.dtype")
     return None if weights == "auto" else str(weights or "float32")
 
 
-# Phase 6: how vLLM generates, for the plan.
+# Phase 6: how vLLM generates.
 
 OF_AN_ADAPTER = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 
 
 def vllm(context: Context) -> Vllm | None:
-    """What the worker and the server get besides GRPOConfig; None if transformers generates."""
+    """The settings of worker and server other than GRPOConfig; None if transformers generates."""
     if context.value("GRPOConfig.use_vllm") is not True:
         return None
     rank = context.value("shims.adapter_sync")
@@ -143,9 +143,9 @@ def vllm(context: Context) -> Vllm | None:
 
 
 def server(context: Context, engine: Mapping[str, object]) -> VllmServer | None:
-    """The server that the run starts, None when somebody else runs it.
+    """The server that the run starts, None if somebody else runs it.
 
-    engine: arguments of vLLM's engine from the recipe. What the target's server has no flag for was refused (SRV003).
+    engine: the recipe's arguments for vLLM's engine. Those without a flag in the target's server were refused (SRV003).
     """
     device = context.text("world.device")
     program = server_program(context.facts.versions)
@@ -167,7 +167,9 @@ def server(context: Context, engine: Mapping[str, object]) -> VllmServer | None:
 
 
 def _arguments(context: Context, device: str) -> dict[str, object]:
-    """What the recipe says elsewhere. On the CPU the share of the GPU's memory would be one of the machine's."""
+    """The engine arguments that have other recipe keys. On the CPU the GPU memory share would be one of the machine's
+    RAM.
+    """
     length = context.value("GRPOConfig.vllm_max_model_length")
     arguments: dict[str, object] = {
         "dtype": context.value("vllm.dtype") or "auto",
@@ -182,7 +184,7 @@ def _arguments(context: Context, device: str) -> dict[str, object]:
 
 
 def planned_memory(context: Context) -> PlannedMemory:
-    """The estimate of checked settings, "unknown" with its reason for what is not covered."""
+    """The memory estimate for checked settings, "unknown" with the reason if it is not covered."""
     needs = memory_needs(context)
     if isinstance(needs, str):
         return PlannedMemory("unknown", unknown=needs)
@@ -191,7 +193,7 @@ def planned_memory(context: Context) -> PlannedMemory:
 
 
 def sampling(context: Context) -> dict[str, object]:
-    """How transformers draws completions beside the training; what only vLLM knows is left out, GEN010 says so."""
+    """How transformers samples outside of training, without options that only vLLM has, which GEN010 reports."""
     drawn = {name: context.value(f"GRPOConfig.{name}") for name in SAMPLING}
     if context.value("generation.min_tokens") is not None:
         drawn["min_new_tokens"] = context.value("generation.min_tokens")

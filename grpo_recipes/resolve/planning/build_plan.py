@@ -48,7 +48,7 @@ OF_THE_MACHINE = (
     "generation.weight_sync",
     "training.on_out_of_memory",
 )
-# world.gpus says it in its reason.
+# The reason of world.gpus mentions it.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 CONTINUE = "lora.continue"
 MIXTURE = "datasets"
@@ -58,9 +58,9 @@ _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
 BATCH = ("GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps")
 BOOKKEEPING = ("logging", "guards", "evaluation", "preflight", "name", "description", "recipe", "extends")
 
-# What decides which weights the run hands over; a recipe without them has those after the last step.
+# Decides which weights the run outputs; a recipe without these keys uses those of the last step.
 ENDS = ("evaluation.keep_best", "evaluation.stop_after")
-# What they go by; without them it measures the run and no more.
+# The sections that these keys depend on; without them the run only measures.
 _ROWS = ("path", "name", "split", "max_rows", "reasoning_gym.size", "reasoning_gym.seed")
 OF_THE_CHOICE = tuple(
     f"evaluation.{name}" for name in (*_ROWS, "sets", "decided_by", "every_steps", "greedy", "samples", "generated_by")
@@ -75,11 +75,11 @@ def build_plan(
     sources: Sequence[Context],
     held_out: Context,
 ) -> Plan:
-    """The plan of checked settings. Local files are read for their sha256. sources: each of a mixture as the `dataset`,
-    and held_out: what its evaluation is judged in; or the context itself.
+    """The plan of checked settings. Local files are read for their sha256. sources: each source of a mixture as the
+    `dataset`, and held_out: the context that judges its evaluation; or the context itself.
 
-    expressed: how the target says the GRPOConfig values, by the field. keys: what is passed for them, by the target's
-    key. notes: findings that did not forbid it.
+    expressed: how the target expresses the GRPOConfig values, by field. keys: the values to pass, by the target's key.
+    notes: findings that did not refuse it.
     """
     passed = arguments(context, keys)
     model = planned_model(context)
@@ -124,7 +124,7 @@ def build_plan(
 
 
 def kind_of(key: str) -> str:
-    """experiment, machine or bookkeeping, for any key of the settings."""
+    """The kind of any settings key: experiment, machine or bookkeeping."""
     section, _, name = key.partition(".")
     if section == "GRPOConfig":
         return classified_fields()[name].kind
@@ -138,7 +138,7 @@ def planned_settings(
 ) -> tuple[PlannedSetting, ...]:
     """Every value that the run uses, the experiment first. passed: the GRPOConfig arguments.
 
-    What the release says in other words has the recipe's value, and the words in its reason.
+    A value that the release spells differently keeps the recipe's spelling, and the reason has the other.
     """
     rows = []
     chooses = any(context.value(key) not in (False, None) for key in ENDS)
@@ -156,7 +156,7 @@ def planned_settings(
         if (owner in SECTIONS and SECTIONS[owner] != _engine(context)) or (key in _ADDRESS and not setting.given):
             continue
         if key in (CONTINUE, RESAMPLE, *ENDS) and setting.value in (False, None):
-            continue  # what a recipe without the key has
+            continue  # the value of a recipe without the key
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
         of_key = [_row(key, setting, said.get(name) if owner == "GRPOConfig" else None)]
@@ -176,7 +176,7 @@ def planned_settings(
 
 
 def _is_used(setting: Setting, said: Expression | None, passed: Mapping[str, object]) -> bool:
-    """Whether a GRPOConfig value reaches the run: passed, under whatever name, or done by the release itself."""
+    """Whether a GRPOConfig value reaches the run: passed under any name, or the release's own behaviour."""
     name = setting.key.partition(".")[2]
     by_itself = isinstance(said, Unsaid) and (setting.given or kind_of(setting.key) == "experiment")
     return name in passed or isinstance(said, Passed) or by_itself

@@ -1,4 +1,4 @@
-"""Which grpo-recipes made a plan: digests of what decides it and of what carries it out."""
+"""Digests of the grpo-recipes code that makes and executes a plan."""
 
 import hashlib
 import os
@@ -15,8 +15,8 @@ RULES = ("facts", "resolve", "rules", "schemas", "user_files")
 
 @cache
 def made_by() -> dict[str, str]:
-    """The digests of this grpo-recipes: of its rules, facts and schemas, and of its worker and rewards; and in which
-    way it makes digests of data, since another way is not a different experiment.
+    """The digests of this grpo-recipes' rules, facts and schemas, and of its worker and rewards; and the method of its
+    data digests, since a different method is not a different experiment.
     """
     rules, worker = sources_sha256(PACKAGE, RULES), sources_sha256(PACKAGE, TRAVELS)
     return {"rules": rules, "worker": worker, "digests": WITH_CARDS}
@@ -34,7 +34,7 @@ def sources_sha256(package: Path, parts: Iterable[str]) -> str:
 
 
 def _files(package: Path, part: str) -> Iterator[str]:
-    """The names of the files of a folder, or that of the file that a part is; pathlib would take four times as long."""
+    """The names of the files of a folder, or of a single file; pathlib would take four times as long."""
     place = os.path.join(package, part)
     if not os.path.isdir(place):
         yield part

@@ -1,4 +1,4 @@
-"""Model, tokenizer, data, held-out sets and rewards of a plan: where they are, and what is in them."""
+"""Plans model, tokenizer, data, held-out sets and rewards: their paths and the digests of their contents."""
 
 import hashlib
 import os
@@ -38,11 +38,11 @@ from grpo_recipes.user_files.template import chat_template_of
 HELD_OUT = 10**9
 """The number of the first held-out episode."""
 LENGTH_OPTIONS = {"soft_overlong_punishment": "max_completion_len", "cosine_scaled": "max_len"}
-"""The options of shipped rewards that are generation.max_completion_length where a recipe leaves them null."""
+"""The options of shipped rewards that default to generation.max_completion_length."""
 
 
 def planned_model(context: Context) -> Model:
-    """The policy; its folder is read as far as a plan reads."""
+    """The policy; its folder is read within the limits of a plan."""
     value = context.text("model.model_name_or_path")
     path = local_path(value, context.source.directory(("model", "model_name_or_path")))
     if path is not None:
@@ -54,7 +54,7 @@ def planned_model(context: Context) -> Model:
 
 
 def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
-    """What is changed of the model's tokenizer, and the digest of the chat template that is used."""
+    """The changes to the model's tokenizer, and the digest of the chat template that is used."""
     template = context.value("tokenizer.chat_template_path")
     directory = context.source.directory(("tokenizer", "chat_template_path"))
     tokens = context.value("tokenizer.add_tokens")
@@ -68,7 +68,7 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
 
 
 def planned_data(context: Context, section: str) -> Data:
-    """The rows of `dataset`, or of `evaluation` with everything that it leaves to `dataset`."""
+    """The rows of `dataset`, or of `evaluation` with everything that it inherits from `dataset`."""
     own_path = context.value(f"{section}.path") is not None
     if makes_rows(context) and not own_path:
         return _made(context, section)
@@ -103,26 +103,26 @@ def planned_data(context: Context, section: str) -> Data:
 
 
 def _episodes(context: Context, section: str) -> dict[str, object]:
-    """The episodes of an environment that owns its data; held-out ones have numbers that no training has."""
+    """The episodes of an environment that owns its data; held-out ones have numbers that no training uses."""
     return {"episodes": context.whole(f"{section}.max_rows"), "first": HELD_OUT if section == "evaluation" else 0}
 
 
 def _of_spec(context: Context, section: str, spec: str) -> dict[str, object]:
-    """The rows that TRL's own environment brings; who keeps them knows what is in them."""
+    """The rows of one of TRL's own environments, whose server knows their content."""
     config = dict(context.mapping("environment.config"))
     split = {"split": _text_or_none(context.value(f"{section}.split")) or "train"} if spec == OPENREWARD else {}
     return {"spec": spec, "config": {**config, **split}}
 
 
 def _made_content(made: Mapping[str, object]) -> tuple[str | None, int | None]:
-    """The digest of a sequence of episodes, however long it is, and how many are taken."""
+    """The digest of a sequence of episodes, whatever its length, and the number used."""
     if "spec" in made:
         return None, None
     return hashlib.sha256(f"episodes from {made['first']}".encode()).hexdigest(), int(str(made["episodes"]))
 
 
 def _made(context: Context, section: str) -> Data:
-    """Rows that tasks make; a launch makes them, and knows what is in them."""
+    """Rows that tasks generate; only a launch makes them and knows their content."""
     size = context.whole(f"{section}.reasoning_gym.size")
     made: dict[str, object] = {
         "tasks": tasks(context),
@@ -147,7 +147,7 @@ def _made(context: Context, section: str) -> Data:
 
 
 def _prompts(context: Context) -> dict[str, Any]:
-    """How a row becomes a prompt, wherever it comes from."""
+    """How a row becomes a prompt, for any source of rows."""
     written = _text_or_none(context.value("dataset.prompt"))
     return {
         "prompt": "{{ question }}" if written is None and makes_rows(context) else written,
@@ -161,7 +161,7 @@ def _prompts(context: Context) -> dict[str, Any]:
 
 
 def _choice(context: Context, section: str) -> dict[str, Any]:
-    """Which rows are trained on; held-out rows are all asked, so that runs with other filters can be compared."""
+    """Which rows are trained on; all held-out rows are used, so runs with different filters can be compared."""
     if section != "dataset":
         return {}
     said = {
@@ -195,7 +195,7 @@ def planned_rewards(context: Context) -> tuple[Reward, ...]:
 
 
 def _small_folder(path: str, *, of_data: bool = False) -> FolderContent | None:
-    """The content of a folder that is small enough and can be read; a launch reads the others, and says what cannot."""
+    """The content of a small, readable folder; a launch reads the others, and reports unreadable ones."""
     read = data_folder_content if of_data else folder_content
     try:
         return read(path, most_bytes=READ_FOR_A_PLAN_BYTES) if os.path.isdir(path) else None
@@ -204,7 +204,7 @@ def _small_folder(path: str, *, of_data: bool = False) -> FolderContent | None:
 
 
 def _data_content(path: str | None, kind: str | None) -> tuple[str | None, int | None]:
-    """The digest of local data and its rows, as far as a plan reads."""
+    """The digest and row count of local data, within the limits of a plan."""
     if path is None:
         return None, None
     if kind is None:
@@ -253,12 +253,12 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
 
 
 def planned_set(name: str, context: Context) -> HeldOutSet:
-    """A set of held-out rows, by its name and the context of a recipe that has it alone."""
+    """A set of held-out rows. context: of a recipe that has only this set."""
     return HeldOutSet(name, planned_data(context, "evaluation"), tuple(judged_by(context)), _passes(name, context))
 
 
 def _passes(name: str, context: Context) -> Passes | None:
-    """When a completion passes, as it is written or decided."""
+    """When a completion passes, as written or decided."""
     said = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
     if not said and name and context.value("evaluation.pass_at"):
         said = what_passes(context) or {}
@@ -266,7 +266,7 @@ def _passes(name: str, context: Context) -> Passes | None:
 
 
 def rows_of_sets(context: Context, whole: PlannedSetting) -> Iterator[PlannedSetting]:
-    """Each value of each held-out set, with what passes there where another key says it."""
+    """Each value of each held-out set, including what passes if a different key sets it."""
     for name, of_set in held_out_sets(context):
         for key, value in context.mapping(SETS)[name].items():  # type: ignore[attr-defined]
             row, why = f"{SETS}.{name}.{key}", ""

@@ -1,4 +1,4 @@
-"""What completions are made with beside the model, as a plan has it: the files and what is in them."""
+"""Plans tools, environments and rollouts: their files and the digests of their contents."""
 
 import os
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def planned_environment(context: Context) -> EnvironmentClass | None:
 
 
 def planned_environments(context: Context) -> dict[str, EnvironmentClass]:
-    """Several of them, by the names that rows call them; {} without."""
+    """Several environments, by the names that rows use; {} without any."""
     found = {}
     for index, item in enumerate(context.items("environments")):
         place, name = ("environments", index, "python"), str(item["name"])
@@ -75,7 +75,7 @@ def planned_rollout(context: Context) -> Rollout | None:
 
 
 def _pinned(said: SaidCode) -> dict[str, Any]:
-    """What says of each of them which file it is in, and what is in that."""
+    """The file of each function, and its digest."""
     return {
         "name": said.name,
         "target": f"{os.path.basename(said.path)}:{said.name}",
@@ -86,16 +86,16 @@ def _pinned(said: SaidCode) -> dict[str, Any]:
 
 
 def scripted_turns(context: Context) -> tuple[ScriptedTurn, ...]:
-    """What the recipe has a preflight say in the place of the model."""
+    """The turns that the recipe lets a preflight play instead of the model."""
     turns = context.value("preflight.turns")
     return tuple(ScriptedTurn(**turn) for turn in turns) if isinstance(turns, list) else ()
 
 
-# The run that a plan starts from: where its weights are, what they are, and what it came from itself.
+# The run that a plan starts from: its weights, their digests, and its own lineage.
 
 
 def planned_ancestor(context: Context) -> Ancestor | None:
-    """What the recipe starts from; its folder is read as far as a plan reads."""
+    """The starting point of the recipe; its folder is read within the limits of a plan."""
     found = ancestor_of(context.source)
     if not isinstance(found, StartingPoint):
         return None
@@ -120,7 +120,7 @@ def planned_ancestor(context: Context) -> Ancestor | None:
 
 
 def merges_other_modules(context: Context) -> bool:
-    """Whether a merged adapter has copies of whole modules: embeddings that were one matrix may be two by then."""
+    """Whether a merged adapter has copies of whole modules, which may untie tied embeddings."""
     found = ancestor_of(context.source)
     if not isinstance(found, StartingPoint) or found.adapter is None or continues(context.source):
         return False
@@ -135,7 +135,7 @@ def _use(context: Context, found: StartingPoint) -> Literal["weights", "merge", 
 
 
 def _small(path: str) -> dict[str, str]:
-    """The digests of a folder that is small enough and can be read; a launch reads the others."""
+    """The digests of a small, readable folder; a launch reads the others."""
     try:
         content = folder_content(path, most_bytes=READ_FOR_A_PLAN_BYTES)
     except OSError:
@@ -144,7 +144,7 @@ def _small(path: str) -> dict[str, str]:
 
 
 def _before(plan: Mapping[str, Any]) -> tuple[Forebear, ...]:
-    """What a run came from: its own ancestor, and those of that."""
+    """The lineage of a run: its own ancestor, and the earlier ones."""
     own = plan.get("extends") or plan.get("ancestor")
     if not isinstance(own, dict):
         return ()

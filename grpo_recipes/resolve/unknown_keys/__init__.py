@@ -1,1 +1,1 @@
-"""Keys that are not of the format: where they belong, whose they are, what was meant."""
+"""Explains unknown keys: where they belong, which program has them, or the intended key."""

@@ -1,4 +1,4 @@
-"""What other programs call the keys and sections of the format, as findings."""
+"""Findings for other programs' names of keys and sections."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 PROMPTS: Path = ("training", "prompts_per_step")
-# What follows from the prompts of a step, and is written under `trl` only without them.
+# Keys that follow from the prompts per step, and are written under `trl` only without them.
 DERIVED = {
     "gradient_accumulation_steps": "the accumulation, with the processes and the micro-batch",
     "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
@@ -22,7 +22,7 @@ _TRACKERS: Path = ("logging", "report_to")
 
 
 def named_elsewhere(path: Path, value: object, message: str, rule: str, source: Source) -> Finding | None:
-    """The finding for a key, a feature or an algorithm that other programs have; None for a name that none has."""
+    """The finding for another program's key, feature or algorithm; None for a name that none has."""
     section, name = dotted(path[:-1]), str(path[-1])
     row = key_row("generation" if is_verls_rollout(path, source) else section, name)
     is_algorithm = name in other_names()["algorithm_keys"] and isinstance(value, str)
@@ -43,7 +43,7 @@ def named_elsewhere(path: Path, value: object, message: str, rule: str, source: 
 def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) -> Finding:
     home = row["home"]
     place = tuple(home.split("."))
-    # An override wins over what the file has, and no patch of the file mends it.
+    # An override wins over the file, so patching the file has no effect.
     is_override = found.mark is not None and found.mark.file == OVERRIDE_FILE
     over = source.won_over(path, place)
     is_taken = written(source, place) is not None and not is_override and not over
@@ -58,34 +58,34 @@ def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) 
         patch.append(Patch(_TRACKERS, [row["tracker"]]))
         fix += f", with {dotted(_TRACKERS)}: [{row['tracker']}]"
     if (isinstance(value, dict) and len(place) > 1) or (place[-1] == "name" and not isinstance(value, str)):
-        patch = []  # it is no value of this key
+        patch = []  # the value does not fit this key
     if is_taken:
         fix, patch = f"keep one of the two, as {home}", []
     return found._replace(because=tuple(because), fix=fix, patch=() if is_override else tuple(patch))
 
 
 def is_apart(path: Path, place: Path, source: Source) -> bool:
-    """Whether a key would mean another thing where the format has it: a judge's temperature is not the policy's."""
+    """Whether a key would mean something else at the format's place: a judge's temperature is not the policy's."""
     if is_verls_rollout(path, source) and place[0] in ("generation", "grpo"):
         return False
     return (path[0] in _APART and place[0] != path[0]) or path == ("dataset", "seed")
 
 
 def is_verls_rollout(path: Path, source: Source) -> bool:
-    """Whether a key is in verl's `rollout`, which sets how the policy generates and names no function."""
+    """Whether a key is in verl's `rollout`, which configures the policy's generation and names no function."""
     rollout = source.values.get("rollout")
     return path[0] == "rollout" and len(path) > 1 and isinstance(rollout, dict) and "python" not in rollout
 
 
 def not_meant(found: Finding, path: Path, home: str) -> Finding:
-    """The finding for a key whose name the format has for another thing alone; which of them is meant is not known."""
+    """The finding for a key whose name has a different meaning in the format; the intended one is unknown."""
     place = home if "." in home else f"the recipe's {home}"
     because = f"`{path[0]}` has none, and {place} is that of the training"
     return found._replace(because=(because,), fix=f"remove {path[-1]}, or write {place} for the training", patch=())
 
 
 def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]]:
-    """Why an algorithm's name is no value at a path, what defines it in a recipe, and the patches for that."""
+    """Why an algorithm's name is no value at a path, the keys that define it in a recipe, and the patches."""
     name = dotted(path[-1:])
     if "set" not in row:
         return (row["because"],), f"the nearest is {row['nearest']}", ()
@@ -106,7 +106,7 @@ def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, .
 
 
 def names_it_too(patches: Sequence[Patch]) -> bool:
-    """Whether patches move another program's key or section to the one of the format that means the same."""
+    """Whether patches move another program's key or section to the equivalent one of the format."""
     removed = [patch.path for patch in patches if patch.remove]
     new = [dotted(patch.path) for patch in patches if not patch.remove]
     if len(removed) != 1 or len(new) != 1:
@@ -117,7 +117,7 @@ def names_it_too(patches: Sequence[Patch]) -> bool:
 
 
 def written(source: Source, path: Path) -> object:
-    """The value written at a path, None when there is none."""
+    """The value written at a path, None without one."""
     node: object = source.values
     for part in path:
         node = node.get(str(part)) if isinstance(node, dict) else None

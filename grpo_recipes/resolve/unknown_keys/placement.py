@@ -1,4 +1,4 @@
-"""Unknown keys: the nearest known one, and where it belongs."""
+"""Finds the nearest known key, and the right place, for an unknown one."""
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.findings.wording import nearest_words
@@ -58,11 +58,11 @@ def _section_of_another_name(path: Path, value: object, source: Source) -> Findi
 
 
 def owned_key(path: Path, source: Source) -> Finding | None:
-    """The finding for a GRPOConfig field that has a typed home, or that grpo-run itself sets."""
+    """The finding for a GRPOConfig field that has its own key, or that grpo-run itself sets."""
     field = classified_fields().get(str(path[-1]))
     if field is None or not (field.home or field.owner):
         return None
-    # Of generation_kwargs a rule judges each value.
+    # A rule judges each value of generation_kwargs.
     same = next((key for key in keys_named(field.name) if field.owner == f"write {key}"), None)
     field = field._replace(home=field.home or same)
     place = tuple((field.home or "").split("."))
@@ -74,13 +74,13 @@ def owned_key(path: Path, source: Source) -> Finding | None:
         patch = patch if _has_to_go(field.owner) else ()
     fix = f"remove {field.name}, since {field.home} is written" if taken else home
     if isinstance(value, dict) and isinstance(there, dict) and value != there:
-        fix, patch = f"move its keys to {field.home}", ()  # which of two values is meant, nobody knows
+        fix, patch = f"move its keys to {field.home}", ()  # the intended value is unknown
     return found_at(
         source,
         OWNED_KEY,
         path,
         f"{field.name} is not written under `trl`",
-        because=("one value has one place, else two of them could disagree",)
+        because=("each value has one place, since two could disagree",)
         if field.home
         else ("grpo-run sets this field itself",),
         fix=fix,
@@ -89,7 +89,7 @@ def owned_key(path: Path, source: Source) -> Finding | None:
 
 
 def _has_to_go(advice: str) -> bool:
-    """Whether nothing of a field is to be written elsewhere, so that removing it is all that is to be done."""
+    """Whether a field has no replacement, so that removing it is the whole fix."""
     return not advice.startswith(("write ", "deprecated; write "))
 
 
@@ -115,17 +115,17 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
         if _at(source, place) is not None:
             fix, patch = f"keep one of the two, as {home}", ()
         elif name == "warmup_ratio" and not _is_share(value):
-            fix, patch = removed.instead, ()  # as a number of steps it would mean another thing
+            fix, patch = removed.instead, ()  # it would mean something else as a number of steps
         else:
             fix, patch = f"write it as {home}", (*patch, Patch(place, value))
     elif not fix.startswith(("nothing:", "remove ")):
-        patch = ()  # what is to be written instead is the user's to say
+        patch = ()  # only the user can choose the replacement
     went = f"{removed.package} {removed.removed_in} removed it from GRPOConfig"
     return found_at(
         source,
         REMOVED_KEY,
         path,
-        f"{name} is a name of older releases alone" if has_it_still else f"{name} does not exist any more",
+        f"{name} is only a name of older releases" if has_it_still else f"{name} no longer exists",
         because=(f"{went}; the format has the newest names for all releases" if has_it_still else went,),
         fix=fix,
         patch=patch,
@@ -138,7 +138,7 @@ def _is_share(value: object) -> bool:
 
 def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
     place, mark = tuple(target.split(".")), source.mark(path)
-    # An override wins over what the file has, and no patch of the file mends it.
+    # An override wins over the file, so patching the file has no effect.
     is_override = mark is not None and mark.file == OVERRIDE_FILE
     over = source.won_over(path, place)
     taken = _at(source, place) is not None and not is_override and not over
@@ -153,7 +153,7 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
 
 
 def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
-    """The finding for a key that another section has, or for a field of an open section; None for any other."""
+    """The finding for a key of another section, or a field of an open section; None for any other."""
     section, name = dotted(path[:-1]), str(path[-1])
     if is_of_an_item(path, name):
         return None
@@ -186,7 +186,7 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
 
 
 def _derived(path: Path, message: str, source: Source) -> Finding:
-    """The finding for a batch field of TRL beside the prompts that it would contradict, wherever it stood."""
+    """The finding for a batch field of TRL that would contradict the prompts per step, wherever it was written."""
     return found_at(
         source,
         UNKNOWN_KEY,

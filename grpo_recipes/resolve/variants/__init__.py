@@ -1,1 +1,1 @@
-"""A recipe or a plan in another form: merged, minimal, or two steps long."""
+"""Derives other forms of a recipe or a plan: merged, minimal, or two steps long."""

@@ -1,4 +1,4 @@
-"""The merged recipe as a separate file, which means the same in any folder."""
+"""The merged recipe as a standalone file that means the same in any folder."""
 
 import copy
 import re
@@ -69,7 +69,7 @@ def _path_of(value: str, key: str, directory: str) -> str:
 
 def merged_recipe_text(source: Source) -> str:
     """The merged recipe as YAML that the strict reader reads back to the same values."""
-    files = ", ".join(shown(file, 200) for file in source.files)  # a name may hold a line break
+    files = ", ".join(shown(file, 200) for file in source.files)  # a name may contain a line break
     head = f"# Merged from {files}; local paths are absolute.\n"
     return head + recipe_yaml(merged_recipe(source))
 
@@ -80,10 +80,10 @@ def recipe_yaml(values: dict[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that a reader of YAML 1.2 could take for something else; PyYAML knows YAML 1.1 alone."""
+    """Quotes every text that a YAML 1.2 reader could take for something else; PyYAML only knows YAML 1.1."""
 
 
-# Nothing that begins like a number, and none of the words that some reader takes for a value.
+# Anything that begins like a number, and all words that some reader takes for a value.
 _PLAIN = re.compile(
     r"(?!(y|n|yes|no|on|off|true|false|null|none|nan|inf|infinity)$)(\.{0,2}/)?[a-z_][\w./@ -]*", re.IGNORECASE
 )
@@ -96,7 +96,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-# `--smoke`: the same plan for two steps on the prompts they need, without evaluation and without a model left.
+# `--smoke`: the same plan for two steps with just enough prompts, without evaluation and final model.
 
 
 ORIGIN = "--smoke"
@@ -104,7 +104,7 @@ STEPS = 2
 
 
 def smoke_plan(plan: Plan) -> Plan:
-    """The plan as a trial. What differs has the origin --smoke; everything else is the recipe's."""
+    """The plan as a trial. Changed values have the origin --smoke; everything else is the recipe's."""
     rows = prompts_needed(plan)
     if plan.data.max_rows is not None and not plan.sources:
         rows = min(rows, plan.data.max_rows)
@@ -123,13 +123,13 @@ def smoke_plan(plan: Plan) -> Plan:
 
 
 def prompts_needed(plan: Plan) -> int:
-    """The prompts of two optimizer steps, whole generations; each prompt of TRL's batch stands for its group."""
+    """The prompts of two optimizer steps, in whole generations; each prompt of TRL's batch stands for its group."""
     generations = -(-STEPS * plan.batch.accumulation // plan.batch.steps_per_generation)
     return generations * plan.batch.prompts
 
 
 def _settings(settings: tuple[PlannedSetting, ...], rows: int) -> tuple[PlannedSetting, ...]:
-    """The settings with those of the trial in their places, an evaluation's left out."""
+    """The settings with those of the trial in their places, and without those of an evaluation."""
     trial = {
         "GRPOConfig.max_steps": (STEPS, "the proofs need two steps"),
         "GRPOConfig.save_strategy": ("no", "a trial leaves no checkpoint"),

@@ -1,6 +1,6 @@
-"""A recipe with only what its parent and the format do not say already: it gives the same plan in the same place.
+"""Reduces a recipe to what its parent and the format's defaults do not already provide, with the same plan.
 
-Whether a value that the format has anyway may go is tried: a rule can tell what was written from what was not.
+Each default value is removed by trial, since a rule can distinguish a written value from a default.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ Values = dict[str, Any]
 
 
 def minimal_recipe_text(resolution: Resolution) -> str:
-    """The smallest recipe that lies where this one does and gives the same plan, as YAML.
+    """The smallest recipe in the same place that gives the same plan, as YAML.
 
-    Paths that the recipe's own file did not write are absolute. Raises ValueError for a recipe with errors.
+    Paths from other files become absolute. Raises ValueError for a recipe with errors.
     """
     if resolution.context is None or resolution.refused:
         raise ValueError("a recipe with errors has no plan")
@@ -43,7 +43,7 @@ def minimal_recipe_text(resolution: Resolution) -> str:
 
 
 def _gives(text: str, plan: Plan, resolution: Resolution) -> bool:
-    """Whether the text, in the place of the recipe, gives the plan."""
+    """Whether the text gives the plan when it replaces the recipe."""
     assert resolution.context is not None
     source, findings = compose(resolution.file, content=text)
     if source is None or has_errors(findings):
@@ -65,7 +65,7 @@ def _essence(plan: Plan) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """What a recipe says beside its parent. left_to_format: paths whose value is the format's own."""
+    """What a recipe adds to its parent. left_to_format: paths whose value is the format's default."""
 
     extends: str
     written: Values
@@ -84,14 +84,14 @@ class _Difference:
         return cls(extends, written, frozenset(own))
 
     def text(self, left_out: Iterable[Path] | None = None) -> str:
-        """The recipe without these paths, all that are left to the format by default."""
+        """The recipe without these paths, by default all that equal the format's."""
         paths = self.left_to_format if left_out is None else frozenset(left_out)
         values = _without(self.written, paths, ())
         return recipe_yaml({**({"extends": self.extends} if self.extends else {}), **values})
 
 
 def _as_written(source: Source) -> Values:
-    """The merged values with paths as the recipe's own file wrote them, and those of others absolute."""
+    """The merged values, with paths from the recipe's own file as written, and those from others absolute."""
     whole, own = merged_recipe(source), source.directory(())
 
     def shown(value: Any, written: Any, path: Path) -> Any:
@@ -106,7 +106,7 @@ def _as_written(source: Source) -> Values:
 
 
 def _beside(values: Values, parent: Values, shown: Values) -> Values:
-    """What values say beside parent, as they are shown: null for what is removed, extend for what is added."""
+    """The values that differ from the parent, in display form: null for removed keys, extend for added items."""
     found: Values = {}
     for key, value in values.items():
         old = parent.get(key, NOTHING)
@@ -119,14 +119,14 @@ def _beside(values: Values, parent: Values, shown: Values) -> Values:
 
 
 def _item(value: object, old: object, shown: Any) -> object:
-    """A value that differs; of a list that continues the parent's, the added part."""
+    """A value that differs; for a list that continues the parent's, only the added part."""
     if not (isinstance(value, list) and isinstance(old, list) and 0 < len(old) < len(value)):
         return shown
     return {EXTEND: shown[len(old) :]} if all(map(_same, value, old)) else shown
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values are the same also in their types: 1 is neither true nor 1.0."""
+    """Whether two values and their types are equal: 1 is neither true nor 1.0."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -135,7 +135,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Iterable[Path]:
-    """The paths below which a recipe writes nothing but what the format has where nobody writes."""
+    """The paths below which a recipe writes only the format's defaults."""
     recipe = Recipe.model_validate(values)
     for name, value in written.items():
         default = Recipe.model_fields[name].get_default(call_default_factory=True)
@@ -158,7 +158,7 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
 
 
 def _of_items(name: str, value: Any, sections: Sequence[Section]) -> Iterable[Path]:
-    """The paths of written rewards or tools at which stands what the format has. The written ones are the last."""
+    """The paths of written rewards or tools that equal the format's defaults. The written ones are the last."""
     prefix: Path = (name, EXTEND) if isinstance(value, dict) else (name,)
     items = value[EXTEND] if isinstance(value, dict) else value
     if not items:
@@ -173,7 +173,7 @@ def _is_default(section: BaseModel, key: str) -> bool:
 
 
 def _without(value: Any, paths: frozenset[Path], path: Path) -> Any:
-    """A copy without these paths, nor maps that they alone had filled; an adapter's and the like stay, empty."""
+    """A copy without these paths and without maps that become empty; adapters and the like stay, empty."""
     if isinstance(value, list):
         return [_without(item, paths, (*path, index)) for index, item in enumerate(value)]
     if not isinstance(value, dict):
@@ -191,5 +191,5 @@ def _without(value: Any, paths: frozenset[Path], path: Path) -> Any:
 
 
 def _is_optional(path: Path) -> bool:
-    """Whether a section means something by being there."""
+    """Whether the mere presence of a section has a meaning."""
     return len(path) == 1 and Recipe.model_fields[str(path[0])].default is None

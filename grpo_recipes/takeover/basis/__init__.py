@@ -1,1 +1,1 @@
-"""What every part of a taking-over asks: the file as it is given, the release and machine it is for, the draft."""
+"""Shared by all parts of a takeover: the input file, its release and machine, and the draft of the recipe."""

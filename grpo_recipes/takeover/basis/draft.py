@@ -1,4 +1,4 @@
-"""A recipe in the making, and what became of every key that was read for it."""
+"""The draft of a recipe, and the fate of every key that was read for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ Fate = Literal["mapped", "emulated", "refused"]
 class Row:
     """One key of the input.
 
-    key: as the input has it, with the file's name before it where there are several. where: the recipe keys that say
-    it, () where nothing needs to be written. because: why it is no plain move, "" where it is one.
+    key: as in the input, after the file's name if there are several. where: the recipe keys for it, () if nothing needs
+    to be written. because: why it is not a plain move, "" if it is one.
     """
 
     key: str
@@ -25,10 +25,10 @@ class Row:
 
 @dataclass(slots=True)
 class Draft:
-    """What is known of the recipe so far.
+    """The recipe so far.
 
-    values: by recipe key, "grpo.beta"; rewards stand under "rewards". comments: by recipe key. files: texts that stand
-    beside the recipe, by name. stubs: reward functions that their author has to fill in, each with its options.
+    values: by recipe key, "grpo.beta"; rewards are under "rewards". comments: by recipe key. files: texts to write
+    beside the recipe, by name. stubs: reward functions for their author to fill in, with their options.
     """
 
     values: dict[str, object] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Draft:
     stubs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def put(self, where: str, value: object, comment: str = "") -> None:
-        """Writes a value that no single key of the input says."""
+        """Writes a value that does not come from a single key of the input."""
         self.values[where] = value
         if comment:
             self.comments[where] = comment
@@ -46,9 +46,9 @@ class Draft:
 
 @dataclass(slots=True)
 class Given:
-    """The keys of the input that nothing has taken yet, by TRL's names.
+    """The input's unprocessed keys, by TRL's names.
 
-    names: how the input spells those that it spells otherwise.
+    names: the input's spelling if it differs.
     """
 
     values: dict[str, object]
@@ -60,50 +60,50 @@ class Given:
         return name in self.values
 
     def name(self, name: str) -> str:
-        """The key as the input has it."""
+        """The key as the input spells it."""
         return self.names.get(name, name)
 
     def take(self, name: str) -> object:
-        """The value of a key, which is then taken; None when it is not there."""
+        """The value of a key, which is then processed; None without it."""
         value = self.values.pop(name, None)
         self.taken[name] = value
         return value
 
     def inside(self, name: str) -> "Given":
-        """The keys in the map of a key, which is then taken; none where it is not there, or no map."""
+        """The keys in the map of a key, which is then processed; none if it is missing or not a map."""
         block = self.take(name) if name in self else {}
         values = dict(block) if isinstance(block, Mapping) else {}
         return Given(values, self.draft, {key: f"{self.name(name)}.{key}" for key in values})
 
     def mapped(self, name: str, where: str | None, value: object = None, because: str = "") -> None:
-        """The key moves to a recipe key, or stands for what grpo-run does anyway (None)."""
+        """Moves the key to a recipe key, or, with None, to what grpo-run does anyway."""
         self._settle(name, "mapped", where, value, because)
 
     def told(self, name: str, fate: Fate, where: str, because: str) -> None:
-        """A row for a key whose value is written together with others."""
+        """Adds a row for a key whose value is written together with others."""
         said = self.values.pop(name, self.taken.get(name))
         self.taken[name] = said
         self.draft.rows.append(Row(self.name(name), said, fate, (where,), because))
 
     def emulated(self, name: str, where: str | None, value: object, because: str) -> None:
-        """The recipe says the same in another way, which the user should see."""
+        """Records that the recipe expresses a key differently, which the user should know."""
         self._settle(name, "emulated", where, value, because)
         if where:
             self.draft.comments[where] = f"{self.name(name)}: {because}"
 
     def refused(self, name: str, because: str, where: str | None = None) -> None:
-        """Nothing in a recipe says this. where: the recipe key or section beside which to tell."""
+        """Records that a recipe has no equivalent. where: the recipe key or section at which to say so."""
         said = self.values.pop(name, self.taken.get(name))
         self.draft.rows.append(Row(self.name(name), said, "refused", (where,) if where else (), because))
 
     def answer(self, name: str, said: Mapping[str, Any] | None, anyway: str = "") -> None:
-        """The row of a key that a table settles. anyway: why one that is not in the table changes nothing."""
+        """The row of a key that a table decides. anyway: why a key that is not in the table has no effect."""
         value = self.values[name]
         if said is None:
             if anyway:
                 self.emulated(name, None, None, anyway)
             else:
-                self.refused(name, "no key of a recipe says it")
+                self.refused(name, "no recipe key has this meaning")
         elif any(_says(value, one) for one in said.get("unless", ())):
             self.mapped(name, None, because=ANYWAY)
         elif value in said.get("for", ()):
@@ -122,7 +122,7 @@ class Given:
 
 
 def _says(value: object, known: object) -> bool:
-    """Whether a value is the known one, or a mapping that has some of it and nothing else."""
+    """Whether a value is the known one, or a mapping that contains part of it and nothing else."""
     if isinstance(value, dict) and isinstance(known, dict):
         return value.items() <= known.items()
     return value == known and isinstance(value, bool) == isinstance(known, bool)

@@ -1,4 +1,4 @@
-"""Reading a configuration as the program does that it was written for: PyYAML, thus YAML 1.1."""
+"""Reads a configuration as its own program does: with PyYAML, that is as YAML 1.1."""
 
 import json
 import math
@@ -22,9 +22,9 @@ _NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "t
 
 
 def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
-    """The keys of a YAML or JSON file. label: the file's name before its keys in the rows.
+    """The keys of a YAML or JSON file. label: the file's name to prefix keys with in the rows.
 
-    A key that is written twice gets a row, since the last one counts in silence. Raises Refusal.
+    A duplicate key gets a row, since the last one silently wins. Raises Refusal.
     """
     text = read_recipe(path)
     if isinstance(text, Finding):
@@ -37,7 +37,7 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _count(node, path)
         value = json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:  # no date, or no JSON
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:  # invalid dates or JSON
         problem_text = " ".join(str(problem).split())
         raise Refusal.of(f"{path}: it cannot be read", because=problem_text) from problem
     if not isinstance(value, dict):
@@ -48,7 +48,7 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
 
 
 def _count(node: yaml.Node | None, path: str) -> None:
-    """Raises Refusal for a file whose aliases make it larger than any configuration is."""
+    """Raises Refusal for a file whose aliases expand to more than any real configuration."""
     waiting, seen = [node], 0
     while waiting:
         one = waiting.pop()
@@ -68,7 +68,7 @@ def _count(node: yaml.Node | None, path: str) -> None:
 
 
 def _plain(value: object) -> object:
-    """A value without the dates, bytes and sets that YAML has and a recipe has not; they become texts and lists."""
+    """A value with the dates, bytes and sets of YAML converted to texts and lists, since a recipe has none."""
     if isinstance(value, dict):
         return {key if isinstance(key, str | int | float) else str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set):
@@ -81,7 +81,7 @@ def _twice(node: yaml.Node | None) -> list[str]:
     return sorted(str(name) for name, count in Counter(map(str, names)).items() if count > 1)
 
 
-# The tables of data/, which say what becomes of keys that need no thought.
+# The tables of data/, which decide the fate of simple keys.
 
 
 DATA = Path(__file__).parents[1] / "data"
@@ -101,7 +101,7 @@ def rows_of(part: str) -> Mapping[str, Any]:
 
 
 def whole_steps(values: Mapping[str, object], share: object) -> int | None:
-    """The steps of a share where the configuration says max_steps, else None.
+    """The steps for a share of all steps if the configuration has max_steps, else None.
 
     Source: transformers 5.23.0, trainer_callback.py: TrainerState.compute_steps.
     """
@@ -112,10 +112,10 @@ def whole_steps(values: Mapping[str, object], share: object) -> int | None:
     return math.ceil(int(str(most)) * share)
 
 
-# A value of a YAML file as TRL's parser hands it to a field: a string is converted to the field's type, nothing else.
+# Converts a YAML value as TRL's parser does for a field: only strings are converted, to the field's type.
 #
-# TrlParser sets the file's values as argparse defaults, and argparse converts defaults that are strings.
-# Source: trl 1.16.0 scripts/_hf_argparser.py, python 3.11 argparse.py parse_known_args.
+# TrlParser sets the file's values as argparse defaults, and argparse converts defaults that are strings. Source: trl
+# 1.16.0 scripts/_hf_argparser.py, python 3.11 argparse.py parse_known_args.
 
 
 WORDS = {"yes": True, "true": True, "t": True, "y": True, "1": True}
@@ -123,7 +123,7 @@ WORDS |= {"no": False, "false": False, "f": False, "n": False, "0": False}
 
 
 class Unreadable(Exception):
-    """Why a field cannot be this value."""
+    """A field cannot have this value; says why."""
 
 
 def as_trl_reads(value: object, annotation: str) -> object:
@@ -144,7 +144,7 @@ def as_trl_reads(value: object, annotation: str) -> object:
     if isinstance(value, int) and kinds[0] == "bool":
         return bool(value)
     if isinstance(value, int | float) and kinds[0] == "str" and "float" not in kinds:
-        raise Unreadable(f"it is a text, and YAML reads {value} as a number")
+        raise Unreadable(f"it is a text, but YAML reads {value} as a number")
     return value
 
 
@@ -156,7 +156,7 @@ def _of_text(value: str, kinds: list[str]) -> object:
             raise Unreadable(f"it is a map, and {value} is no JSON") from problem
     if "str" in kinds or not {"bool", "int", "float"} & set(kinds):
         if all(kind.startswith("list") or kind == "None" for kind in kinds):
-            raise Unreadable("it is a list, and TRL would take a text for the list of its letters")
+            raise Unreadable("it is a list; TRL would split a text into letters")
         return value
     try:
         if "bool" in kinds:
@@ -171,4 +171,4 @@ def _of_word(value: bool, kinds: list[str]) -> object:
         return value
     if "int" in kinds or "float" in kinds:
         return float(value) if "float" in kinds else int(value)
-    raise Unreadable(f"it is a text, and YAML 1.1 reads yes, no, on and off as {str(value).lower()}")
+    raise Unreadable(f"it is a text, but YAML 1.1 reads yes, no, on and off as {str(value).lower()}")

@@ -1,4 +1,4 @@
-"""The release that a configuration was written for: what it takes, and what it does where nothing is said."""
+"""The release that a configuration was written for: the keys it takes, and its defaults."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from grpo_recipes.takeover.basis.read import rows_of
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release of TRL with one of transformers. how: how it was found, in words."""
+    """A release of TRL with one of transformers. how: how it was determined, in words."""
 
     trl: str
     transformers: str
@@ -30,21 +30,21 @@ class Release:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The release for messages."""
         return f"trl {self.trl} and transformers {self.transformers}"
 
     @property
     def is_declared(self) -> bool:
-        """Whether the author's release was named, and not found by his keys."""
+        """Whether the author named the release, rather than it being inferred from the keys."""
         return self.how.startswith("--written-for")
 
     @property
     def target(self) -> Target:
-        """What values are expressed on."""
+        """The target that values are expressed on."""
         return Target({"trl": self.trl, "transformers": self.transformers}, self.fields)
 
     def is_in(self, windows: Mapping[str, str]) -> bool:
-        """Whether the release lies in all windows, {"trl": ">=0.26"}."""
+        """Whether the release is within all windows, {"trl": ">=0.26"}."""
         versions = {"trl": self.trl, "transformers": self.transformers}
         return all(is_within(versions[package], window) for package, window in windows.items())
 
@@ -62,17 +62,17 @@ def declared_release(text: str) -> Release:
 
 
 def detected_release(names: Iterable[str]) -> Release:
-    """The newest release that takes all these keys, the newest of all where none does."""
+    """The newest release that takes all these keys, or the newest of all if none does."""
     asked = frozenset(names)
     trl = _newest_with("trl", asked)
     transformers = _newest_with("transformers", asked, trl)
     newest = releases_with_facts("trl")[-1], _newest_with("transformers", frozenset(), trl)
     how = "the newest" if (trl, transformers) == newest else "the newest that takes all its keys"
-    return _release(trl, transformers, f"{how}; --written-for says another")
+    return _release(trl, transformers, f"{how}; --written-for chooses a different one")
 
 
 def release_of(trl: str, like: Release) -> Release | None:
-    """Another release of TRL with the same transformers, None where its fields are not known."""
+    """A different release of TRL with the same transformers, None if its fields are unknown."""
     fields = facts_for(Stack(None, {"trl": trl, "transformers": like.transformers}, None, None, True, "")).fields(
         "GRPOConfig"
     )
@@ -84,7 +84,7 @@ def _release(trl: str, transformers: str, how: str) -> Release:
     fields = facts.fields("GRPOConfig")
     if fields is None or facts.origins.get("trl") == "near":
         known = ", ".join(releases_with_facts("trl"))
-        wrong = "was never released" if trl not in released("trl") else "is not one whose defaults are known"
+        wrong = "was never released" if trl not in released("trl") else "has no known defaults"
         raise Refusal.of(
             f"--written-for: trl {trl} with transformers {transformers} {wrong}", because=f"known are {known}"
         )
@@ -92,7 +92,7 @@ def _release(trl: str, transformers: str, how: str) -> Release:
 
 
 def _companion(trl: str) -> str:
-    """The transformers that goes with a release of TRL where nothing says it, of those that grpo-run trains with."""
+    """The default transformers for a release of TRL, out of those that grpo-run supports."""
     known = releases_with_facts("transformers")
     if trl == releases_with_facts("trl")[-1]:
         return known[-1]
@@ -100,7 +100,7 @@ def _companion(trl: str) -> str:
 
 
 def _go_together(trl: str, transformers: str) -> bool:
-    """Whether pip takes both, they can be imported, and grpo-run trains with them."""
+    """Whether pip accepts both, they can be imported, and grpo-run supports them."""
     stack = Stack(None, {"trl": trl, "transformers": transformers}, None, None, True, "")
     declared = [one for one in requirements("trl", trl) or () if one.name == "transformers" and one.extra is None]
     is_broken = any(pair.holds(stack) for pair in broken_pairs() if not pair.when)
@@ -109,14 +109,14 @@ def _go_together(trl: str, transformers: str) -> bool:
 
 
 def _newest_with(package: str, names: frozenset[str], trl: str | None = None) -> str:
-    """The newest release of a package that takes the names. trl: with which it goes."""
+    """The newest release of a package that takes the names. trl: the release it must work with."""
     releases = releases_with_facts(package)
     if trl is not None:
         releases = tuple(one for one in releases if _go_together(trl, one)) or releases
     asked = names & _ever(package)
     if package == "trl":
-        asked -= _ever("transformers")  # a release that does not declare a field of its base has it all the same
-    rows = rows_of("last_releases").get(package, {})  # of keys that are no GRPOConfig fields: "<0.27" for torch_dtype
+        asked -= _ever("transformers")  # a release that does not declare a field of its base still has it
+    rows = rows_of("last_releases").get(package, {})  # of keys that are not GRPOConfig fields: "<0.27" for torch_dtype
     last = [str(rows[name]) for name in names & set(rows)]
     takes = (one for one in reversed(releases) if asked <= _names(package, one))
     return next((one for one in takes if all(is_within(one, window) for window in last)), releases[-1])
@@ -134,7 +134,7 @@ def _names(package: str, version: str) -> frozenset[str]:
 
 
 def default_of(one: ClassifiedField, release: Release, values: Mapping[str, object]) -> object:
-    """What the release does where a configuration says nothing, in the format's words; UNKNOWN where it computes it.
+    """The release's default for a missing key, in the format's terms; UNKNOWN if it is computed.
 
     values: the configuration's and the format's, by field name.
     """
@@ -150,7 +150,7 @@ def default_of(one: ClassifiedField, release: Release, values: Mapping[str, obje
 
 
 def in_format_words(one: ClassifiedField, value: object, release: Release, values: Mapping[str, object]) -> object:
-    """The format's value for what a release of TRL is told."""
+    """The format's value for a value of a TRL release."""
     for told, written in rows_of("same_values").get(one.name, ()):
         if told == value and type(told) is type(value):
             return written

@@ -1,4 +1,4 @@
-"""What all parts of a takeover know."""
+"""The context shared by all parts of a takeover."""
 
 import os
 import re
@@ -20,8 +20,8 @@ Dialect = Literal["trl", "open_r1", "axolotl"]
 class Situation:
     """One takeover.
 
-    dialect: the program whose script reads the file. folder: where the recipe will lie. writes_files: whether a text
-    can be put beside it.
+    dialect: the program whose script reads the file. folder: of the future recipe. writes_files: whether files can be
+    written beside it.
     """
 
     given: Given
@@ -34,7 +34,7 @@ class Situation:
 
     @property
     def processes(self) -> int | None:
-        """Training processes in all, None where nothing says it."""
+        """The total number of training processes, None if unknown."""
         values = self.draft.values
         if isinstance(in_all := values.get("launch.num_processes"), int) and in_all > 0:
             return in_all
@@ -47,7 +47,7 @@ class Situation:
 
     @property
     def starts_server(self) -> bool:
-        """Whether the run will start a vLLM server, which of several machines has one for itself."""
+        """Whether the run will start a vLLM server, which gets its own machine if there are several."""
         said = {**self.given.taken, **self.given.values}
         if WORDS.get(str(said.get("use_vllm")).lower()) is not True or self._names_server:
             return False
@@ -56,7 +56,7 @@ class Situation:
 
     @property
     def server_gpus(self) -> int:
-        """GPUs that the server of the run takes beside those of the training processes; of several machines, none."""
+        """The GPUs of the run's server besides those of the training processes; none with several machines."""
         if not self.starts_server or self.draft.values.get("launch.num_nodes", 1) != 1:
             return 0
         said = self.draft.values.get("vllm_server.gpus", 1)
@@ -69,14 +69,14 @@ class Situation:
 
     @property
     def _mode_where_unsaid(self) -> object:
-        """How the release asks vLLM: 0.16 and 0.17 know it as a server alone, those before have no server."""
+        """The release's default vLLM mode: 0.16 and 0.17 only have a server, earlier ones none."""
         there = self.release.fields.get("vllm_mode")
         if there is not None:
             return there.default
         return "server" if "vllm_server_host" in self.release.fields else "colocate"
 
     def value(self, name: str) -> object:
-        """What a GRPOConfig field will be: as the recipe has it, as the input has it, else the release's default."""
+        """The future value of a GRPOConfig field: from the recipe, the input, or the release's default."""
         field = classified_fields().get(name)
         if field is not None and field.home in self.draft.values:
             return self.draft.values[field.home]
@@ -89,13 +89,13 @@ class Situation:
 
 
 def format_value(key: str) -> object:
-    """The value of format 1 for a recipe key."""
+    """The default of format 1 for a recipe key."""
     section, _, name = key.rpartition(".")
     return written_fields(sections()[section])[name].get_default(call_default_factory=True)
 
 
 def beside_the_recipe(path: str, folder: str) -> str:
-    """A path below this folder as the recipe has it, relative to its own; what is no such path stays as it is."""
+    """A path below this folder relative to the recipe's folder; any other path is unchanged."""
     if path.startswith(("/", "~")) or not (path.startswith(("./", "../")) or os.path.exists(path)):
         return path
     relative = os.path.relpath(os.path.abspath(path), folder)
@@ -103,6 +103,6 @@ def beside_the_recipe(path: str, folder: str) -> str:
 
 
 def recipe_name(stem: str) -> str:
-    """A name for the recipe, from its file's."""
+    """A name for the recipe, from the file's name."""
     name = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:64]
     return name or "taken-over"

@@ -1,4 +1,4 @@
-"""The recipe's text: sections and keys in the format's order, a comment where a value was emulated or is refused."""
+"""Writes the recipe's text: sections and keys in the format's order, with comments for emulated and refused keys."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.takeover.basis.draft import Draft, Row
 
-# Nothing that begins like a number, and none of the words that some reader takes for a value.
+# Anything that begins like a number, and all words that some reader takes for a value.
 _PLAIN = re.compile(
     r"(?!(y|n|yes|no|on|off|true|false|null|none|nan|inf|infinity)$)(\.{0,2}/)?[a-z_][\w./@-]*", re.IGNORECASE
 )
@@ -39,7 +39,7 @@ def _refusals(refused: list[Row]) -> list[str]:
 
 
 def tree_of(draft: Draft) -> dict[str, dict[str, object]]:
-    """Section -> key -> value; a deeper key becomes a map."""
+    """Section -> key -> value; deeper keys become maps."""
     tree: dict[str, dict[str, object]] = {}
     for where, value in draft.values.items():
         section, _, rest = where.partition(".")
@@ -80,7 +80,7 @@ def _section(section: str, tree: Mapping[str, dict[str, object]], draft: Draft, 
 
 
 def _comment(draft: Draft, where: str) -> str | None:
-    """The comment of a key, or those of the keys in it."""
+    """The comment of a key, or of the keys in it."""
     texts = [text for one, text in draft.comments.items() if one == where or one.startswith(f"{where}.")]
     return "; ".join(texts) or None
 
@@ -108,7 +108,7 @@ def _entry(key: str, value: object, comment: str | None) -> str:
 
 
 def one_line(text: str, limit: int = 160) -> str:
-    """A text that fits into a comment."""
+    """A text on one line, short enough for a comment."""
     line = "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
 

@@ -1,1 +1,1 @@
-"""Configurations of other programs, each in its own words."""
+"""Reads the configurations of other programs, one module for each format."""

@@ -12,8 +12,8 @@ STRATEGY = "distributed.strategy"
 PROCESSES = "launch.num_processes"
 GPUS = "launch.gpus_per_node"
 TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
-UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
-# The version of FSDP with which alone accelerate reads a key: it ignores the other one.
+UNREAD = "accelerate ignores this key; write it under distributed.deepspeed if you want it"
+# Keys that accelerate reads only with one version of FSDP and otherwise ignores.
 OF_VERSION = {"fsdp_sharding_strategy": 1, "fsdp_reshard_after_forward": 2}
 FSDP_KEYS = {
     "fsdp_sharding_strategy": "distributed.fsdp.reshard_after_forward",
@@ -27,7 +27,7 @@ MACHINES = "launch.num_nodes"
 
 
 def take_accelerate(situation: Situation, file: Given, folder: str) -> None:
-    """All keys of an accelerate file. folder: of the file, for a DeepSpeed file that it names."""
+    """Takes over all keys of an accelerate file. folder: of the file, for a DeepSpeed file that it names."""
     _machine(situation, file)
     _strategy(situation, file, folder)
     _precision(situation, file)
@@ -56,7 +56,7 @@ def _machine(situation: Situation, file: Given) -> None:
 
 
 def _machines(situation: Situation, file: Given) -> int:
-    """Machines that train. Where the run starts a vLLM server, a recipe counts the one that this has for itself."""
+    """The number of machines that train. If the run starts a vLLM server, a recipe also counts the server's."""
     said = file.values.get("num_machines", 1)
     if said in (1, "1") and not isinstance(said, bool):
         if "num_machines" in file:
@@ -66,18 +66,18 @@ def _machines(situation: Situation, file: Given) -> int:
         file.refused("num_machines", "it is a number of machines", MACHINES)
         return 1
     if situation.starts_server:
-        file.emulated("num_machines", MACHINES, said + 1, "one more, which the vLLM server has for itself")
+        file.emulated("num_machines", MACHINES, said + 1, "one more, for the vLLM server alone")
     else:
         file.mapped("num_machines", MACHINES, said)
     return said
 
 
 def _processes(situation: Situation, file: Given, machines: int) -> None:
-    """One process on each GPU; on a machine without, their number alone."""
+    """Takes over one process per GPU; without GPUs, only the number of processes."""
     processes = file.values["num_processes"]
     on_cpu = file.values.get("use_cpu") is True or file.values.get("distributed_type") == "MULTI_CPU"
     if any(isinstance(situation.draft.values.get(where), int) for where in (PROCESSES, GPUS)):
-        file.emulated("num_processes", None, None, "it is said already")
+        file.emulated("num_processes", None, None, "it is already set")
     elif not isinstance(processes, int) or processes < 1:
         file.refused("num_processes", "it is a number of processes", PROCESSES)
     elif processes % machines:
@@ -110,7 +110,7 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
 
 
 def _fsdp_block(situation: Situation, file: Given) -> None:
-    """What accelerate reads of it with the version of FSDP, and nothing where FSDP is not the strategy."""
+    """Takes over the FSDP keys that accelerate reads with the given version; none if FSDP is not the strategy."""
     version, is_used = _fsdp_version(file), situation.draft.values.get(STRATEGY) == "fsdp2"
     inside = file.inside("fsdp_config")
     if not inside.values:
@@ -128,7 +128,7 @@ def _fsdp_block(situation: Situation, file: Given) -> None:
 
 
 def _plain_strategy(situation: Situation, file: Given, kind: str) -> None:
-    """Takes over a strategy other than DeepSpeed's. Of FSDP, the first version is another program than fsdp2."""
+    """Takes over a strategy other than DeepSpeed's. FSDP's first version is not equivalent to fsdp2."""
     is_first = kind == "FSDP" and _fsdp_version(file) == 1
     if is_first and situation.release.is_in(WITHOUT_FSDP):
         file.refused("distributed_type", NO_FSDP, STRATEGY)
@@ -144,7 +144,7 @@ def _fsdp_version(file: Given) -> int:
 
 
 def _deepspeed_block(situation: Situation, file: Given, folder: str) -> None:
-    """accelerate's own words for a DeepSpeed file, or the name of one."""
+    """Takes over accelerate's own DeepSpeed keys, or the DeepSpeed file that it names."""
     inside = file.inside("deepspeed_config")
     if not inside.values:
         file.mapped("deepspeed_config", None)
@@ -163,20 +163,20 @@ def _deepspeed_block(situation: Situation, file: Given, folder: str) -> None:
 
 
 def _precision(situation: Situation, file: Given) -> None:
-    """accelerate's precision counts where the training configuration names none."""
+    """Takes over accelerate's precision if the training configuration sets none."""
     if "mixed_precision" not in file:
         return
     word = file.values["mixed_precision"]
     values = situation.draft.values
     told = {name: situation.value(name) for name in ("bf16", "fp16")}
     if word in ("no", False, None):
-        file.mapped("mixed_precision", None, because="training.bf16 and training.fp16 say it")
+        file.mapped("mixed_precision", None, because="training.bf16 and training.fp16 set it")
     elif str(word) not in told:
         file.refused("mixed_precision", "a recipe trains in float32, bfloat16 or float16", "training.bf16")
     elif told[str(word)] in (True, "true"):
         file.mapped("mixed_precision", None, because=f"training.{word} says it")
     elif True in told.values() or any(f"training.{name}" in values for name in told):
-        file.emulated("mixed_precision", None, None, "the training configuration's own word wins")
+        file.emulated("mixed_precision", None, None, "the training configuration's own value wins")
     else:
-        file.emulated("mixed_precision", f"training.{word}", True, "the training configuration is silent, so it counts")
+        file.emulated("mixed_precision", f"training.{word}", True, "the training configuration sets none, so it counts")
         situation.given.taken[str(word)] = True

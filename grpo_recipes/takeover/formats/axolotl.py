@@ -1,4 +1,4 @@
-"""An axolotl GRPO configuration becomes the flat keys that axolotl hands to TRL.
+"""Converts an axolotl GRPO configuration to the flat keys that axolotl passes to TRL.
 
 Source: axolotl core/builders/base.py, core/trainers/grpo/__init__.py, loaders/model.py, utils/config/__init__.py.
 """
@@ -14,12 +14,12 @@ NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dat
 
 
 def is_axolotl(values: Mapping[str, object]) -> bool:
-    """Whether a configuration is one of axolotl's."""
+    """Whether a configuration is axolotl's."""
     return "base_model" in values or isinstance(values.get("trl"), Mapping)
 
 
 def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
-    """The configuration's keys by TRL's names; rows for those that axolotl alone has."""
+    """The configuration's keys by TRL's names; adds rows for keys that only axolotl has."""
     tables = table_of("axolotl")
     file = Given(values, draft)
     flat = Given({}, draft)
@@ -46,14 +46,14 @@ def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
 
 
 def _renamed() -> dict[str, str]:
-    """axolotl's own names of keys that TRL has under another."""
+    """axolotl's names for keys that TRL calls differently."""
     same = table_of("axolotl")["same"]
     names = {name: today for name, today in renamed_keys("axolotl").items() if name not in same}
     return {**names, "eval_batch_size": "per_device_eval_batch_size", "lora_modules_to_save": "lora_modules_to_save"}
 
 
 def _algorithm(file: Given, flat: Given) -> None:
-    """`rl`: what axolotl's name of an algorithm other than grpo sets, which a key of its own overrides."""
+    """Expands `rl`: the keys that axolotl sets for an algorithm other than grpo, unless the file sets them."""
     word = file.values.get("rl")
     row = algorithm_row(word) if word == "gdpo" else None
     if row is None:
@@ -69,7 +69,7 @@ def _hand_on(file: Given, flat: Given, name: str, today: str, spelled: str = "")
     if value is None:
         file.taken[name] = None
         file.names[name] = spelled
-        file.mapped(name, None, because="null is not said")
+        file.mapped(name, None, because="null sets nothing")
         return
     if today in flat:
         flat.names[f"{today} "] = spelled
@@ -94,15 +94,16 @@ def _trl_block(file: Given, flat: Given) -> None:
 
 
 def _precision(file: Given, flat: Given) -> None:
-    """bf16 true or auto is autocast and bfloat16 weights; full is bfloat16 weights alone. Where nothing is said it is
-    auto, which fp16 wins over."""
+    """Expands the precision: bf16 true or auto is autocast with bfloat16 weights; full is only bfloat16 weights. The
+    default is auto, which fp16 overrides.
+    """
     fp16 = bool(file.values.get("fp16"))
     bf16 = file.values.get("bf16", "auto")
     if bf16 == "auto" and fp16:
         bf16 = False
     on = bf16 in (True, "true", "auto", "full")
     dtype = "bfloat16" if on else "float16" if fp16 else "float32"
-    flat.draft.put("model.dtype", dtype, f"axolotl loads the weights so for bf16: {str(bf16).lower()}")
+    flat.draft.put("model.dtype", dtype, f"axolotl loads the weights this way for bf16: {str(bf16).lower()}")
     if "bf16" not in file:
         flat.draft.put("training.bf16", on, "axolotl's own default: auto, true on GPUs that can" if on else "")
     elif bf16 == "auto":
@@ -177,7 +178,7 @@ def _rows(file: Given, flat: Given) -> None:
 
 
 def _vllm(file: Given, flat: Given) -> None:
-    """axolotl's `vllm` section: what `axolotl vllm-serve` reads, or the trainer, where it runs vLLM itself."""
+    """Takes over axolotl's `vllm` section, read by `axolotl vllm-serve` or by a trainer that runs vLLM itself."""
     inside = file.inside("vllm")
     if flat.values.get("use_vllm") is True and inside.values and "vllm_mode" not in flat:
         flat.draft.put("generation.vllm_mode", "server", "the `vllm` section is that of axolotl's server")
@@ -196,7 +197,7 @@ def _vllm(file: Given, flat: Given) -> None:
     for name in list(inside.values):
         said = table_of("axolotl")["vllm"].get(name)
         if said is None:
-            inside.refused(name, "no key of a recipe says it", "generation")
+            inside.refused(name, "no recipe key has this meaning", "generation")
         else:
             inside.emulated(name, None, None, said)
 
@@ -217,7 +218,7 @@ def _template(file: Given) -> None:
 
 
 def _defaults(flat: Given, draft: Draft) -> None:
-    """axolotl's own defaults, where they are not TRL's."""
+    """Adds axolotl's defaults that differ from TRL's."""
     tables = table_of("axolotl")["defaults"]
     for name in tables["of_training"]:
         if name not in flat and name not in flat.taken:

@@ -1,4 +1,6 @@
-"""A DeepSpeed file: stage and offload have homes, batch sizes and precision come from the recipe, the rest stays."""
+"""Reads a DeepSpeed file: stage and offload have keys, batch sizes and precision follow from the recipe, the rest
+stays.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +13,7 @@ from grpo_recipes.takeover.basis.situation import Situation
 STRATEGY = "distributed.strategy"
 EXTRA = "distributed.deepspeed"
 AUTO = "auto"
-# Written by grpo-run as "auto": the trainer's own value goes there.
+# Written by grpo-run as "auto": the trainer fills in its own value.
 OURS = {
     "train_batch_size": "training.prompts_per_step",
     "train_micro_batch_size_per_gpu": "training.per_device_train_batch_size",
@@ -24,7 +26,7 @@ TUNED = "zero_optimization"
 
 
 def take_deepspeed(situation: Situation, path: str) -> None:
-    """All keys of a DeepSpeed file. Raises Refusal where it cannot be read."""
+    """Takes over all keys of a DeepSpeed file. Raises Refusal if it cannot be read."""
     flat = dict(_flat(read_mapping(path, situation.draft, "deepspeed: ")))
     given = Given(flat, situation.draft, {name: f"deepspeed: {name}" for name in flat})
     take_stage(given, f"{TUNED}.stage")
@@ -38,7 +40,7 @@ def take_deepspeed(situation: Situation, path: str) -> None:
 
 
 def _flat(block: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
-    """Values by keys in dots."""
+    """The values by keys in dots."""
     found: list[tuple[str, object]] = []
     for key, value in block.items():
         name = f"{above}{key}"
@@ -47,7 +49,7 @@ def _flat(block: Mapping[str, object], above: str = "") -> list[tuple[str, objec
 
 
 def take_stage(given: Given, name: str) -> None:
-    """The stage of ZeRO, of which 0 shards nothing."""
+    """Takes over the ZeRO stage; stage 0 shards nothing."""
     stage: Any = given.values.get(name)
     if stage in (1, 2, 3):
         given.mapped(name, STRATEGY, f"zero{int(stage)}")
@@ -58,7 +60,7 @@ def take_stage(given: Given, name: str) -> None:
 
 
 def take_offload(given: Given, name: str, part: str) -> None:
-    """Where a part of the states lies that is not on the GPU."""
+    """Takes over where a part of the states is offloaded to."""
     if given.values.get(name) in ("cpu", "nvme"):
         given.mapped(name, f"distributed.{part}_device", given.values[name])
     elif name in given:
@@ -88,16 +90,16 @@ def _precision(situation: Situation, given: Given, name: str) -> None:
     top, _, last = name.partition(".")
     if last != "enabled":
         given.mapped(name, f"{EXTRA}.{name}", given.values[name]) if _is_read(name) else given.refused(
-            name, "no key of a recipe says it", EXTRA
+            name, "no recipe key has this meaning", EXTRA
         )
     elif bool(given.values[name]) == bool(situation.value(top)):
         given.mapped(name, None, because=f"training.{top} says it")
     else:
-        given.refused(name, f"the trainer refuses another value than training.{top}", f"training.{top}")
+        given.refused(name, f"the trainer refuses any value but training.{top}", f"training.{top}")
 
 
 def _is_read(name: str) -> bool:
-    """Whether DeepSpeed reads a key; what is inside an open section is taken as it is."""
+    """Whether DeepSpeed reads a key; keys inside an open section are accepted as they are."""
     known = deepspeed_keys()
     parts = name.split(".")
     if parts[0] not in known.read:

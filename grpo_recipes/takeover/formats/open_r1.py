@@ -1,4 +1,4 @@
-"""What open-r1's script and TRL's parser read beside the libraries' own keys: templates, Weights & Biases, `env`."""
+"""Takes over the keys that open-r1's script and TRL's parser add: templates, Weights & Biases, `env`."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ WANDB = ("wandb_entity", "wandb_project", "wandb_run_group")
 
 
 def is_open_r1(names: Iterable[str], rewards: object) -> bool:
-    """Whether a flat configuration is one of open-r1's, by its own keys or its rewards' names."""
+    """Whether a flat configuration is open-r1's, by its own keys or its rewards' names."""
     tables = table_of("answers")
     own = {*tables["open_r1_keys"], *tables["options_of_rewards"]}
     listed = rewards if isinstance(rewards, list) else []
@@ -21,7 +21,7 @@ def is_open_r1(names: Iterable[str], rewards: object) -> bool:
 
 
 def take_own_keys(situation: Situation) -> None:
-    """Keys that neither a trainer nor a model takes."""
+    """Takes over keys that neither a trainer nor a model takes."""
     if "env" in situation.given:
         _environment(situation)
     if situation.dialect == "trl":
@@ -39,7 +39,7 @@ def take_own_keys(situation: Situation) -> None:
 
 
 def take_chat_template(situation: Situation) -> None:
-    """A template in the file becomes a file beside the recipe."""
+    """Writes a template in the file to a file beside the recipe."""
     given, draft = situation.given, situation.draft
     text = given.values["chat_template"]
     if text is None:
@@ -54,7 +54,7 @@ def take_chat_template(situation: Situation) -> None:
 
 
 def _environment(situation: Situation) -> None:
-    """TrlParser puts `env` into the environment."""
+    """Takes over `env`, which TrlParser puts into the environment."""
     given = situation.given
     block = given.take("env")
     for name, value in (block if isinstance(block, Mapping) else {}).items():

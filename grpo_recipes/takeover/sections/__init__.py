@@ -1,1 +1,1 @@
-"""The sections of a recipe, each from what a configuration says of it."""
+"""Builds each section of a recipe from a configuration."""

@@ -19,7 +19,7 @@ BOTH = "GRPOConfig raises ValueError for it beside steps_per_generation, which i
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """micro_batch: completions of one process. steps, generation: as TRL has them, None where nothing is said."""
+    """micro_batch: completions per process. steps, generation: as TRL has them, None if not set."""
 
     micro_batch: int
     accumulation: int
@@ -28,12 +28,12 @@ class WrittenBatch:
     generations: int
 
     def prompts(self, processes: int) -> int | None:
-        """Prompts of an optimizer step, None where they are no whole number."""
+        """The prompts per optimizer step, None if not a whole number."""
         completions = self.micro_batch * self.accumulation * processes
         return completions // self.generations if completions % self.generations == 0 else None
 
     def optimizer_steps(self, processes: int) -> int | None:
-        """Optimizer steps that one generation feeds, None where they are no whole number."""
+        """The optimizer steps per generation, None if not a whole number."""
         steps = self.steps
         if self.generation is not None:
             step = self.micro_batch * processes
@@ -44,7 +44,7 @@ class WrittenBatch:
 
 
 def take_batch(situation: Situation) -> None:
-    """All keys about the batch; the number of processes must be known by now, or it stays open."""
+    """Takes over all keys of the batch; without a known number of processes it stays open."""
     try:
         batch = _batch(situation)
     except Unreadable as problem:
@@ -64,7 +64,7 @@ def take_batch(situation: Situation) -> None:
 
 
 def _as_the_release_takes_it(situation: Situation, batch: WrittenBatch) -> WrittenBatch:
-    """The batch without what the release does not know, and with one of two words for the same: it raises for both."""
+    """The batch without keys that the release lacks, and with only one of two synonyms: it raises for both."""
     given, where = situation.given, "grpo.optimizer_steps_per_generation"
     for name, said in ((STEPS, batch.steps), (GENERATION, batch.generation)):
         if said is not None and name not in situation.release.fields:
@@ -73,7 +73,7 @@ def _as_the_release_takes_it(situation: Situation, batch: WrittenBatch) -> Writt
     if batch.steps is not None and batch.generation is not None:
         shared, left = divmod(batch.generation, batch.micro_batch * batch.steps)
         if left == 0 and shared == (situation.processes or shared) > 0:
-            # What GRPOConfig.to_dict() holds: both, the one computed from the other.
+            # GRPOConfig.to_dict() contains both, one computed from the other.
             follows = f"steps_per_generation says it, with {shared} process{'es' * (shared > 1)}"
             given.mapped(GENERATION, None, because=follows)
         else:
@@ -95,7 +95,7 @@ def _batch(situation: Situation) -> WrittenBatch:
 
 
 def _number(situation: Situation, name: str) -> int | None:
-    """The value of a field that is a number, the release's default where nothing is said."""
+    """The value of a numeric field, by default the release's."""
     there: Field | None = situation.release.fields.get(name)
     if name in situation.given:
         value = as_trl_reads(situation.given.values[name], "int | None")
@@ -106,7 +106,7 @@ def _number(situation: Situation, name: str) -> int | None:
 
 
 def _completions_of_one(situation: Situation, generations: int) -> int:
-    """How many completions the release means by one row of a micro-batch: all of a prompt where it counts prompts."""
+    """The number of completions in one row of a micro-batch: a whole group if the release counts prompts."""
     field = classified_fields()[MICRO_BATCH]
     said = expression(field, generations, {"num_generations": generations}, situation.release.target)
     counted = said.value if isinstance(said, Passed) and isinstance(said.value, int) else generations
@@ -131,12 +131,12 @@ def _global(situation: Situation, batch: WrittenBatch, processes: int, prompts: 
 
 
 def _own_fields(situation: Situation, batch: WrittenBatch) -> None:
-    """TRL's own fields, which mean the same on as many processes as the user starts."""
+    """Writes TRL's own fields, which mean the same on as many processes as the user starts."""
     given, draft = situation.given, situation.draft
     draft.put(
         "training.per_device_train_batch_size",
         batch.micro_batch,
-        "the number of processes is not said here, so the batch stays in TRL's own fields",
+        "the number of processes is unknown, so the batch stays in TRL's own fields",
     )
     if MICRO_BATCH in given:
         given.mapped(MICRO_BATCH, "training.per_device_train_batch_size", batch.micro_batch, _counted(situation, batch))

@@ -11,16 +11,16 @@ from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 ENDS = "the sources of a mixture end at different times: write training.max_steps"
 PARTS = "a part of the rows, whose number is not known here: write max_rows"
 STREAMS = "a filter, a mixture and an exact resume need all rows and their number; a file is not held in memory"
-# How scripts of people's own call dataset_name and dataset_train_split.
+# Names in custom scripts for dataset_name and dataset_train_split.
 OTHER_NAMES = ("dataset_id_or_path",)
 NO_PROMPT = "a script without rewards to name makes the prompts too: write prompt, unless the rows have that column"
-# The mixture's words, TRL's and open-r1's, and the recipe's.
+# The keys of a mixture in TRL, in open-r1 and in the recipe.
 MIXTURE_KEYS = {"path": "dataset.path", "id": "dataset.path", "name": "dataset.name", "config": "dataset.name"}
 MIXTURE_KEYS |= {"split": "dataset.split"}
 
 
 def take_dataset(situation: Situation) -> None:
-    """All keys about the rows."""
+    """Takes over all keys about the rows."""
     given = situation.given
     for name in OTHER_NAMES:
         if name in given and "dataset_name" not in given:
@@ -49,7 +49,7 @@ def _plain(situation: Situation) -> None:
         if name not in given:
             continue
         if where in draft.values or "datasets" in draft.values:
-            given.emulated(name, None, None, "the mixture's own word counts")
+            given.emulated(name, None, None, "the mixture's own value counts")
         elif given.values[name] is None:
             given.mapped(name, None)
         else:
@@ -70,7 +70,7 @@ def _mixture(situation: Situation, name: str) -> None:
         _one_dataset(situation, name, parts[0])
     for key, one in block.items():
         if key == "test_split_size" and one is not None:
-            given.refused(name, "rows are not split off by chance: name a split or a file", "evaluation")
+            given.refused(name, "a recipe has no random split: name a split or a file", "evaluation")
         elif key == "streaming" and one is not False:
             given.refused(name, STREAMS, "datasets")
         elif key == "seed":
@@ -78,7 +78,7 @@ def _mixture(situation: Situation, name: str) -> None:
 
 
 def _sources(situation: Situation, name: str, parts: Sequence[Mapping[str, object]]) -> None:
-    """Several datasets as the sources of a mixture, each with what a source can say of itself."""
+    """Takes over several datasets as sources of a mixture, each with the keys that a source can have."""
     given = situation.given
     items: list[dict[str, object]] = []
     for part in parts:
@@ -120,7 +120,7 @@ def _source_name(part: Mapping[str, object], others: Sequence[str]) -> str:
 
 
 def _prompts_of_sources(situation: Situation) -> None:
-    """What is said of the prompts of all rows, for each source."""
+    """Writes the prompt keys that apply to all rows into each source."""
     draft = situation.draft
     items: Any = draft.values.get("datasets")
     if not isinstance(items, list):
@@ -155,7 +155,7 @@ def _one_dataset(situation: Situation, name: str, part: Mapping[str, object]) ->
 
 
 def _prompt(situation: Situation) -> None:
-    """open-r1 makes a user message of one column, and a system message before it."""
+    """Takes over the prompt: open-r1 makes a user message of one column, after a system message."""
     given = situation.given
     if situation.dialect == "trl" and not {"reward_funcs", "reward_model_name_or_path"} & set(given.values):
         where = ("dataset.prompt",)

@@ -1,4 +1,4 @@
-"""The trainer's evaluation becomes the recipe's: the same rewards on the split that TRL's script evaluates."""
+"""Takes over the trainer's evaluation: the same rewards on the split that TRL's script evaluates."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ BY_REWARD = f"{KEEP} goes by the held-out reward, and takes the greater one"
 
 
 def take_evaluation(situation: Situation) -> None:
-    """All keys about the evaluation during training, and about the best of them."""
+    """Takes over all keys about the evaluation during training, and about its best result."""
     _take_strategy(situation)
     best = situation.given.values.get(BEST)
     if best is True or WORDS.get(str(best).lower(), False):
@@ -39,7 +39,7 @@ def _take_strategy(situation: Situation) -> None:
         given.mapped("dataset_test_split", "evaluation.split", str(split))
     else:
         situation.draft.put("evaluation.split", str(split), "TRL's own default")
-    situation.draft.put("evaluation.greedy", False, "as TRL, which samples")
+    situation.draft.put("evaluation.greedy", False, "like TRL, which samples")
     _when(situation, str(strategy))
 
 
@@ -78,7 +78,7 @@ def _when(situation: Situation, strategy: str) -> None:
 
 
 def _take_best(situation: Situation) -> None:
-    """The best checkpoint, which TRL knows by any figure that it logs, and a recipe by the held-out reward."""
+    """Takes over the best checkpoint; TRL can use any logged figure, a recipe only the held-out reward."""
     given, draft = situation.given, situation.draft
     said = str(given.values.get(METRIC) or "loss")
     metric = said.removeprefix("eval_")
@@ -109,7 +109,7 @@ HOMES |= {"min_new_tokens": "generation.min_tokens", "min_tokens": "generation.m
 
 
 def take_generation(situation: Situation) -> None:
-    """The keys inside generation_kwargs, one row for each."""
+    """Takes over the keys inside generation_kwargs, with one row for each."""
     given = situation.given
     if NAME not in given:
         return

@@ -1,4 +1,4 @@
-"""GRPOConfig fields, by the table of their homes; what a recipe says in another way has a function."""
+"""Takes over GRPOConfig fields by the table of their homes, and by a function if a recipe spells them differently."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, table_of,
 from grpo_recipes.takeover.basis.release import in_format_words
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
 
-# Fields that take more than they say.
+# Fields that also process other keys.
 ANNOTATIONS = {"scale_rewards": "bool | str"}
 
 
 def take_fields(situation: Situation) -> None:
-    """All keys that are left: fields with a function, then the others."""
+    """Takes over all remaining keys: first fields with a function, then the others."""
     given = situation.given
     for name, function in SPECIAL.items():
         if name in given:
@@ -26,7 +26,7 @@ def take_fields(situation: Situation) -> None:
 
 
 def take_field(situation: Situation, name: str) -> None:
-    """One key."""
+    """Takes over one key."""
     given = situation.given
     has_home = name in classified_fields() and classified_fields()[name].home
     gone = None if has_home else removal("GRPOConfig", name)
@@ -66,7 +66,7 @@ def _place(situation: Situation, name: str, field: ClassifiedField, value: objec
         given.emulated(name, None, None, f"{situation.release.name} have no such field: it is a key of the script")
     elif gone is not None and gone.removed_in and not gone.renamed_to:
         fate = given.emulated if field.kind != "experiment" else None
-        text = f"{gone.package} {gone.removed_in} took it out; instead: {gone.instead}"
+        text = f"{gone.package} {gone.removed_in} removed it; instead: {gone.instead}"
         fate(name, None, None, text) if fate else given.refused(name, text)
     else:
         given.mapped(name, f"trl.{field.name}", value, because)
@@ -86,7 +86,7 @@ def _values(situation: Situation) -> dict[str, object]:
 
 def _unknown(name: str, gone: Removed | None) -> str:
     if gone is not None:
-        return f"{gone.package} {gone.removed_in} took it out; instead: {gone.instead}"
+        return f"{gone.package} {gone.removed_in} removed it; instead: {gone.instead}"
     tables = table_of("answers")
     known = [*classified_fields(), *tables["script_arguments"], *tables["model_config"], *tables["open_r1_keys"]]
     near = nearest_words(name, known, cutoff=0.8)
@@ -103,7 +103,7 @@ def _max_steps(situation: Situation, name: str) -> None:
 
 
 def _warmup_ratio(situation: Situation, name: str) -> None:
-    """A share of all steps is a number below 1 in warmup_steps; a number of steps beside it wins."""
+    """A share of all steps becomes a number below 1 in warmup_steps; a number of steps beside it wins."""
     given = situation.given
     try:
         share = as_trl_reads(given.values[name], "float | None")
@@ -151,7 +151,7 @@ def _save_strategy(situation: Situation, name: str) -> None:
 
 
 def _steps(home: str) -> Callable[[Situation, str], None]:
-    """A number of steps; a share of all steps is not known before the run."""
+    """Takes over a number of steps; a share of all steps is unknown before the run."""
 
     def take(situation: Situation, name: str) -> None:
         try:
@@ -174,7 +174,7 @@ def _steps(home: str) -> Callable[[Situation, str], None]:
 
 
 def _where_true(home: str, written: object) -> Callable[[Situation, str], None]:
-    """A key that is another one's value where it is true."""
+    """Takes over a key that gives its value to another if it is true."""
 
     def take(situation: Situation, name: str) -> None:
         if situation.given.values[name] is True:
@@ -186,7 +186,7 @@ def _where_true(home: str, written: object) -> Callable[[Situation, str], None]:
 
 
 def _renamed(home: str, because: str) -> Callable[[Situation, str], None]:
-    """A key that the format, or a newer release, calls otherwise."""
+    """Takes over a key that the format, or a newer release, calls differently."""
 
     def take(situation: Situation, name: str) -> None:
         situation.given.mapped(name, home, situation.given.values[name], because)
@@ -206,10 +206,10 @@ def _vllm_mode(situation: Situation, name: str) -> None:
 
 
 def _of_the_first_vllm(situation: Situation, name: str) -> None:
-    """A field of the vLLM that trl before 0.16 runs in the first process; later ones do not read it, and lose it.
+    """Takes over a field of the vLLM that trl before 0.16 runs in the first process; later releases ignore or drop it.
 
-    So the value of its own default is not written, which every release would have to refuse from 0.18 on. The dtype is:
-    where nothing is said, grpo-run has vLLM compute as the trainer does.
+    So its default value is not written, which every release since 0.18 would have to refuse. The dtype is written: by
+    default, grpo-run makes vLLM compute as the trainer does.
     """
     given = situation.given
     is_read = situation.release.is_in({"trl": "<0.16"}) and situation.value("use_vllm") in (True, "true")
@@ -221,7 +221,7 @@ def _of_the_first_vllm(situation: Situation, name: str) -> None:
 
 
 def _max_prompt_length(situation: Situation, name: str) -> None:
-    """The length that trl 0.26 and 0.27 have in GRPOConfig alone: their trainer cuts no prompt."""
+    """Takes over the length, which trl 0.26 and 0.27 only have in GRPOConfig: their trainer does not cut prompts."""
     release, given = situation.release, situation.given
     if release.is_declared and release.is_in({"trl": ">=0.26,<0.28"}) and given.values[name] is not None:
         given.emulated(name, None, None, f"trl {release.trl} reads it nowhere: no prompt is cut, and none is here")

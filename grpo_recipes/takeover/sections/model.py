@@ -9,7 +9,7 @@ from grpo_recipes.user_files.model_config import read_model_config
 
 IGNORED = "`trl grpo` before 0.26 reads it and loads the model without it"
 DTYPES = ("float32", "bfloat16", "float16")
-# ModelConfig's keys of LoRA, their types, LoraConfig's names, and ModelConfig's defaults where PEFT has others.
+# ModelConfig's keys of LoRA, their types, LoraConfig's names, and ModelConfig's defaults that differ from PEFT's.
 LORA: dict[str, tuple[str, str, object]] = {
     "lora_r": ("int", "lora.r", 16),
     "lora_alpha": ("int", "lora.lora_alpha", 32),
@@ -27,7 +27,7 @@ QUANTIZATION = {
     "use_bnb_nested_quant": ("bool", "quantization.bnb_4bit_use_double_quant"),
     "bnb_4bit_quant_storage": ("str | None", "quantization.bnb_4bit_quant_storage"),
 }
-# What the configurations of mixtures of experts have, and how such models are called.
+# Config keys of mixtures of experts, and the names of such models.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
 MIXTURE = re.compile(
     r"moe|mixtral|\d+x\d+b|-a\d+(\.\d+)?b|gpt-oss|deepseek-?v[23]|llama-4|glm-4\.[5-9]|kimi-k|minimax|jamba|dbrx",
@@ -39,7 +39,7 @@ NO_ADAPTER = "the configuration does not say whether the script passes one; if i
 
 
 def take_model(situation: Situation) -> None:
-    """All keys about the model."""
+    """Takes over all keys about the model."""
     given = situation.given
     if given.values.get("model_name_or_path"):
         name = str(given.values["model_name_or_path"])
@@ -58,7 +58,7 @@ def take_model(situation: Situation) -> None:
 
 
 def _loading_arguments(situation: Situation) -> None:
-    """model_init_kwargs: its keys win over ModelConfig's own, as in TRL's script."""
+    """Takes over model_init_kwargs: its keys win over ModelConfig's own, as in TRL's script."""
     given = situation.given
     if "model_init_kwargs" not in given:
         return
@@ -79,7 +79,7 @@ def _loading_arguments(situation: Situation) -> None:
             if key == "use_cache":
                 given.emulated(spelled, None, None, "the cache is on for generation and off for training")
             else:
-                given.refused(spelled, "the model is loaded with what stands under `model` and `quantization`", "model")
+                given.refused(spelled, "the model is loaded with the values under `model` and `quantization`", "model")
             continue
         if name in given:
             given.emulated(name, None, None, f"{spelled} wins")
@@ -95,13 +95,13 @@ def _loading(situation: Situation, name: str, *, always: bool = False) -> None:
         given.emulated(name, None, None, IGNORED)
         situation.draft.comments["model"] = f"{name}: {IGNORED}"
     elif where in situation.draft.values:
-        given.emulated(name, None, None, f"{where} is said already")
+        given.emulated(name, None, None, f"{where} is already set")
     elif name == "trust_remote_code":
         given.mapped(name, where, value in (True, "true", "True", "yes", 1))
     elif where == "model.dtype" and value is not None and str(value).removeprefix("torch.") not in DTYPES:
         own = _own_dtype(situation) if value == "auto" else None
         if own is None:
-            given.refused(name, f"a recipe says the dtype of the weights: {', '.join(DTYPES)}, and not {value}", where)
+            given.refused(name, f"a recipe sets the dtype of the weights: {', '.join(DTYPES)}, and not {value}", where)
         else:
             given.emulated(name, where, own, "that of the model's own config")
     elif value is None:
@@ -111,7 +111,7 @@ def _loading(situation: Situation, name: str, *, always: bool = False) -> None:
 
 
 def _is_read(situation: Situation, name: str) -> bool:
-    """Whether the script hands a key of ModelConfig to the model; one without rewards is its author's."""
+    """Whether the script passes a key of ModelConfig to the model; a script without rewards is its author's."""
     if not {"reward_funcs", "reward_model_name_or_path"} & set(situation.given.values):
         return True
     window = rows_of("script_loads_the_model").get(situation.dialect, {}).get(name)
@@ -123,7 +123,7 @@ def _config(situation: Situation) -> Mapping[str, object]:
 
 
 def mixes_experts(situation: Situation) -> bool:
-    """Whether the model is a mixture of experts: by its configuration, by its name where that is not known here."""
+    """Whether the model is a mixture of experts: by its configuration, or by name if that is unknown here."""
     config = _config(situation)
     if config:
         return any(config.get(key) for key in EXPERTS)
@@ -137,7 +137,7 @@ def _own_dtype(situation: Situation) -> str | None:
 
 
 def _read(situation: Situation, name: str, kind: str) -> object:
-    """The value of a key; a row and None where TRL cannot take it."""
+    """The value of a key; None, with a row, if TRL cannot take it."""
     given = situation.given
     try:
         return as_trl_reads(given.values.get(name), kind if name in given else "None")
@@ -193,7 +193,7 @@ def _lora(situation: Situation) -> None:
 
 
 def _target_modules(situation: Situation) -> None:
-    """PEFT chooses by architecture where nothing is said; the format says it."""
+    """Writes the target modules: PEFT's default depends on the architecture, a recipe states them."""
     kind = _config(situation).get("model_type")
     modules = table_of("peft_targets").get(str(kind))
     if modules is not None:

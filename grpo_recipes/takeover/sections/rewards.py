@@ -1,4 +1,4 @@
-"""Rewards: shipped ones that do the same, the user's own functions, reward models, and their weights."""
+"""Takes over rewards: equivalent shipped ones, the user's own functions, reward models, and their weights."""
 
 import keyword
 import os
@@ -17,7 +17,7 @@ WITH_FILES = "with -o a stub of it is written beside the recipe"
 
 
 def take_rewards(situation: Situation) -> None:
-    """All keys about rewards, in the order in which TRL's script puts them."""
+    """Takes over all keys about rewards, in the order of TRL's script."""
     given, draft = situation.given, situation.draft
     rewards: list[dict[str, object]] = []
     names = _names(situation)
@@ -50,12 +50,12 @@ def _names(situation: Situation) -> list[str]:
     if isinstance(value, list):
         return [str(one) for one in value]
     if value is not None:
-        given.refused("reward_funcs", "it is a list; TRL would take a text for the list of its letters", "rewards")
+        given.refused("reward_funcs", "it is a list; TRL would split a text into letters", "rewards")
     return []
 
 
 def _weights(situation: Situation, count: int) -> list[float]:
-    """One factor for each reward, 1 where nothing is said."""
+    """One factor for each reward, 1 by default."""
     given = situation.given
     value = given.take("reward_weights") if "reward_weights" in given else None
     ones = [1.0] * count
@@ -71,7 +71,7 @@ def _weights(situation: Situation, count: int) -> list[float]:
 
 
 def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, object]]:
-    """The rewards of the recipe that do what one of the input does."""
+    """The recipe's rewards that are equivalent to one of the input."""
     given = situation.given
     tables = other_names()["rewards"]
     said = tables.get(situation.dialect, {}).get(name)
@@ -98,7 +98,7 @@ def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, o
 
 
 def _stub(situation: Situation, name: str, because: str) -> str:
-    """`file.py:function` of a function that is not there yet."""
+    """`file.py:function` of a function that does not exist yet."""
     source = stub_for(situation, name)
     file, _, function = source.partition(":")
     if situation.writes_files:
@@ -122,7 +122,7 @@ def _weighted(reward: Mapping[str, object], weight: float) -> dict[str, object]:
 
 
 def _options(situation: Situation, names: Sequence[str]) -> None:
-    """Options of open-r1's own rewards."""
+    """Takes over the options of open-r1's own rewards."""
     given = situation.given
     if situation.dialect != "open_r1":
         return
@@ -141,7 +141,7 @@ def _options(situation: Situation, names: Sequence[str]) -> None:
 
 
 def _hand_on(situation: Situation, option: str, owners: Sequence[str], rewards: list[dict[str, Any]]) -> None:
-    """An option becomes a keyword of the functions that read it."""
+    """Makes an option a keyword of the functions that read it."""
     given, draft = situation.given, situation.draft
     for reward in rewards:
         function = str(reward.get("name") or reward.get("python", "")).rpartition(":")[2]
@@ -152,7 +152,7 @@ def _hand_on(situation: Situation, option: str, owners: Sequence[str], rewards: 
     given.told(option, "emulated", "rewards", f"a keyword of {' and '.join(owners)}")
 
 
-# Reward functions of an author become stubs in a file beside the recipe, for him to fill.
+# Reward functions of an author become stubs in a file beside the recipe, for the author to fill in.
 
 
 FILE = "rewards.py"
@@ -174,7 +174,7 @@ def {name}({parameters}) -> list[float]:
 
 
 def own_function(situation: Situation, name: str) -> str | None:
-    """`file.py:function` of a reward that lies beside the recipe or here already, None for one that does not."""
+    """`file.py:function` of a reward that exists beside the recipe or here, None for any other."""
     module, _, function = name.rpartition(".")
     own = module.replace(".", os.sep) + ".py" if module else FILE
     if _has(own, function):
@@ -195,13 +195,13 @@ def stub_for(situation: Situation, name: str) -> str:
 
 
 def write_stubs(situation: Situation, config: str) -> None:
-    """Puts the file of all stubs beside the recipe."""
+    """Writes the file of all stubs beside the recipe."""
     if situation.draft.stubs:
         situation.draft.files[_file(situation)] = _text(config, situation.draft.stubs)
 
 
 def _file(situation: Situation) -> str:
-    """rewards.py, or a name of the recipe's own where that is there already: it is never written over."""
+    """rewards.py, or a name derived from the recipe's if that exists: it is never overwritten."""
     is_free = not os.path.lexists(os.path.join(situation.folder, FILE))
     return FILE if is_free else f"{situation.stem}_{FILE}"
 

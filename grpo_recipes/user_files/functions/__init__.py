@@ -1,1 +1,1 @@
-"""What the functions of a file say of themselves to a model: names, type hints and docstrings."""
+"""Reads what the functions of a file tell a model: names, type hints and docstrings."""

@@ -1,4 +1,4 @@
-"""The classes of a Python file with their methods, read from its source and never run."""
+"""Reads the classes of a Python file and their methods from source, without running it."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _PROPERTIES = frozenset({"property", "cached_property", "setter", "getter", "del
 class Method(NamedTuple):
     """A method. function: without the parameter that it is bound to. bound_to: "nothing" for a static one.
 
-    takes_self: whether it has a parameter for what it is bound to. returns: whether it returns anything but None.
+    takes_self: whether it has a parameter for the bound object. returns: whether it returns anything but None.
     """
 
     function: Documented
@@ -27,10 +27,9 @@ class Method(NamedTuple):
 
 
 class DocumentedClass(NamedTuple):
-    """A class. methods: by name, with those of its bases in the file; properties are none.
+    """A class. methods: by name, including those of its bases in the file; properties are excluded.
 
-    others: names that it binds to something else. is_open: bases or decorators that the file does not tell of may add
-    to that or change it.
+    others: names that it binds to something else. is_open: unknown bases or decorators may add to that or change it.
     """
 
     name: str
@@ -40,14 +39,14 @@ class DocumentedClass(NamedTuple):
     is_open: bool
 
     def may_have(self, name: str) -> bool:
-        """Whether an object has this name, as far as the file tells."""
+        """Whether an object may have this name, as far as the file shows."""
         return self.is_open or name in self.methods or name in self.others
 
 
 def class_of(path: str, name: str) -> DocumentedClass | None:
-    """The class at the top level of a file that a name of a Python file stands for, None for anything else.
+    """The class that a name at the top level of a Python file refers to, None for anything else.
 
-    Raises OSError, and SyntaxError or ValueError for what is no Python source.
+    Raises OSError, and SyntaxError or ValueError for invalid Python source.
     """
     found = definition(path, name)
     if not isinstance(found, Definition) or not isinstance(found.node, ast.ClassDef):
@@ -66,7 +65,7 @@ def _classes(tree: ast.Module) -> Mapping[str, DocumentedClass]:
 
 
 def _class(node: ast.ClassDef, above: Mapping[str, DocumentedClass], hints: Hints) -> DocumentedClass:
-    """above: the classes that the file has defined by then, which alone can be bases."""
+    """above: the classes that the file has defined so far, the only possible bases."""
     methods: dict[str, Method] = {}
     others: set[str] = set()
     is_open = bool(node.decorator_list or node.keywords)
@@ -116,7 +115,7 @@ def _is_value(node: ast.AST) -> bool:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement of a class gives a value."""
+    """The names that a statement of a class binds."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     return (one.id for target in targets if target is not None for one in ast.walk(target) if isinstance(one, ast.Name))
 

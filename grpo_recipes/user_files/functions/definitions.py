@@ -1,4 +1,4 @@
-"""What the names of a Python file are bound to, read from its source and never run."""
+"""Finds what the names of a Python file are bound to, from source, without running it."""
 
 import ast
 import os
@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 from grpo_recipes.user_files.local_files import is_never_entered, source_tree
 
 CALLED_WITH = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
-"""The keywords that TRL passes to a reward beside the columns."""
+"""The keywords that TRL passes to a reward besides the columns."""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Read = FunctionNode | ast.Lambda | ast.ClassDef
-# What is bound to one of these can never be called.
+# Anything bound to one of these can never be called.
 _NO_CALLABLES = (
     ast.Import,
     ast.Delete,
@@ -27,13 +27,13 @@ _NO_CALLABLES = (
     ast.DictComp,
     ast.SetComp,
 )
-# With one of these a file may bind names that its source does not say.
+# With one of these, a file may bind names that its source does not show.
 _BINDS_UNSEEN = frozenset({"exec", "globals", "locals", "vars", "setattr", "__getattr__"})
 _MOST_STEPS = 8
 
 
 class Definition(NamedTuple):
-    """Where a name is defined. path and tree: the file of the definition, which may be imported by the one asked of."""
+    """The definition of a name. path and tree: the file of the definition, which may be an imported one."""
 
     path: str
     tree: ast.Module
@@ -46,14 +46,14 @@ class Definition(NamedTuple):
 
     @property
     def decorators(self) -> list[ast.expr]:
-        """The decorators of the function or class: with any, what is called may be something else."""
+        """The decorators of the function or class, with which calls may go to something else."""
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
 
 class Module(NamedTuple):
-    """The names of a file. bound: what each is bound to, in order, with whether that depends on a condition.
+    """The names of a file. bound: the bindings of each, in order, and whether each depends on a condition.
 
-    is_open: it may bind names that its source does not say, as `from x import *` does.
+    is_open: it may bind names that its source does not show, as `from x import *` does.
     """
 
     path: str
@@ -63,22 +63,22 @@ class Module(NamedTuple):
 
     @property
     def callables(self) -> list[str]:
-        """The names that can be meant, functions and classes first."""
+        """The names that may be intended, functions and classes first."""
         names = [name for name, bound in self.bound.items() if not isinstance(bound[-1][0], _NO_CALLABLES)]
         return sorted(names, key=lambda name: not isinstance(self.bound[name][-1][0], _Defined))
 
 
 def module_of(path: str) -> Module:
-    """The names of a Python file. Raises OSError, and SyntaxError or ValueError for what is no Python source."""
+    """The names of a Python file. Raises OSError, and SyntaxError or ValueError for invalid Python source."""
     status = os.stat(path)
     return _module(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def definition(path: str, name: str) -> Definition | str | None:
-    """What a name of a file is: its definition, behind `a = b` and imports of files beside it.
+    """The definition of a name in a file, through `a = b` and imports of files beside it.
 
-    A text for a name that is bound to what only running the file would tell: the statement in a few words. None where
-    the file does not bind it to anything that can be called. Raises as module_of.
+    A text, the statement in a few words, if only running the file would show what the name is bound to. None if the
+    file does not bind it to a callable. Raises as module_of.
     """
     module = module_of(path)
     for _ in range(_MOST_STEPS):
@@ -114,7 +114,7 @@ def _unread(module: Module, name: str, node: ast.AST) -> str:
 
 
 def _may_bind(module: Module) -> bool:
-    """Whether a file may bind names in a way that is rarely used, which is looked for only where no other does."""
+    """Whether a file may bind names in a rare way; only searched if no other binding was found."""
     return module.is_open or any(
         isinstance(node, ast.Global | ast.NamedExpr | ast.Match)
         or getattr(node, "id", getattr(node, "name", None)) in _BINDS_UNSEEN
@@ -123,7 +123,7 @@ def _may_bind(module: Module) -> bool:
 
 
 def _imported_file(path: str, node: ast.ImportFrom) -> str | None:
-    """The file that an import names: of the same package or, from a file in none, beside it; None for any other."""
+    """The file that an import names: in the same package or, outside of packages, beside it; None for any other."""
     folder, parts = os.path.dirname(path), (node.module or "").split(".")
     if node.level == 0 and os.path.isfile(os.path.join(folder, "__init__.py")):
         while os.path.basename(folder) != parts[0]:
@@ -148,7 +148,7 @@ def _module(path: str, *_stamp: int) -> Module:
 
 
 def _bindings(body: list[ast.stmt], depends: bool) -> Iterator[tuple[str, ast.AST, bool]]:
-    """Each name that statements bind, in their order, and what to; "*" for names that an import does not say."""
+    """Each name that statements bind, in order, with its value; "*" for names that an import does not show."""
     for node in body:
         if isinstance(node, _Defined):
             yield node.name, node, depends
@@ -175,7 +175,7 @@ def _first(alias: ast.alias) -> str:
 
 
 def _of_block(node: ast.stmt) -> Iterator[tuple[str, ast.AST, bool]]:
-    """What a statement binds by itself, and what those within it do."""
+    """The bindings of a statement itself, and of those within it."""
     targets = [getattr(node, "target", None), *(item.optional_vars for item in getattr(node, "items", ()))]
     for target in targets:
         if target is not None:
@@ -207,7 +207,7 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
-    """In the order of the signature."""
+    """The parameters in the order of the signature."""
     by_place = [*arguments.posonlyargs, *arguments.args]
     with_default = by_place[len(by_place) - len(arguments.defaults) :]
     with_default += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
@@ -224,7 +224,7 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
 
 
 class Function(NamedTuple):
-    """A function as its source declares it. parameters: less *args and **kwargs; required: without a default."""
+    """A function as its source declares it. parameters: without *args and **kwargs; required: without a default."""
 
     parameters: tuple[str, ...]
     required: tuple[str, ...]
@@ -244,9 +244,10 @@ def declared(node: FunctionNode | ast.Lambda) -> Function:
 
 
 def makes_a_reward(node: ast.AST) -> bool:
-    """Whether TRL cannot call it itself, so that it is called once, with the options, and gives the reward.
+    """Whether a function is a factory: TRL cannot call it, so it is called once, with the options, and returns the
+    reward.
 
-    A class does; so does a function that takes neither prompts nor completions nor any keyword.
+    True for a class, and for a function that takes neither prompts nor completions nor any keyword.
     """
     if isinstance(node, ast.ClassDef):
         return True

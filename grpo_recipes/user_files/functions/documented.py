@@ -1,4 +1,4 @@
-"""The functions of a Python file with what they say of themselves, read from its source and never run."""
+"""Reads the functions of a Python file with their docstrings from source, without running it."""
 
 import ast
 import builtins
@@ -27,7 +27,7 @@ class Documented(NamedTuple):
     hints: "Hints"
 
     def unsaid(self, parameter: Parameter) -> str | None:
-        """Why the type hint of a parameter cannot be told to a model; None where it can, or may."""
+        """Why a parameter's type hint cannot be described to a model; None if it can, or may."""
         try:
             return None if parameter.hint is None else self.hints.unsaid(parameter.hint)
         except RecursionError:  # a union of a thousand types
@@ -35,9 +35,9 @@ class Documented(NamedTuple):
 
 
 def documented(path: str, name: str) -> Documented | None:
-    """The function that a name of a Python file stands for, None for what is no function or cannot be read.
+    """The function that a name of a Python file refers to, None for anything else or if it cannot be read.
 
-    Raises OSError, and SyntaxError or ValueError for what is no Python source.
+    Raises OSError, and SyntaxError or ValueError for invalid Python source.
     """
     found = definition(path, name)
     if not isinstance(found, Definition) or not isinstance(found.node, _Function):
@@ -47,12 +47,12 @@ def documented(path: str, name: str) -> Documented | None:
 
 @lru_cache(maxsize=16)
 def hints_of(tree: ast.Module) -> "Hints":
-    """The names of a file that type hints may use; several rules ask of the same file."""
+    """The names of a file that type hints may use, cached since several rules need the same file."""
     return Hints(tree)
 
 
 def documented_function(node: _Function, hints: "Hints") -> Documented:
-    """What a function says, in a file with these names."""
+    """The documentation of a function in a file with these names."""
     return Documented(
         name=node.name,
         line=node.lineno,
@@ -65,9 +65,9 @@ def documented_function(node: _Function, hints: "Hints") -> Documented:
     )
 
 
-# What a docstring says to a model: what parse_google_format_docstring of transformers 5.23 reads, line by line.
+# What a docstring tells a model, as parse_google_format_docstring of transformers 5.23 reads it, line by line.
 #
-# Its patterns try every run of spaces again from each of its characters, which a long docstring would take for ever.
+# Its patterns retry every run of spaces from each of its characters, which never ends for a long docstring.
 
 
 _MARK = "Args:|Returns:|Raises:"
@@ -77,16 +77,16 @@ _CHOICES = r"(?i)\(choices:"
 
 
 def description(text: str) -> str:
-    """What a docstring says before its first section."""
+    """The part of a docstring before its first section."""
     text = text.strip()
     found = re.search(_MARK, text)
     return (text if found is None else text[: found.start()]).strip()
 
 
 def argument_texts(text: str) -> Mapping[str, str]:
-    """What a docstring says of each argument, by its name.
+    """The text about each argument in a docstring, by name.
 
-    One that is indented deeper belongs to the one before, and so does the line behind an argument without a text.
+    An argument that is indented deeper belongs to the previous one, as does the line after an argument without a text.
     """
     found: dict[str, list[str]] = {}
     said: list[str] | None = None
@@ -106,14 +106,14 @@ def argument_texts(text: str) -> Mapping[str, str]:
 
 
 def _block(text: str) -> str:
-    """The lines below `Args:`, which is a line of its own that is neither the first one nor the last."""
+    """The lines below `Args:`, which must be on a separate line that is neither the first nor the last."""
     lines = text.split("\n")
     start = next((place for place in range(1, len(lines) - 1) if lines[place].lstrip() == "Args:"), None)
     return "" if start is None else re.split(_END, "\n".join(lines[start + 1 :]), maxsplit=1)[0]
 
 
 def unread_choices(said: str) -> str | None:
-    """The choices at the end of an argument's text where they are no list of JSON; None where they are, or none."""
+    """The choices at the end of an argument's text if they are not a JSON list; None if they are, or there are none."""
     found = re.search(_CHOICES, said)
     if found is None or not said.rstrip().endswith(")"):
         return None
@@ -126,15 +126,15 @@ def unread_choices(said: str) -> str | None:
 
 
 def has_type_in_brackets(text: str, name: str) -> bool:
-    """Whether an argument is written as `name (type): ...`, which is not read as one."""
+    """Whether an argument is written as `name (type): ...`, which is not recognized."""
     return any(line.lstrip().startswith((f"{name} (", f"{name}(")) for line in text.split("\n"))
 
 
-# Which type hints of a file cannot be told to a model, as far as its source says it for certain.
+# Type hints of a file that certainly cannot be described to a model.
 
 
 TAKEN = frozenset({"int", "float", "str", "bool", "list", "tuple", "dict", "Any", "None"})
-"""Types that transformers writes as a JSON schema; Enum classes, Literal and unions are, too."""
+"""Types that transformers converts to a JSON schema, as it does Enum classes, Literal and unions."""
 _GENERIC = {"List": "list", "Tuple": "tuple", "Dict": "dict"}
 _TYPING = frozenset({"typing", "typing_extensions"})
 _OF_TYPING = frozenset({"Any", "Optional", "Union", "Literal", "Annotated", *_GENERIC})
@@ -147,7 +147,7 @@ _CLASSES = {
     "pathlib": frozenset({"Path"}),
     "uuid": frozenset({"UUID"}),
 }
-"""Classes of Python's own library that no JSON schema is made of, by their modules."""
+"""Classes of the standard library without a JSON schema, by module."""
 _NO_ENUM = frozenset({"TypedDict", "NamedTuple", "Protocol", "BaseModel"})
 
 
@@ -155,7 +155,7 @@ class Hints:
     """The names of a file that type hints may use."""
 
     def __init__(self, tree: ast.Module) -> None:
-        # What each name stands for; "" where only running the file would tell.
+        # The type that each name refers to; "" if only running the file would show it.
         self._meant: dict[str, str] = {}
         self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         for node in ast.walk(tree):
@@ -169,7 +169,7 @@ class Hints:
         self._meant |= {name: name for name in self._classes}
 
     def unsaid(self, hint: ast.expr) -> str | None:
-        """Why transformers raises TypeHintParsingException for a type hint; None where it does not, or may not."""
+        """Why transformers raises TypeHintParsingException for a type hint; None if it does not, or may not."""
         match hint:
             case ast.Constant(value=str(text)):
                 try:
@@ -185,7 +185,7 @@ class Hints:
         return None
 
     def _name(self, node: ast.expr) -> str:
-        """The whole name of a type: "list", "typing.Optional", "Color" of the file; "" where it is not known."""
+        """The full name of a type: "list", "typing.Optional", "Color" of the file; "" if unknown."""
         if isinstance(node, ast.Attribute):
             module = self._name(node.value)
             return f"{module}.{node.attr}" if module else ""
@@ -197,7 +197,7 @@ class Hints:
         module, _, last = name.rpartition(".")
         never = _NEVER if module in _TYPING else _CLASSES.get(module, frozenset())
         is_other = not module and last not in TAKEN and isinstance(getattr(builtins, last, None), type)
-        return f"{shown} is no type of JSON" if last in never or is_other else None
+        return f"{shown} is not a JSON type" if last in never or is_other else None
 
     def _of_subscript(self, name: str, hint: ast.Subscript) -> str | None:
         module, _, last = name.rpartition(".")
@@ -207,7 +207,7 @@ class Hints:
         elif module or last not in ("list", "tuple", "dict"):
             return self._of_name(name, ast.unparse(hint))
         if last == "tuple" and any(isinstance(one, ast.Constant) and one.value is ... for one in inside):
-            return f"{ast.unparse(hint)} is a tuple of no fixed length, which list[...] says"
+            return f"{ast.unparse(hint)} is a tuple without a fixed length; use list[...]"
         if last == "tuple" and len(inside) == 1:
             return f"{ast.unparse(hint)} is a tuple of one"
         if last == "Literal":
@@ -217,7 +217,7 @@ class Hints:
 
 
 def _of_class(node: ast.ClassDef, shown: str) -> str | None:
-    """A class of the file is told where it is an Enum; one with unknown bases may be."""
+    """A class of the file can be described if it is an Enum; one with unknown bases may be."""
     bases = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in node.bases]
     is_none = not node.keywords and all(base in _NO_ENUM for base in bases)
-    return f"{shown} is a class of the file, and no Enum" if is_none else None
+    return f"{shown} is a class of the file, but not an Enum" if is_none else None

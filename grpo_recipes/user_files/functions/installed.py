@@ -1,4 +1,4 @@
-"""Modules of installed packages, found and read without importing them."""
+"""Finds and reads modules of installed packages without importing them."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from grpo_recipes.user_files.functions.definitions import Definition, definition
 
 
 class InstalledModule(NamedTuple):
-    """A module. package and release: the distribution that it comes with. file: its source."""
+    """A module. package and release: of its distribution. file: its source."""
 
     package: str
     release: str
@@ -20,9 +20,9 @@ class InstalledModule(NamedTuple):
 
 @lru_cache(maxsize=16)
 def installed_module(module: str) -> InstalledModule | None:
-    """A module by its dotted name, None where no installed package has its source.
+    """A module by its dotted name, None if no installed package has its source.
 
-    Python's own library is no package, and what merely lies on the path, without a release, is none either.
+    Excludes the standard library, and modules on the path that belong to no distribution.
     """
     from importlib import metadata
 
@@ -41,7 +41,7 @@ def installed_module(module: str) -> InstalledModule | None:
 
 
 def _distributions(top: str) -> list[str]:
-    """Names of what may have brought a top-level module: the one of its own name, else those that list it."""
+    """Distributions that may provide a top-level module: the one with its name, else those that list it."""
     from importlib import metadata
 
     try:
@@ -67,7 +67,7 @@ def _file(top: str, below: list[str]) -> str | None:
 
 
 def _spec(top: str) -> ModuleSpec | None:
-    # importlib.util.find_spec would answer for a module of this process that may come from elsewhere.
+    # importlib.util.find_spec would also find modules already loaded from elsewhere.
     for finder in sys.meta_path:
         try:
             spec = finder.find_spec(top, None)
@@ -78,13 +78,13 @@ def _spec(top: str) -> ModuleSpec | None:
     return None
 
 
-# Rewards that are functions of installed packages, as a stack has them; read, never run.
+# Rewards that are functions of installed packages, for a stack; read, never run.
 
 
 class PackageReward(NamedTuple):
-    """module and name: as the recipe says them. package, release: of the stack, None where it does not say.
+    """module and name: as in the recipe. package, release: of the stack, None if unknown.
 
-    file: the source of the module, None where that of the stack is not here. found: what the name is in it.
+    file: the source of the module, None if the stack's is not installed here. found: the definition of the name in it.
     """
 
     module: str
@@ -96,7 +96,7 @@ class PackageReward(NamedTuple):
 
     @property
     def is_factory(self) -> bool | None:
-        """Whether the function makes the reward instead of being it; None where that is not known."""
+        """Whether the function returns the reward instead of being it; None if unknown."""
         if not isinstance(self.found, Definition) or self.found.decorators:
             return None
         return makes_a_reward(self.found.node)
@@ -123,7 +123,7 @@ def package_reward(stack: Stack, python: str) -> PackageReward:
 
 
 def is_of_trl(name: str) -> bool:
-    """Whether the TRL that is installed here has a reward of this name."""
+    """Whether the installed TRL has a reward of this name."""
     installed = installed_module("trl.rewards")
     try:
         return installed is not None and isinstance(definition(installed.file, name), Definition)

@@ -1,6 +1,6 @@
-"""Where a reward takes texts for messages, or messages for texts, as far as its source says it for certain.
+"""Finds expressions in a reward that certainly take texts for messages, or messages for texts.
 
-A function that asks for the type of anything is not judged, nor is a decorated one. Nothing is run.
+Functions that check any type, or are decorated, are not judged. Nothing is run.
 """
 
 import ast
@@ -28,8 +28,7 @@ _DEEPEST = 3
 class Misread(NamedTuple):
     """An expression that takes an element of a batch for something else.
 
-    code: as it is written. result: what comes of it, "TypeError" or a value. raises: whether TRL's call surely ends
-    there.
+    code: as written. result: "TypeError" or a value. raises: whether TRL's call certainly fails there.
     """
 
     line: int
@@ -39,10 +38,10 @@ class Misread(NamedTuple):
 
 
 def misread_elements(function: ast.AST, tree: ast.Module, *, are_messages: bool, has_turns: bool) -> Misread | None:
-    """The first expression that reads a prompt or a completion as what it is not, None if there is none for certain.
+    """The first expression that certainly misreads a prompt or a completion, None without one.
 
     tree: of the function's file. are_messages: whether both are lists of messages, else texts. has_turns: whether a
-    completion may be of several.
+    completion may have several.
     """
     if not isinstance(function, FunctionNode) or _is_open(function):
         return None
@@ -56,20 +55,20 @@ def misread_elements(function: ast.AST, tree: ast.Module, *, are_messages: bool,
 
 
 def _is_open(function: FunctionNode) -> bool:
-    """Whether a function may take what it is given for several things: its source asks, or a decorator changes it."""
+    """Whether a function may handle several types: its source checks them, or a decorator changes it."""
     asks = any(isinstance(node, ast.Name) and node.id in _ASKS_FOR_TYPES for node in nodes_of(function))
     return bool(function.decorator_list) or asks
 
 
 def _batches(function: FunctionNode) -> tuple[str, ...]:
-    """The parameters of TRL's batches that the function never binds to something else."""
+    """The parameters for TRL's batches that the function never rebinds."""
     arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return tuple(one.arg for one in arguments if one.arg in BATCHES and one.arg not in bound(function))
 
 
 @lru_cache(maxsize=16)
 def _unique_functions(tree: ast.Module) -> Mapping[str, FunctionNode]:
-    """The functions of a file by name, nested ones too, less those whose name means several things."""
+    """The functions of a file by name, including nested ones, except those with an ambiguous name."""
     every = [node for node in nodes_of(tree) if isinstance(node, FunctionNode)]
     names = Counter(node.name for node in every)
     others = bound(tree) | {node.arg for node in nodes_of(tree) if isinstance(node, ast.arg)}
@@ -78,7 +77,7 @@ def _unique_functions(tree: ast.Module) -> Mapping[str, FunctionNode]:
 
 @lru_cache(maxsize=16)
 def _patterns(tree: ast.Module) -> frozenset[str]:
-    """The name of the module re, and of what is given re.compile(...) alone; nothing without `import re`."""
+    """The name of the module re, and names only bound to re.compile(...); empty without `import re`."""
     if not any(
         isinstance(n, ast.Import) and any(a.name == "re" and not a.asname for a in n.names) for n in nodes_of(tree)
     ):
@@ -98,7 +97,7 @@ def _is_compiled(value: ast.expr) -> bool:
 
 
 def _reads_messages(function: FunctionNode) -> bool:
-    """Whether completions are read as messages anywhere, as c[0]["content"]."""
+    """Whether completions are read as messages anywhere, as in c[0]["content"]."""
     for node in nodes_of(function):
         match node:
             case ast.Subscript(value=ast.Subscript(value=of), slice=ast.Constant(value=str())):
@@ -109,7 +108,7 @@ def _reads_messages(function: FunctionNode) -> bool:
 
 
 class _ElementReader(NamedTuple):
-    """Looks for what an element of a batch cannot do. tree: of the function's file."""
+    """Finds operations that an element of a batch does not support. tree: of the function's file."""
 
     tree: ast.Module
     are_messages: bool
@@ -118,7 +117,7 @@ class _ElementReader(NamedTuple):
     def misread(
         self, function: FunctionNode, batches: tuple[str, ...], elements: frozenset[str], depth: int
     ) -> Iterator[Misread]:
-        """What is misread in a function, and in those that it hands an element to."""
+        """The misread expressions in a function, and in those that it passes an element to."""
         for node, names in evaluated(function.body, elements, batches):
             if isinstance(node, ast.expr):
                 result = (
@@ -151,7 +150,7 @@ class _ElementReader(NamedTuple):
                         yield one._replace(raises=one.raises and is_sure)
 
     def _of_text(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
-        """What comes of an expression that takes a list of messages for a text, None for others."""
+        """The result of an expression that takes a list of messages for a text, None for others."""
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr=attr), args=given) if (
                 attr in _SEARCHES and of in _patterns(self.tree)
@@ -170,7 +169,7 @@ class _ElementReader(NamedTuple):
         return None
 
     def _of_messages(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
-        """What comes of an expression that takes a text for messages, None for others."""
+        """The result of an expression that takes a text for messages, None for others."""
         match node:
             case ast.Subscript(value=ast.Subscript(value=of, slice=place), slice=ast.Constant(value=str())):
                 return "TypeError" if _is_whole(place) and _is_element(of, names, batches) else None

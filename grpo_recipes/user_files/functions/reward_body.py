@@ -1,6 +1,6 @@
-"""What of a reward's source surely runs, and what it takes from TRL's keywords. Nothing is run.
+"""Finds the code of a reward that certainly runs, and the keywords that it takes from TRL. Nothing is run.
 
-Surely runs what is in no branch, no `try`, no `with` and no loop over other things than TRL's batches.
+Code certainly runs if it is in no branch, `try` or `with`, and in no loop over anything but TRL's batches.
 """
 
 import ast
@@ -17,7 +17,7 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 @lru_cache(maxsize=256)
 def keywords_read(function: ast.AST) -> tuple[str, ...]:
-    """The names that a function takes from its **kwargs whenever it runs: kwargs["gold"], kwargs.pop("gold")."""
+    """The names that a function always reads from its **kwargs: kwargs["gold"], kwargs.pop("gold")."""
     if not isinstance(function, FunctionNode) or function.args.kwarg is None or function.decorator_list:
         return ()
     if any(isinstance(node, ast.Return | ast.Raise) for node in branch_exits(function)):
@@ -32,9 +32,9 @@ def keywords_read(function: ast.AST) -> tuple[str, ...]:
 
 
 def line_of_first_return(function: ast.AST) -> int | None:
-    """The line of a return that ends a loop over the completions in its first round, None if there is none.
+    """The line of a return that ends a loop over the completions in its first iteration, None without one.
 
-    What is returned has to come of the loop, and not of the whole batch.
+    The returned value must come from the loop, and not from the whole batch.
     """
     if not isinstance(function, FunctionNode) or function.decorator_list:
         return None
@@ -50,14 +50,14 @@ def line_of_first_return(function: ast.AST) -> int | None:
 
 
 def branch_exits(function: FunctionNode) -> list[ast.stmt]:
-    """The statements in branches that end the function or a round of a loop, less those for a batch of nothing."""
+    """The statements in branches that end the function or an iteration, except those for an empty batch."""
     branches = [n for n in own_nodes(function.body) if isinstance(n, ast.If | ast.Try | ast.Match | ast.While)]
     judged = [branch for branch in branches if not _is_of_nothing(branch)]
     return [n for branch in judged for n in ast.walk(branch) if isinstance(n, _EXITS)]
 
 
 def _is_of_nothing(branch: ast.AST) -> bool:
-    """Whether a branch is for a batch without elements: if not completions."""
+    """Whether a branch is for an empty batch: if not completions."""
     match branch:
         case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)), orelse=[]):
             return name in BATCHES
@@ -65,7 +65,7 @@ def _is_of_nothing(branch: ast.AST) -> bool:
 
 
 def names_in(value: ast.expr | None) -> set[str]:
-    """The names that an expression uses, beside those whose length alone is asked for."""
+    """The names that an expression uses, except those of which only the length is used."""
     counted = [n.args for n in ast.walk(value or ast.Constant(None)) if _is_len(n)]  # type: ignore[attr-defined]
     names = [n for n in ast.walk(value or ast.Constant(None)) if isinstance(n, ast.Name)]
     return {n.id for n in names if [n] not in counted}
@@ -76,7 +76,7 @@ def _is_len(node: ast.AST) -> bool:
 
 
 def bound(node: ast.AST) -> set[str]:
-    """The names that are bound somewhere in a node."""
+    """The names that are bound anywhere in a node."""
     return {n.id for n in nodes_of(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
@@ -90,13 +90,13 @@ def _always_returns(body: list[ast.stmt]) -> bool:
 
 
 def _is_of_one(value: ast.expr | None, made: set[str]) -> bool:
-    """Whether an expression is a list of constants, or of what a loop made; not of the whole batch."""
+    """Whether an expression is a list of constants, or of values from a loop, and not of the whole batch."""
     names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)} if value is not None else set()
     return names.isdisjoint(BATCHES) and (bool(names & made) or isinstance(value, ast.List))
 
 
 def _key_of(node: ast.AST, rest: str) -> str | None:
-    """The key of kwargs["key"], read, or kwargs.pop("key"); None for other nodes."""
+    """The key of kwargs["key"] or kwargs.pop("key"); None for other nodes."""
     match node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Load()) if name == rest:
             return key
@@ -108,14 +108,14 @@ def _key_of(node: ast.AST, rest: str) -> str | None:
 
 
 def _may_add(node: ast.Subscript | ast.Attribute) -> bool:
-    """Whether this use of **kwargs may put a key into it."""
+    """Whether this use of **kwargs may add a key to it."""
     return not isinstance(node.ctx, ast.Load) or (
         isinstance(node, ast.Attribute) and node.attr in ("setdefault", "update")
     )
 
 
 def _elements(target: ast.expr, over: ast.expr, batches: tuple[str, ...]) -> set[str]:
-    """The names that a loop gives to elements of batches, alone or by zip and enumerate."""
+    """The names that a loop binds to elements of batches, directly or by zip and enumerate."""
     match over, target:
         case ast.Name(id=batch), ast.Name(id=name):
             return {name} if batch in batches else set()
@@ -129,7 +129,7 @@ def _elements(target: ast.expr, over: ast.expr, batches: tuple[str, ...]) -> set
 def evaluated(
     nodes: list[ast.stmt] | list[ast.expr], elements: frozenset[str], batches: tuple[str, ...]
 ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-    """What surely runs when these do, with the names of a batch's elements there."""
+    """The nodes that certainly run when these do, each with the names of a batch's elements there."""
     for node in nodes:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda() | ast.With() | ast.Try():
@@ -157,7 +157,7 @@ def evaluated(
 
 
 def _counts(over: ast.expr, batches: tuple[str, ...]) -> bool:
-    """Whether a loop counts a batch: range(len(completions))."""
+    """Whether a loop counts through a batch: range(len(completions))."""
     match over:
         case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=batch)])]):
             return batch in batches

@@ -32,7 +32,7 @@ def test_what_another_run_wrote_is_named(name: str, two: tuple[Path, Path]) -> N
     put(name, second, first)
     faults = verified(first).faults
     assert [fault.name for fault in faults] == [name]
-    assert faults[0].because.endswith("it is that of another run")
+    assert faults[0].because.endswith("it belongs to a different run")
     assert (record_fault(first) is not None) == (name == "run.json")
 
 

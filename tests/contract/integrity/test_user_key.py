@@ -96,7 +96,7 @@ def test_one_of_another_user_is_not_used(home: Path, owned: str) -> None:
 
 @pytest.mark.parametrize(
     ("config", "home_folder", "because"),
-    [(None, "relative", "no absolute path"), ("relative", "relative", "no absolute path")],
+    [(None, "relative", "not an absolute path"), ("relative", "relative", "not an absolute path")],
     ids=["HOME", "both"],
 )
 def test_no_place_for_a_key_is_said(

@@ -31,8 +31,8 @@ def test_what_was_written_is_whole_and_by_you(tmp_path: Path, grpo_run: Callable
     assert answer.out.splitlines() == [
         "written by you: integrity.json, run.json, checkpoints/checkpoint-2, checkpoints/checkpoint-4, final, "
         "extended_model",
-        "not verified: metrics.jsonl: it grows or is made anew, and has no digest",
-        "not verified: train.log: it grows or is made anew, and has no digest",
+        "not verified: metrics.jsonl: it grows or is rewritten, so it has no digest",
+        "not verified: train.log: it grows or is rewritten, so it has no digest",
         answer.out.splitlines()[-1],
     ]
     assert answer.out.splitlines()[-1].startswith(f"{folder}: unchanged (")
@@ -271,7 +271,7 @@ def test_a_manifest_made_older_does_not_hide_that_it_is(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     (folder / LAST / "model.safetensors").write_bytes(b"another")
     older_manifest(folder / LAST)
-    because = "its grpo_run.json carries no content hashes, and its run writes them"
+    because = "its grpo_run.json has no content hashes, but its run writes them"
     assert [(fault.name, fault.because) for fault in verified(folder).faults] == [(LAST, because)]
 
 

@@ -450,7 +450,7 @@ def test_a_program_that_cannot_be_confined_does_not_run(monkeypatch: pytest.Monk
     skip_without("landlock")
     wrong = b"\xff" * 8
     monkeypatch.setattr(sandbox, "seccomp_filter", lambda *_, **__: wrong)
-    with pytest.raises(NoSandbox, match=r"landlock does not hold a program: .*prctl 22"):
+    with pytest.raises(NoSandbox, match=r"landlock does not confine a program: .*prctl 22"):
         run(f"open({str(tmp_path / 'x')!r}, 'w')", limits())
     assert not (tmp_path / "x").exists()
 

@@ -19,7 +19,7 @@ keep_absolute() { # NAME SEPARATORS
   done
   set +f
   [ -n "$dropped" ] || return 0
-  echo "note: $1 has entries that are no absolute path; they are left out" >&2
+  echo "note: $1 has relative entries, which are ignored" >&2
   if [ -n "$kept" ]; then printf -v "$1" %s "$kept"; else unset "$1"; fi
 }
 for name in PATH BASH_ENV ENV PYTHONPATH PYTHONHOME PYTHONPYCACHEPREFIX PERL5LIB NODE_PATH LD_LIBRARY_PATH LD_AUDIT DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES GCONV_PATH LOCPATH LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH OBJC_INCLUDE_PATH; do keep_absolute "$name" :; done
