@@ -18,8 +18,8 @@ from grpo_recipes.resolve.rename import rename, setting_names
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import OPTIONAL, unused
 from grpo_recipes.rules._shared.settings import Settings
-from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source, compose
 from grpo_recipes.yaml.ids import DUPLICATE_KEY

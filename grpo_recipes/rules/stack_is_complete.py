@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_packages import needed
+from grpo_recipes.rules._shared.machines import needed
 
 ID = "STK010"
 # If these are not known, the facts are not either, and STK011 reports that once.

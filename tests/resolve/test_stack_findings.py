@@ -8,7 +8,7 @@ from small_recipe import STACK, resolved
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.stack_findings import TESTED, stack_findings
-from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
+from grpo_recipes.rules._shared.machines import OPTIONAL, unused
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.target import parse_target
 

@@ -26,7 +26,7 @@ from grpo_recipes.report.plan_text import known_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.fitting import DRIVER, TRITON, torch_and_driver, triton_compiler
-from grpo_recipes.rules._shared.used_packages import ALWAYS
+from grpo_recipes.rules._shared.machines import ALWAYS
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
 from grpo_recipes.stack.stack import Stack, to_json_value
 
