@@ -9,7 +9,8 @@ A server uses random numbers in its own process, which advance from request to r
 answers, unless `evaluation.use_vllm: true` selects the server; training then continues with different, equally likely
 draws. It is no less reproducible: a server handles requests as they arrive, so two runs with one differ anyway.
 
-transformers also answers if `use_vllm: false` says so, if the model calls tools, and with TRL before 1.11.
+transformers also answers if `use_vllm: false` says so, if the model calls tools, if rows have images, and with TRL
+before 1.11.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.said_tools import turns_of
 from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "EVL006"
 APPLIES_TO = {"trl": ">=1.11"}
@@ -31,6 +33,8 @@ def decide(context: Context) -> Iterator[Setting]:
     asked = context.value("evaluation.use_vllm")
     if turns_of(context) is not None:
         who, why = "transformers", "rows that call tools differ in their number of turns"
+    elif image_columns(context):
+        who, why = "transformers", "vLLM is shown the images of the training's own prompts alone"
     elif asked is False:
         who, why = "transformers", f"use_vllm: false ({context.origin('evaluation.use_vllm')})"
     elif context.value("GRPOConfig.vllm_mode") == "colocate":

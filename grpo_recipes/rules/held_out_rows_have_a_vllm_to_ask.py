@@ -2,7 +2,7 @@
 
 It does not start vLLM: the vLLM used for training answers the held-out rows. Without one, nothing can answer, and with
 TRL before 1.11 the worker cannot request single completions with their own seeds. Only transformers answers rows that
-call tools.
+call tools or have images.
 """
 
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import turns_of
+from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "EVL007"
 KEY = "evaluation.use_vllm"
@@ -23,6 +24,8 @@ def check(context: Context) -> Iterator[Finding]:
     generates = context.value("GRPOConfig.use_vllm") is True
     if turns_of(context) is not None:
         why = "the model calls tools, and only transformers answers such rows"
+    elif image_columns(context):
+        why = "the rows have images, and only transformers answers such rows"
     elif generates:
         why = f"{context.facts.source('GRPOConfig')}: the worker can only ask the vLLM of trl 1.11 and newer"
     else:

@@ -8,9 +8,8 @@ needs Pillow, for some families torchvision (STK010).
 
 TRL takes a list of images for each row since 0.24; before, it reads one column `image`, and with `images` it silently
 trains on text. Images belong to messages and to a model that sees. The rule refuses whatever would lose them:
-continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. TRL gives vLLM a prompt
-with the tokens of its images, and vLLM adds them once more: it answers 42 tokens where the loss has 36 (trl 1.16.0 in
-colocate mode, vllm 0.31.0, Idefics3, Qwen2-VL and Qwen2.5-VL). A vLLM server was not tried. Tools, environments,
+continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. vLLM sees the images of
+the loss only in the training process, on the releases and for the families that SHM030 names. Tools, environments,
 rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
 PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
 generation feeds one step and there is no reference model.
@@ -29,6 +28,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
 from grpo_recipes.rules._shared.training_rows import are_episodes, first_row_of, image_columns, makes_rows, own_columns
 from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
+from grpo_recipes.rules.vllm_is_shown_the_images import images_kept_from_vllm
 
 ID = "DAT005"
 IMAGES, FIRST = "dataset.images", "0.24.0"
@@ -36,12 +36,6 @@ _CUT = "a cut may take some of the tokens of an image"
 _UNTRIED = "nothing has shown that images reach the model and the loss with it"
 # What is refused beside images where its value is true: the key, how it is called, why.
 BESIDE = (
-    (
-        "GRPOConfig.use_vllm",
-        "use_vllm",
-        "vLLM adds an image's tokens to a prompt that has them already, and answers another one than the loss trains",
-        "use_vllm: false",
-    ),
     (
         "GRPOConfig.use_transformers_continuous_batching",
         "continuous batching",
@@ -112,6 +106,8 @@ def _with_images(context: Context) -> Iterator[Finding]:
     for key, what, why, fix in BESIDE:
         if key in context.settings and context.value(key):
             yield context.finding(f"dataset.images does not go with {what}", key, why, fix=fix)
+    for kept in images_kept_from_vllm(context) if context.value("GRPOConfig.use_vllm") is True else ():
+        yield context.finding(f"dataset.images does not go with {kept.what}", kept.key, kept.why, fix=kept.fix)
     if config is not None and config.get("model_type") == "paligemma":
         yield from _of_paligemma(context)
     if context.value("distributed.strategy") == "fsdp2":

@@ -1,11 +1,11 @@
 """Generation with vLLM needs vLLM and a GPU.
 
 `use_vllm: auto` uses vLLM if it is installed, the run is on GPUs, TRL runs it in the training processes and can give it
-the policy (GEN003), and the GPU has room for it (VLL001); otherwise transformers generates. `use_vllm: true` on a stack
-without vLLM ends in ImportError in GRPOTrainer, after loading the model. `vllm_mode: auto` means server if the recipe
-has the section `vllm_server` or the address of one, otherwise colocate: in the training processes. Without a GPU the
-usual vLLM does not start. Builds for the CPU do, but repack their weights: the first time that TRL passes them the
-policy ends in AttributeError. For a server on GPUs see GEN008.
+the policy (GEN003), the GPU has room for it (VLL001), and rows have no images; otherwise transformers generates.
+`use_vllm: true` on a stack without vLLM ends in ImportError in GRPOTrainer, after loading the model. `vllm_mode: auto`
+means server if the recipe has the section `vllm_server` or the address of one, otherwise colocate: in the training
+processes. Without a GPU the usual vLLM does not start. Builds for the CPU do, but repack their weights: the first time
+that TRL passes them the policy ends in AttributeError. For a server on GPUs see GEN008.
 
 TRL 0.16 and 0.17 support vLLM only as a server, which the run starts for `use_vllm: true` (SRV001). 0.14 and 0.15 run
 it in the first process, on the GPU after those of the processes or on `trl.vllm_device`, which may be one that is
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, NotJudged, decided
 from grpo_recipes.rules._shared.settings import Setting
+from grpo_recipes.rules._shared.training_rows import image_columns
 from grpo_recipes.rules._shared.vllms_gpu import DEVICE, is_server_alone, names_server, place, vllms_gpu
 from grpo_recipes.rules.vllm_is_given_the_policy import obstacles
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes
@@ -52,6 +53,8 @@ def _use_vllm(context: Context) -> Setting:
         return decided(USE_VLLM, False, f"vllm is {missing}, so transformers generates")
     if context.value("world.device") == "cpu":
         return decided(USE_VLLM, False, "the run is on the CPU, so transformers generates")
+    if image_columns(context):
+        return decided(USE_VLLM, False, "the rows have images, which vLLM sees if use_vllm: true says so")
     where_it_runs = place(context)
     if where_it_runs != "colocate":
         where = "as a server" if where_it_runs == "server" else "on a separate GPU"

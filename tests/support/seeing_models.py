@@ -37,11 +37,15 @@ _WORDS += ["<|video|>", "<|audio|>", "<boa>", "<eoa>"]
 _SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
-def write_seeing_model(folder: Path, family: str = "idefics3") -> Path:
-    """Writes an untrained model of a family of PLACEHOLDERS, and its processor; gives the folder."""
+def write_seeing_model(folder: Path, family: str = "idefics3", width: int = 32) -> Path:
+    """Writes an untrained model of a family of PLACEHOLDERS, and its processor; gives the folder.
+
+    width: of the hidden layers, with two heads.
+    """
     import torch
     import transformers as library
 
+    _SIZES["hidden_size"] = width
     tokenizer = _tokenizer(family)
     tokenizer.chat_template = _TEMPLATE.replace("PLACEHOLDER", PLACEHOLDERS[family])
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
@@ -188,7 +192,8 @@ def _smolvlm(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, A
 
 
 def _qwen2_vl(library: Any, tokenizer: Any, text: dict[str, Any]) -> tuple[Any, Any]:
-    seen = {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2, "patch_size": 14}
+    seen = {"depth": 1, "embed_dim": 32, "hidden_size": text["hidden_size"], "num_heads": 2, "mlp_ratio": 2}
+    seen |= {"patch_size": 14}
     return _of_qwen(library, tokenizer, text, "Qwen2VL", "Qwen2VL", seen)
 
 
@@ -231,8 +236,12 @@ def _of_qwen(
     library: Any, tokenizer: Any, text: dict[str, Any], name: str, processor: str, seen: dict[str, Any]
 ) -> tuple[Any, Any]:
     token = tokenizer.convert_tokens_to_ids
-    sections = [1, 0, 1] if "layer_types" in text else [2, 3, 3]  # Qwen3.5 turns a quarter of a head
+    half = text["hidden_size"] // text["num_attention_heads"] // 2
+    # Qwen3.5 turns a quarter of a head
+    sections = [1, 0, 1] if "layer_types" in text else [half - 2 * (3 * half // 8), *[3 * half // 8] * 2]
     rope = {"rope_type": "default", "mrope_section": sections, "rope_theta": 10_000.0}
+    if "out_hidden_size" in seen:
+        seen = {**seen, "out_hidden_size": text["hidden_size"]}
     config = getattr(library, f"{name}Config")(
         text_config={**text, "rope_parameters": rope},
         vision_config=seen,

@@ -1,6 +1,9 @@
-"""Prints what vLLM makes of a prompt with an image as TRL gives it: python images_in_vllm.py FOLDER
+"""Prints what vLLM makes of prompts with images: python images_in_vllm.py FOLDER FAMILY
 
-The answer is one line of JSON: the tokens of the prompt, and those of the prompt that vLLM answered.
+The answer is one line of JSON. of_trl: the tokens of a prompt as TRL gives it, and those of the one that vLLM answered.
+prompts: for each of three, whether vLLM answered the tokens of the loss, whether its greedy tokens are those of
+transformers, and by how much the log-probabilities of both differ; at first, after weights of the vision part were
+changed and handed over as TRL does it, and once vLLM has forgotten what it made of images before.
 """
 
 import json
@@ -8,30 +11,96 @@ import os
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 from support import seeing_models
 
+WIDTH = 64  # heads of 32, the least that vLLM has on a CPU
+OF_TOKENS = ("token_type_ids", "mm_token_type_ids")
 
-def main(folder: Path) -> None:
-    from transformers import AutoProcessor
+
+def main(folder: Path, family: str) -> None:
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
     from vllm import LLM, SamplingParams
 
-    seeing_models._SIZES["hidden_size"] = 64  # heads of 32, the least that vLLM has on a CPU
-    model = str(seeing_models.write_seeing_model(folder))
-    image = seeing_models.square("red", random.Random(1))
-    shown = [{"role": "user", "content": [{"type": "image", "image": image}, {"type": "text", "text": "what?"}]}]
+    model = str(seeing_models.write_seeing_model(folder, family, WIDTH))
     processor = AutoProcessor.from_pretrained(model)
-    ids = processor.apply_chat_template([shown], add_generation_prompt=True, tokenize=True, return_dict=True)[
-        "input_ids"
-    ]
-    llm = LLM(model=model, enforce_eager=True, max_model_len=256, max_num_seqs=4, dtype="float32")
-    # Source: trl 1.16.0, generation/vllm_generation.py: VLLMGeneration.generate, colocate.
-    row = {"prompt_token_ids": list(ids[0]), "multi_modal_data": {"image": image}}
-    (answer,) = llm.generate([row], SamplingParams(max_tokens=1), use_tqdm=False)
-    print(json.dumps([list(ids[0]), list(answer.prompt_token_ids)]), flush=True)
+    policy = AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float32).eval()
+    drawn = random.Random(1)
+    red, green, blue = (seeing_models.square(colour, drawn, side) for colour, side in _SQUARES)
+    blue = blue.crop((0, 0, 84, 60))
+    rows = [([red], "what?"), ([green, blue], "which one?"), ([blue], "a")]
+    llm = LLM(
+        model=model,
+        enforce_eager=True,
+        max_model_len=256,
+        max_num_seqs=4,
+        dtype="float32",
+        logprobs_mode="processed_logprobs",
+    )
+    greedy = SamplingParams(max_tokens=8, temperature=0, logprobs=0, ignore_eos=True)
+
+    def asked(ids: list[int], images: list[Any]) -> Any:
+        row = {"prompt_token_ids": ids, "multi_modal_data": {"image": images if len(images) > 1 else images[0]}}
+        return llm.generate([row], greedy, use_tqdm=False)[0]
+
+    def compared(images: list[Any], text: str) -> dict[str, Any]:
+        given, ids, short = _tokens(processor, images, text)
+        answer = asked(short, images)
+        new = list(answer.outputs[0].token_ids)
+        said = [chosen[token].logprob for chosen, token in zip(answer.outputs[0].logprobs, new, strict=True)]
+        whole = torch.tensor([ids + new])
+        beside = {
+            name: torch.cat([value, value.new_zeros(1, len(new))], 1) if name in OF_TOKENS else value
+            for name, value in given.items()
+        }
+        with torch.no_grad():
+            logits = policy(input_ids=whole, attention_mask=torch.ones_like(whole), **beside).logits
+        own = logits[0, len(ids) - 1 : -1].log_softmax(-1)
+        apart = (own.gather(1, whole[0, len(ids) :, None])[:, 0] - torch.tensor(said)).abs().max()
+        return {
+            "same": list(answer.prompt_token_ids) == ids,
+            "greedy": own.argmax(-1).tolist() == new,
+            "apart": float(apart),
+        }
+
+    def everything() -> list[dict[str, Any]]:
+        return [compared(*row) for row in rows]
+
+    _, ids, _ = _tokens(processor, *rows[0])
+    found: dict[str, Any] = {"of_trl": [ids, list(asked(ids, [red]).prompt_token_ids)], "at first": everything()}
+    # Source: trl 1.16.0, VLLMGeneration.sync_weights. A CPU takes only the tensors that it does not pack.
+    runner = llm.llm_engine.model_executor.driver_worker.model_runner
+    torch.manual_seed(5)
+    for name, weight in policy.named_parameters():
+        if ("vision" in name or "visual" in name) and "norm" in name:
+            weight.data.add_(torch.randn_like(weight))
+            runner.model.load_weights([(name, weight.data)])
+    llm.reset_prefix_cache()
+    found["handed over"] = everything()
+    llm.llm_engine.reset_encoder_cache()
+    llm.reset_prefix_cache()
+    found["forgotten"] = everything()
+    print(json.dumps(found), flush=True)
     llm.llm_engine.engine_core.shutdown()
     os._exit(0)  # threads of vLLM's own end the interpreter with SIGABRT now and then
 
 
+_SQUARES = (("red", 56), ("green", 56), ("blue", 84))
+
+
+def _tokens(processor: Any, images: list[Any], text: str) -> tuple[dict[str, Any], list[int], list[int]]:
+    """What the processor makes of a prompt beside tokens, its tokens, and those that it has without images."""
+    shown = [{"type": "image", "image": image} for image in images]
+    prompt = [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
+    how = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    given = processor.apply_chat_template([prompt], add_generation_prompt=True, **how)
+    rendered = processor.apply_chat_template([prompt], add_generation_prompt=True, tokenize=False)
+    ids = given["input_ids"][0].tolist()
+    beside = {name: value for name, value in given.items() if name not in ("input_ids", "attention_mask")}
+    return beside, ids, list(processor.tokenizer(rendered, add_special_tokens=False)["input_ids"][0])
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
-from types import MethodType, ModuleType
+from types import MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -30,6 +30,8 @@ MODULES_WITH_ENGINE = ("trl.generation.vllm_generation", "trl.trainer.grpo_train
 
 # TRL's method that scores completions: since trl 0.19.1, and before.
 SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
+# What a processor says of each token.
+OF_TOKENS = ("token_type_ids", "mm_token_type_ids")
 LOGITS_KEYWORDS = ("logits_to_keep", "num_logits_to_keep")
 
 
@@ -159,6 +161,26 @@ def logits_keyword(model: Any) -> str | None:
     """Returns the name of the parameter of the model's forward that limits the logits, or None."""
     parameters = inspect.signature(model.forward).parameters
     return next((word for word in LOGITS_KEYWORDS if word in parameters), None)
+
+
+def images_by_row(trainer: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    """What TRL calls the policy with for each row of a micro-batch, beside its tokens and without their padding.
+
+    It cuts the images of a row out of those of all, as each processor lays them out.
+    """
+    rows: list[dict[str, Any]] = []
+
+    def model(*, attention_mask: Any, **named: Any) -> Any:
+        seen, beside = attention_mask[0].bool(), named.keys() - {"input_ids", "labels", "fused_lm_head"}
+        rows.append({name: named[name][:, seen] if name in OF_TOKENS else named[name] for name in beside})
+        return SimpleNamespace(log_probs=attention_mask)
+
+    score = trainer._get_per_token_logps_and_entropies
+    ids, mask = (torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], dim=1) for name in ("ids", "mask"))
+    of_trl = type(trainer)._get_per_token_logps_and_entropies  # others may stand before the trainer's own
+    fields = taken(of_trl, **{name: value for name, value in inputs.items() if value is not None})
+    score(model, ids, mask, inputs["completion_ids"].shape[1], batch_size=1, **fields)
+    return rows
 
 
 def gathered(trainer: Any, own: list[Any]) -> list[Any]:

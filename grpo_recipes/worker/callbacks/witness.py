@@ -13,13 +13,14 @@ from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_generation
+from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_generation, vllm_engine
 from grpo_recipes.worker.callbacks.turn_witness import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion
 from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
+from grpo_recipes.worker.vllm.engine import images_given_to_vllm
 
 
 class Witness:
@@ -54,7 +55,8 @@ class Witness:
         self._shown: list[_Shown] = []
         self._image_tokens = 0
         if plan.data.images or any(source.images for source in plan.sources):
-            standing.enter_context(replaced(trainer.model, "generate", self._noted_images(trainer.model.generate)))
+            policy = vllm_engine(trainer) or trainer.model
+            standing.enter_context(replaced(policy, "generate", self._noted_images(policy.generate)))
         standing.enter_context(replaced(trainer, "compute_loss", self._watched))
         scoring = next((name for name in SCORING if hasattr(trainer, name)), None)
         if scoring is not None:
@@ -98,14 +100,16 @@ class Witness:
         return loss
 
     def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the policy's generate; only the first generation counts, which the first step trains on."""
+        """Wraps generate of the policy or vLLM; only the first generation counts, which the first step trains on."""
         self._generated = _Shown([], [])
         is_first = True
 
         def noted(*given: Any, **named: Any) -> Any:
             nonlocal is_first
             found = generate(*given, **named)
-            if is_first and self._trainer.model.training and "input_ids" in named:
+            if is_first and vllm_engine(self._trainer) is not None:
+                self._generated = _shown(images_given_to_vllm(self._trainer, given[0], found))
+            elif is_first and self._trainer.model.training and "input_ids" in named:
                 mask = torch.ones_like(found)
                 mask[:, : named["input_ids"].shape[1]] = named["attention_mask"]
                 self._generated = _shown({**named, "input_ids": found, "attention_mask": mask})

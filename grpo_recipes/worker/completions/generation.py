@@ -163,7 +163,9 @@ def _never_sampled(trainer: Any) -> dict[str, Any]:
     """Returns the tokens that a processor's policy never samples in training: the recipe's, and the image token."""
     if tokenizer_of(trainer) is trainer.processing_class:
         return {}
-    found = getattr(getattr(trainer, "generation_config", None), "suppress_tokens", None)
+    config = getattr(trainer, "generation_config", None)
+    token = getattr(trainer.model.config, "image_token_id", None)
+    found = config.suppress_tokens if config is not None else None if token is None else [token]
     return {"suppress_tokens": found} if found else {}
 
 

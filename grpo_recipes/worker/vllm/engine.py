@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Plan
@@ -83,6 +85,18 @@ def seed_generations(trainer: Any) -> None:
             return generate(*given, **named)
 
     engine.generate = seeded
+
+
+def images_given_to_vllm(trainer: Any, prompts: Any, answers: Any) -> dict[str, Any]:
+    """As transformers would be called with the images that vLLM was given, and with what it answered behind them."""
+    images = [one["multi_modal_data"]["image"] for one in prompts if "multi_modal_data" in one]
+    if not images:
+        return {}
+    each = [one if isinstance(one, list) else [one] for one in images]
+    pixels = trainer.processing_class.image_processor(images=each, return_tensors="pt")["pixel_values"]
+    tokens = [torch.tensor([*one.prompt_token_ids, *one.outputs[0].token_ids]) for one in answers]
+    ids, mask = (pad_sequence(rows, True) for rows in (tokens, [torch.ones_like(row) for row in tokens]))
+    return {"pixel_values": pixels, "input_ids": ids, "attention_mask": mask}
 
 
 def close_engine(trainer: Any) -> None:

@@ -3,7 +3,8 @@
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -18,8 +20,10 @@ from transformers import (
 
 from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker._shared.library import (
+    OF_TOKENS,
     base_model,
     generation_in_use,
+    images_by_row,
     logits_keyword,
     sampling_of_vllm,
     vllm_engine,
@@ -51,7 +55,8 @@ OWN = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 class Sampling:
     """How vLLM draws a token. other: parameters that change probabilities in a way that is not followed here.
 
-    min_tokens: so many tokens at the beginning of a completion could not be an end.
+    min_tokens: so many tokens at the beginning of a completion could not be an end. bias: tokens, and what is added to
+    their logits.
     """
 
     temperature: float
@@ -61,17 +66,23 @@ class Sampling:
     repetition_penalty: float
     min_tokens: int
     other: tuple[str, ...]
+    bias: tuple[tuple[int, float], ...] = ()
 
     def is_plain(self) -> bool:
         """Whether every token has the probability that the model gives it."""
-        return (self.temperature, self.top_p, self.min_p, self.repetition_penalty) == (1, 1, 0, 1) and self.top_k <= 0
+        return (
+            not self.bias
+            and (self.temperature, self.top_p, self.min_p, self.repetition_penalty) == (1, 1, 0, 1)
+            and self.top_k <= 0
+        )
 
 
 def sampling_of(trainer: Any) -> Sampling:
     """How this trainer lets vLLM sample; what the requests carry wins, as in TRL."""
     of_requests = sampling_of_vllm(trainer)
     given: Mapping[str, Any] = {name: getattr(trainer.args, name, None) for name in OWN} | of_requests
-    other = {name for name, value in of_requests.items() if value and name not in (*OWN, *HARMLESS, "min_tokens")}
+    known = (*OWN, *HARMLESS, "min_tokens", "logit_bias")
+    other = {name for name, value in of_requests.items() if value and name not in known}
     regex = ("vllm_structured_outputs_regex", "vllm_guided_decoding_regex")
     other |= {name for name in regex if getattr(trainer.args, name, None)}
     return Sampling(
@@ -82,14 +93,22 @@ def sampling_of(trainer: Any) -> Sampling:
         repetition_penalty=float(given["repetition_penalty"] or 1.0),
         min_tokens=int(of_requests.get("min_tokens") or 0),
         other=tuple(sorted(other)),
+        bias=tuple((int(token), float(value)) for token, value in (of_requests.get("logit_bias") or {}).items()),
     )
 
 
-def log_probs(trainer: Any, prompt: list[int], completion: list[int], *samplings: Sampling | None) -> list[Any]:
+def log_probs(
+    trainer: Any,
+    prompt: list[int],
+    completion: list[int],
+    *samplings: Sampling | None,
+    shown: Mapping[str, Any] = MappingProxyType({}),
+) -> list[Any]:
     """(C,) float32, on the CPU, for each sampling: the log-probability of each token under the policy as it is.
 
     One forward without padding, without gradients and in the model's present mode; under ZeRO-3 all processes have to
-    call it equally often. sampling: None gives what the model says, else what is left of it when vLLM draws.
+    call it equally often. sampling: None gives what the model says, else what is left of it when vLLM draws. shown:
+    what the model is called with beside the tokens, for a row with images.
     """
     device = trainer.accelerator.device
     ids = torch.tensor([[*prompt, *completion]], device=device)
@@ -97,7 +116,9 @@ def log_probs(trainer: Any, prompt: list[int], completion: list[int], *samplings
     kept = {} if keyword is None else {keyword: len(completion) + 1}
     scores = []
     with torch.no_grad():
-        said = trainer.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(completion) - 1 : -1].float()
+        said = (
+            trainer.model(input_ids=ids, use_cache=False, **kept, **shown).logits[0, -len(completion) - 1 : -1].float()
+        )
         for sampling in samplings:
             logits = said
             if completion and sampling is not None and not sampling.is_plain():
@@ -107,8 +128,10 @@ def log_probs(trainer: Any, prompt: list[int], completion: list[int], *samplings
 
 
 def _processors(sampling: Sampling) -> Any:
-    """In vLLM's order: the penalty, the temperature, min_p, top_k, top_p. Source: vllm 0.31.0 v1/sample/sampler.py."""
+    """In vLLM's order: bias, penalty, temperature, min_p, top_k, top_p. Source: vllm 0.31.0 v1/sample/sampler.py."""
     found: list[Any] = []
+    if sampling.bias:
+        found.append(SequenceBiasLogitsProcessor({(token,): value for token, value in sampling.bias}))
     if sampling.repetition_penalty != 1:
         found.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
     if sampling.temperature not in (0, 1):
@@ -140,12 +163,16 @@ NO_LOG_PROBS = "this trl keeps no log-probabilities of what vLLM sampled"
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """One completion as vLLM sampled it. said: vLLM's log-probabilities; counts: which of them are to be compared."""
+    """One completion as vLLM sampled it. said: vLLM's log-probabilities; counts: which of them are to be compared.
+
+    shown: what the policy is called with beside the tokens, {} without images.
+    """
 
     prompt: list[int]
     completion: list[int]
     said: list[float]
     counts: list[bool]
+    shown: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SamplerWitness:
@@ -188,7 +215,7 @@ class SamplerWitness:
         reason = self._not_comparable(inputs)
         if reason:
             return Sampled(reason=reason)
-        rows = some_rows(inputs, self._sampling.min_tokens)
+        rows = some_rows(inputs, self._sampling.min_tokens, self._trainer)
         with undisturbed(self._trainer):
             scores = [self._scores(row, None, self._sampling) for row in rows]
             moved = [(self._scores(row, None)[0] - before).abs().sum().item() for row, before in self._from]
@@ -206,14 +233,12 @@ class SamplerWitness:
     def _not_comparable(self, inputs: Any) -> str:
         if inputs.get(SAMPLED) is None:
             return NO_LOG_PROBS
-        if "pixel_values" in inputs:
-            return "the prompts have images"
         if self._sampling.other:
             return f"{', '.join(self._sampling.other)} changes the probabilities"
         return ""
 
     def _scores(self, row: SampledCompletion, *samplings: Sampling | None) -> list[Any]:
-        return log_probs(self._trainer, row.prompt, row.completion, *samplings)
+        return log_probs(self._trainer, row.prompt, row.completion, *samplings, shown=row.shown)
 
     def _difference(self, rows: list[SampledCompletion], scores: list[Any]) -> Sampled:
         pairs = [
@@ -227,12 +252,13 @@ class SamplerWitness:
         return Sampled(len(differences), sum(differences), max(differences, default=0.0), cut=cut)
 
 
-def some_rows(inputs: Any, min_tokens: int) -> list[SampledCompletion]:
+def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[SampledCompletion]:
     """The first completions of a micro-batch that are trained, without padding, and no more than their first tokens.
 
     As many on every process: others fill up where too few are trained. With tools those with the most turns are first;
-    tokens of replies are in them, not compared.
+    tokens of replies are in them, not compared. trainer: cuts the images of each row out of those of a micro-batch.
     """
+    shown = images_by_row(trainer, inputs) if "pixel_values" in inputs else None
     masks = inputs["completion_mask"].tolist()
     ours = (inputs["completion_mask"] * inputs["tool_mask"]).tolist() if "tool_mask" in inputs else masks
     longest = TOKENS_OF_TURNS if "tool_mask" in inputs else TOKENS
@@ -245,7 +271,9 @@ def some_rows(inputs: Any, min_tokens: int) -> list[SampledCompletion]:
         said = inputs[SAMPLED][place][:length].tolist()
         # A token that could not have been an end has another probability than the model gives it.
         counts = [bool(one) and at >= min_tokens for at, one in enumerate(ours[place][:length])]
-        found.append(SampledCompletion(prompt, completion, said, counts))
+        tokens, images = len(prompt) + length, {} if shown is None else shown[place]
+        beside = {name: value[:, :tokens] if name in OF_TOKENS else value for name, value in images.items()}
+        found.append(SampledCompletion(prompt, completion, said, counts, beside))
     return found
 
 

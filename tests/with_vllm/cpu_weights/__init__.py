@@ -10,5 +10,6 @@ environment.py writes a .pth file into .venv-vllm that imports `hook` in each pr
 worker that grpo-run starts, which knows nothing of it. On another device than a CPU nothing is replaced.
 
 GRPO_TEST_WEIGHTS=broken loses the tensors on the way: a hand-over that fails without a word. GRPO_TEST_ADAPTER breaks
-the hand-over of an adapter alone, which needs no stand-in: broken_adapters has its words.
+the hand-over of an adapter alone, which needs no stand-in: broken_adapters has its words. GRPO_TEST_IMAGES breaks what
+vLLM is shown of images, by the words of broken_images.
 """

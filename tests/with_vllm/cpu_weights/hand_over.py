@@ -9,14 +9,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cpu_weights import broken_adapters
+from cpu_weights import broken_adapters, broken_images
 
 VARIABLE = "GRPO_TEST_WEIGHTS"
 
 
 def replace_in(module: ModuleType) -> None:
     """Replaces the part of the hand-over that is in one of the modules that the hook waits for."""
-    if module.__name__.startswith("grpo_recipes."):
+    if module.__name__.endswith(".vllm_images"):
+        broken_images.break_in(module)
+    elif module.__name__.startswith("grpo_recipes."):
         broken_adapters.break_in(module)
     elif module.__name__.startswith("vllm."):
         runner = module.GPUModelRunner

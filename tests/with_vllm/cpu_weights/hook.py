@@ -12,6 +12,7 @@ MODULES = (
     "trl.generation.vllm_generation",
     "vllm.v1.worker.gpu_model_runner",
     "grpo_recipes.worker.shims.adapter_sync",
+    "grpo_recipes.worker.shims.vllm_images",
 )
 
 
