@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import yaml
 
-from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, has_errors
+from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.metrics import METRICS_FILE, read_all
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
@@ -109,9 +109,8 @@ def runs(folder: str | os.PathLike[str] = "runs") -> list[dict[str, Any]]:
     a completed run means, and under `values` the planned values in which these runs differ. Raises Refusal for a folder
     that cannot be listed.
     """
-    from grpo_recipes.report.runs.chosen import differing
     from grpo_recipes.report.runs.one_run import read_runs
-    from grpo_recipes.report.runs.runs_text import runs_json
+    from grpo_recipes.report.runs.runs_text import differing, runs_json
 
     found = read_runs(os.fspath(folder))
     rows: list[dict[str, Any]] = json.loads(runs_json(found, found.runs, differing(found.runs)))["runs"]

@@ -14,10 +14,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_INTERNAL
 from grpo_recipes.contract.files.part_files import NOW, PROGRESS_FILE, read_answer, write_request
 from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host import supervisor
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.plan import Plan

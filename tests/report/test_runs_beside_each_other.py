@@ -14,9 +14,8 @@ from support.work import calls
 
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.contract.plan import PlannedSetting, to_json
-from grpo_recipes.report.runs.chosen import differing
 from grpo_recipes.report.runs.one_run import read_runs
-from grpo_recipes.report.runs.runs_text import runs_table
+from grpo_recipes.report.runs.runs_text import differing, runs_table
 
 PLAN = to_json(small_plan())
 HELD_OUT = {"before": {"reward": 0.25}, "after": {"reward": 0.75}}

@@ -11,8 +11,7 @@ import pytest
 from support import small_disks
 from support.plans import small_plan
 
-from grpo_recipes.contract.errors import Refusal
-from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.contract.findings.findings_text import Refusal, bare_text
 from grpo_recipes.contract.plan import (
     CODE_OF,
     Arguments,

@@ -44,9 +44,16 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
     \b
     grpo-run runs --filter status=completed --sort held_out
     """
-    from grpo_recipes.report.runs.chosen import differing, filtered, sorted_runs
     from grpo_recipes.report.runs.one_run import Runs, read_runs
-    from grpo_recipes.report.runs.runs_text import damage_text, others_text, runs_json, runs_table
+    from grpo_recipes.report.runs.runs_text import (
+        damage_text,
+        differing,
+        filtered,
+        others_text,
+        runs_json,
+        runs_table,
+        sorted_runs,
+    )
 
     has_none = folder == DEFAULT and not os.path.lexists(folder)
     found = Runs(folder, [], {}) if has_none else read_runs(folder)

@@ -16,14 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.report.html.charts import charts
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import figure, shown_text, shown_value
 from grpo_recipes.report.html.shown_run import shown_run, versions, written_at
-from grpo_recipes.report.runs.chosen import differing
+from grpo_recipes.report.runs.runs_text import differing
 
 if TYPE_CHECKING:
     from jinja2 import Template
