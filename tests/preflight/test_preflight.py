@@ -81,6 +81,19 @@ def test_answers_that_no_completion_has_room_for_are_told(
     assert said == ({("PFL046", "generation.max_completion_length"): [told]} if is_said else {})
 
 
+def test_whole_answers_with_a_decimal_point_are_named(preflight: Preflight, tmp_path: Path) -> None:
+    """datasets reads the 2 of a column that also has 2.5 as 2.0, which no completion equals."""
+    rows = [{"question": f"{n}+{n}=", "n": n / 2, "of": "x"} for n in range(1, 41)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row).replace(".0,", ",") + "\n" for row in rows))
+    recipe = {"extends": str(QUICKSTART), "dataset": {"path": "rows.jsonl"}, "evaluation": None}
+    whole = r"1\d of 32 right answers end in \.0, such as \d+\.0 in row \d*[02468]"
+    for template, is_said in (("{{ n }}", True), ("{{ n | int if n == n | int else n }}", False)):
+        recipe["dataset"] = {"path": "rows.jsonl", "columns": {"solution": template}}
+        (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+        said = {rule: messages for (rule, _), messages in preflight("recipe.yaml", "--json").said().items()}
+        assert [bool(re.fullmatch(whole, message)) for message in said.get("PFL047", [])] == [True] * is_said
+
+
 def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: Path, tmp_path: Path) -> None:
     shutil.copy(HERE / "broken_rewards.py", tmp_path)
     names = re.findall(r"^(?:async )?def ([a-z]\w*)", (HERE / "broken_rewards.py").read_text(), re.MULTILINE)
