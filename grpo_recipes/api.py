@@ -109,7 +109,7 @@ def runs(folder: str | os.PathLike[str] = "runs") -> list[dict[str, Any]]:
     a completed run means, and under `values` the planned values in which these runs differ. Raises Refusal for a folder
     that cannot be listed.
     """
-    from grpo_recipes.report.runs.one_run import read_runs
+    from grpo_recipes.report.runs.run_row import read_runs
     from grpo_recipes.report.runs.runs_text import differing, runs_json
 
     found = read_runs(os.fspath(folder))

@@ -29,7 +29,7 @@ GUARDS_THAT_LOOK_ELSEWHERE = {"not_finite", "no_progress"}
 OF_SEVERAL_REWARDS = {"completion_json", "completion_text"}
 # Of the format itself, no section.
 NO_SECTION = {
-    "accepted",
+    "fast_accept",
     "export",
     "keys",
     "models",

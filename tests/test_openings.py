@@ -22,7 +22,7 @@ LOOKED_AT = (
     "sweep",
     "contract/secrets/redacted_file.py",
     "worker",
-    "cli/again.py",
+    "cli/rerun.py",
     "cli/launching.py",
     "cli/resume.py",
     "cli/verify.py",
@@ -81,7 +81,7 @@ ALLOWED = {
         "a new folder under a name that nobody knows, then renamed; no run folder;"
         " writes into that folder; what it reads of a run folder it reads by folder_files"
     ),
-    "launch/part.py": "a temporary folder of this user's own, removed afterwards",
+    "launch/worker_part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
     "worker/answering/start.py": "its own stdin, and /dev/null",
     "worker/_shared/record.py:_write_over": "the descriptor that folder_files gave",
@@ -93,7 +93,7 @@ ALLOWED = {
         "the bytes of a reward file are held against its digest;"
         " the folder of this user in which transformers keeps the code of models"
     ),
-    "worker/user_code/contained.py:_looked": "the working folder itself, to come back to it; no file is opened",
+    "worker/user_code/isolation.py:_looked": "the working folder itself, to come back to it; no file is opened",
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/checkpoints/checkpoint.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",

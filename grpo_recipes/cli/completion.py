@@ -20,7 +20,7 @@ def files(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Completi
 def rules_and_keys(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The rules and keys that `explain` has a page for."""
     from grpo_recipes.explain.pages import known_ids
-    from grpo_recipes.schemas.accepted import recipe_keys
+    from grpo_recipes.schemas.fast_accept import recipe_keys
 
     return _beginning([*known_ids(), *recipe_keys()], incomplete)
 
@@ -35,7 +35,7 @@ def shipped_names(ctx: "Context", param: "Parameter", incomplete: str) -> "list[
 
 def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The keys of a recipe, followed by =."""
-    from grpo_recipes.schemas.accepted import recipe_keys
+    from grpo_recipes.schemas.fast_accept import recipe_keys
 
     return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
 

@@ -120,7 +120,7 @@ def started(ready: Ready, asked: RunOptions, view: "View", anew: Anew = lambda p
 
 def made(ready: Ready, asked: RunOptions, out: str | None) -> tuple[Plan, str]:
     """The plan to launch, with its code allowed, and its new run folder."""
-    from grpo_recipes.lock.completed import with_pinned_code
+    from grpo_recipes.lock.pinned import with_pinned_code
 
     plan = with_pinned_code(_tried(ready.plan, asked), is_pinned=ready.is_pinned)
     ask_trust(plan, asked.allowed, ready.files, folder=ready.goes_on_from)
@@ -133,8 +133,8 @@ def _tried(plan: Plan, asked: RunOptions) -> Plan:
 
 def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
     from grpo_recipes.engines.base import engine_of
-    from grpo_recipes.launch.showing import busy
-    from grpo_recipes.lock.completed import completed
+    from grpo_recipes.launch.display import busy
+    from grpo_recipes.lock.pinned import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
     if out is None:
@@ -176,8 +176,8 @@ def launched(
     launch instead, once.
     """
     from grpo_recipes.engines.base import engine_of
-    from grpo_recipes.launch.asked import never_stopped_by_talk
     from grpo_recipes.launch.progress import NORMAL
+    from grpo_recipes.launch.stop_signals import never_stopped_by_talk
 
     view = view or NORMAL
     gc.enable()

@@ -151,7 +151,7 @@ class Commands(click.Group):
                 and "." not in first
                 and os.sep not in first
             ):
-                from grpo_recipes.cli.slips import no_command
+                from grpo_recipes.cli.typos import no_command
 
                 raise no_command(args, list(COMMANDS))
             args = ["run", *args]
@@ -230,7 +230,7 @@ def _told(error: click.ClickException, given: Sequence[str]) -> int:
     import contextlib
     import io
 
-    from grpo_recipes.cli.slips import meant
+    from grpo_recipes.cli.typos import meant
     from grpo_recipes.contract.secrets.redact import redact
 
     if isinstance(error, click.UsageError) and (answer := meant(error, given)):

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from grpo_recipes.cli.again import allowed_plan, planned_again, say, stack_of
 from grpo_recipes.cli.launching import ask_trust, launched, names_a_plan
 from grpo_recipes.cli.options import RunOptions
+from grpo_recipes.cli.rerun import allowed_plan, planned_again, say, stack_of
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.run_record import RunRecord
@@ -19,8 +19,8 @@ from grpo_recipes.launch.local import refuse_strange_entries
 from grpo_recipes.launch.progress import View
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
-from grpo_recipes.render.written_again import write_again
-from grpo_recipes.report.runs.one_run import is_gone
+from grpo_recipes.render.rerendered import write_again
+from grpo_recipes.report.runs.run_row import is_gone
 from grpo_recipes.trust.user_code import user_files, with_changed
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")

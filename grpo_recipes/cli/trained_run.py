@@ -15,8 +15,8 @@ from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import Refusal, bare_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.launch.display import busy
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
-from grpo_recipes.launch.showing import busy
 from grpo_recipes.lock.read_lock import Lock, read_lock, refuse_damaged
 
 FINAL = "final"

@@ -36,11 +36,11 @@ from grpo_recipes.engines.slurm_job import (
     remember,
     submitted_job,
 )
-from grpo_recipes.launch.asked import AskedSignals, signals_noted
+from grpo_recipes.launch.display import progress
 from grpo_recipes.launch.local import LOG_FILE, refuse_strange_entries, show_end, text_after
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents
-from grpo_recipes.launch.showing import progress
+from grpo_recipes.launch.stop_signals import AskedSignals, signals_noted
 
 JOB_SCRIPT = "job.sbatch"
 POLL_S = 10.0  # a controller serves many jobs

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.findings_text import Refusal
-from grpo_recipes.contract.host.surroundings import LISTS_OF_PLACES, OWN_FOLDERS, absolute_places
+from grpo_recipes.contract.host.child_environment import LISTS_OF_PLACES, OWN_FOLDERS, absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.engines.by_hand import local_files

@@ -12,7 +12,7 @@ from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import Refusal
-from grpo_recipes.contract.host.surroundings import MachineLimits, small_for_nccl
+from grpo_recipes.contract.host.child_environment import MachineLimits, small_for_nccl
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.engines.slurm_job import clean_environment, nodes_sh

@@ -20,8 +20,8 @@ from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.resolve import rename
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.accepted import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.export import field_docs
+from grpo_recipes.schemas.fast_accept import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import algorithm_row, key_row
 from grpo_recipes.schemas.recipe import Recipe

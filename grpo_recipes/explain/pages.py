@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from grpo_recipes.contract import run_verdict
-from grpo_recipes.resolve import field_values, not_expressed, schema_findings, stack_findings
-from grpo_recipes.resolve.unknown_keys import placement
+from grpo_recipes.resolve import field_values, inexpressible, schema_findings, stack_findings
+from grpo_recipes.resolve.unknown_keys import suggestions
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.yaml import ids as yaml_ids
 
@@ -18,10 +18,10 @@ OTHER_IDS = {
     schema_findings.WRONG_TYPE: "A value has the wrong type for its key; nothing is converted silently.",
     schema_findings.OUT_OF_RANGE: "A value is outside the range in which it has a meaning.",
     schema_findings.NOT_ONE_OF: "A value is not one of the format's words for its key.",
-    placement.UNKNOWN_KEY: "A key is neither part of the format nor a field of the class of its section.",
-    placement.REMOVED_KEY: "A field once existed and was removed by a release.",
-    placement.OWNED_KEY: "A GRPOConfig field is under `trl` although it has its own key, or grpo-run sets it.",
-    not_expressed.NOT_EXPRESSED: "The target does not support a value: it lacks the field or reads it differently, and"
+    suggestions.UNKNOWN_KEY: "A key is neither part of the format nor a field of the class of its section.",
+    suggestions.REMOVED_KEY: "A field once existed and was removed by a release.",
+    suggestions.OWNED_KEY: "A GRPOConfig field is under `trl` although it has its own key, or grpo-run sets it.",
+    inexpressible.NOT_EXPRESSED: "The target does not support a value: it lacks the field or reads it differently, and"
     " does something else. grpo-run knows what every older release does without a field.",
     field_values.NOT_ALLOWED: "A value is not among those in the target's source. Many of these pass"
     " GRPOConfig and fail after loading the model.",

@@ -54,7 +54,7 @@ Expression = Passed | Unsaid | NotExpressed
 
 
 def expression(field: ClassifiedField, value: object, values: Mapping[str, object], target: Target) -> Expression:
-    """How the target expresses the value of a field, given the values of the others (see resolve/not_expressed.py)."""
+    """How the target expresses the value of a field, given the values of the others (see resolve/inexpressible.py)."""
     present = field.name in target.fields
     for row in _rows(field, values, target, present=present):
         found = _by_row(row, field.name, value, values, present=present)

@@ -23,16 +23,16 @@ from grpo_recipes.contract.findings.finding import as_record, mistake
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_by_watchdog
 from grpo_recipes.contract.host import supervisor
-from grpo_recipes.contract.host.surroundings import absolute_places
-from grpo_recipes.contract.host.surroundings import told as told_of_places
+from grpo_recipes.contract.host.child_environment import absolute_places
+from grpo_recipes.contract.host.child_environment import told as told_of_places
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
-from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
-from grpo_recipes.launch.echo import Echo, redacted_log
+from grpo_recipes.launch.display import progress
+from grpo_recipes.launch.event_printer import Echo, redacted_log
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents, record_version
-from grpo_recipes.launch.showing import progress
+from grpo_recipes.launch.stop_signals import AskedSignals, never_stopped_by_talk, signals_noted
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grpo_recipes.contract.findings.findings_text import Refusal
-from grpo_recipes.contract.host.surroundings import LISTS_OF_PLACES, OF_THE_LAUNCH
+from grpo_recipes.contract.host.child_environment import LISTS_OF_PLACES, OF_THE_LAUNCH
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, VllmServer
 from grpo_recipes.render.job import job_of

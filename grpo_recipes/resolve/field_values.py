@@ -8,7 +8,7 @@ from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.source.field import Field, plain_types
-from grpo_recipes.resolve.not_expressed import expressions, field_values
+from grpo_recipes.resolve.inexpressible import expressions, field_values
 from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
 from grpo_recipes.rules._shared.context import found_at, needed
 from grpo_recipes.rules._shared.settings import Setting, Settings

@@ -8,7 +8,7 @@ from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.resolve.recipe_phase import setting_of, settings_of
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.settings import Setting, Settings
-from grpo_recipes.schemas.accepted import SectionValues, section_keys
+from grpo_recipes.schemas.fast_accept import SectionValues, section_keys
 from grpo_recipes.user_files.reward_imports import reward_names
 
 MIXTURE, ONE = "datasets", "dataset"

@@ -10,7 +10,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
-from grpo_recipes.schemas.accepted import SectionValues, accepted, section_keys
+from grpo_recipes.schemas.fast_accept import SectionValues, accepted, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 

@@ -6,10 +6,10 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.recipe_phase import written_at
-from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
+from grpo_recipes.resolve.unknown_keys.suggestions import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.accepted import recipe_keys, section_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys, section_keys
 from grpo_recipes.yaml.compose import Source
 
 # Recipe keys whose target is not the GRPOConfig field with the same home.

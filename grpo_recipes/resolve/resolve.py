@@ -11,8 +11,8 @@ from grpo_recipes.facts.expression import Expression
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
+from grpo_recipes.resolve.inexpressible import expressions, not_expressed, passed_keys, pin
 from grpo_recipes.resolve.mixture import of_held_out, of_sources
-from grpo_recipes.resolve.not_expressed import expressions, not_expressed, passed_keys, pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, other_programs, recipe_settings
 from grpo_recipes.resolve.rename import rename, setting_names
 from grpo_recipes.resolve.schema_findings import MISSING_KEY

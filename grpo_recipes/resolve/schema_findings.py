@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.findings.wording import entry, flow, nearest_words, shown
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_reasons import meanings, meant_number, share_of
-from grpo_recipes.resolve.unknown_keys.placement import unknown_key
+from grpo_recipes.resolve.unknown_keys.suggestions import unknown_key
 from grpo_recipes.rules._shared.context import found_at
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from grpo_recipes.contract.sandbox.followed import ProgramEnd
+from grpo_recipes.contract.sandbox.bounded_command import ProgramEnd
 from grpo_recipes.contract.sandbox.run import Limits, require, run
 from grpo_recipes.rewards.completion_text import Completion, check_whole_number, completion_text
 

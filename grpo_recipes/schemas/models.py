@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from grpo_recipes.schemas.accepted import SectionValues
+from grpo_recipes.schemas.fast_accept import SectionValues
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import written_fields, written_value
 

@@ -13,9 +13,9 @@ from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all, reward_as_drawn
 from grpo_recipes.contract.run_record import RunRecord, evaluation_file, read_record, set_of
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
-from grpo_recipes.report.runs.one_run import one_run
+from grpo_recipes.report.runs.run_row import one_run
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
-from grpo_recipes.sweep.varied import Trial
+from grpo_recipes.sweep.variations import Trial
 from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, mean_interval, verdicts
 
 HELD_OUT = "held-out reward after the last step"

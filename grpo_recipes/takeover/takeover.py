@@ -7,16 +7,16 @@ from pathlib import Path
 
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.resolve.recipe_phase import OWN_KEYS, way_to_a_recipe
+from grpo_recipes.takeover.basis.context import Dialect, Situation, recipe_name
 from grpo_recipes.takeover.basis.draft import Draft, Given, Row
 from grpo_recipes.takeover.basis.read import read_mapping, table_of
 from grpo_recipes.takeover.basis.release import Release, declared_release, detected_release
-from grpo_recipes.takeover.basis.situation import Dialect, Situation, recipe_name
 from grpo_recipes.takeover.basis.write import recipe_text
 from grpo_recipes.takeover.formats.accelerate import NO_FSDP, WITHOUT_FSDP, take_accelerate
 from grpo_recipes.takeover.formats.axolotl import as_trl_keys, is_axolotl
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
 from grpo_recipes.takeover.formats.open_r1 import is_open_r1, take_own_keys
-from grpo_recipes.takeover.kept import disagreements, refuse, refuse_what_cannot_be_kept, write_defaults
+from grpo_recipes.takeover.old_defaults import disagreements, refuse, refuse_what_cannot_be_kept, write_defaults
 from grpo_recipes.takeover.sections.batch import take_batch
 from grpo_recipes.takeover.sections.dataset import take_dataset
 from grpo_recipes.takeover.sections.evaluation import take_evaluation, take_generation

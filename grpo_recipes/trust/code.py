@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Package, ScriptedTurn
 from grpo_recipes.trust.environment import is_harmless, names_a_place
-from grpo_recipes.trust.own_folder import allow, is_allowed
+from grpo_recipes.trust.folder_owner import allow, is_allowed
 from grpo_recipes.trust.user_code import made_with, user_files
 from grpo_recipes.user_files.digests import code_files, named_repositories
 from grpo_recipes.user_files.model_config import cached_snapshot

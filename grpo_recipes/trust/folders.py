@@ -19,7 +19,7 @@ from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.checkpoints import KIND, judged_checkpoints, strange_pickles
 from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
 from grpo_recipes.trust.code import MOST_NAMES, OF_FILES, OF_THE_RECIPE, CodePart, not_allowed, refusal
-from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256, remembered, replace_list
+from grpo_recipes.trust.folder_owner import Identity, NotOwn, identity, own_sha256, remembered, replace_list
 
 HERE = "here"
 KINDS = frozenset(OF_THE_RECIPE).union(*OF_FILES.values())

@@ -15,7 +15,7 @@ del sys.path[0]
 
 from accelerate.utils import launch
 
-from grpo_recipes.worker.meeting import Machine, meet
+from grpo_recipes.worker.rendezvous import Machine, meet
 
 if __name__ == "__main__":
     node, nodes, address, port, *more = sys.argv[1:]

@@ -13,10 +13,10 @@ from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
 from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
+from grpo_recipes.contract.host.child_environment import OF_VLLM, locked_caches, settle, small_for_nccl
 from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
-from grpo_recipes.contract.host.surroundings import OF_VLLM, locked_caches, settle, small_for_nccl
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
@@ -33,7 +33,7 @@ from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption, leave_soon
 from grpo_recipes.worker.survival.stall_monitor import expect_end, start_program
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
-from grpo_recipes.worker.user_code.outcome import explained_reward
+from grpo_recipes.worker.user_code.reward_call import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_judges, check_reward_files
 
 # A process that failed records it before its connections close; on a shared folder this shows a moment later.

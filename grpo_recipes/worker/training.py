@@ -63,8 +63,8 @@ from grpo_recipes.worker.trainer.model import (
     wait_as_planned,
     write_models,
 )
-from grpo_recipes.worker.user_code.contained import trains_here
-from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
+from grpo_recipes.worker.user_code.isolation import trains_here
+from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 from grpo_recipes.worker.vllm.engine import close_engine

@@ -9,7 +9,7 @@ from grpo_recipes.explain.explain import explain, nearest, topic_page, topics
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 
 # What each page has to name.
 WORDS = {

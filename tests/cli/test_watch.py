@@ -17,7 +17,7 @@ from support.processes import MARK, leaving_nothing, wait_until
 
 from grpo_recipes.cli.commands import watch
 from grpo_recipes.contract.integrity.run_folder import record_text
-from grpo_recipes.launch.showing import PlainProgress
+from grpo_recipes.launch.display import PlainProgress
 
 ROOT = Path(__file__).parents[2]
 TRAINER = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches
+from grpo_recipes.contract.host.child_environment import OF_THE_HUB, OF_VLLM, locked_caches
 from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.plan_sections import Vllm
 from grpo_recipes.worker._shared.inputs import Refused

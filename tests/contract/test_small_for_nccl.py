@@ -9,10 +9,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from grpo_recipes.contract.host import surroundings
+from grpo_recipes.contract.host import child_environment
 
 INSIDE = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64m small /dev/shm && exec "$@"', "sh"]
-ASKED = "from grpo_recipes.contract.host.surroundings import *; print([one.message for one in small_for_nccl()])"
+ASKED = "from grpo_recipes.contract.host.child_environment import *; print([one.message for one in small_for_nccl()])"
 
 
 @pytest.mark.processes
@@ -30,10 +30,10 @@ def test_the_shared_memory_of_docker_is_too_small() -> None:
 def test_locked_memory_counts_where_there_is_infiniband(
     locked: int, has_infiniband: bool, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(surroundings, "_SHARED", str(tmp_path / "none"))
-    monkeypatch.setattr(surroundings, "_INFINIBAND", str(tmp_path if has_infiniband else tmp_path / "none"))
+    monkeypatch.setattr(child_environment, "_SHARED", str(tmp_path / "none"))
+    monkeypatch.setattr(child_environment, "_INFINIBAND", str(tmp_path if has_infiniband else tmp_path / "none"))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (locked, locked))
-    found = surroundings.small_for_nccl()
+    found = child_environment.small_for_nccl()
     assert [one.message for one in found] == [
         "a process may lock 8192 KiB, which may be too little for NCCL over InfiniBand"
     ][:count]
@@ -43,13 +43,13 @@ def test_locked_memory_counts_where_there_is_infiniband(
 def test_shared_memory_without_a_limit_is_not_too_small(
     blocks: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surroundings, "_INFINIBAND", os.devnull + "/none")
+    monkeypatch.setattr(child_environment, "_INFINIBAND", os.devnull + "/none")
     found = Mock(f_blocks=blocks, f_bavail=0, f_frsize=4096)
     monkeypatch.setattr(os, "statvfs", lambda _: found)
-    assert len(surroundings.small_for_nccl()) == count
+    assert len(child_environment.small_for_nccl()) == count
 
 
 def test_a_machine_without_shared_memory_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "_SHARED", os.devnull + "/none")
-    monkeypatch.setattr(surroundings, "_INFINIBAND", os.devnull + "/none")
-    assert surroundings.small_for_nccl() == []
+    monkeypatch.setattr(child_environment, "_SHARED", os.devnull + "/none")
+    monkeypatch.setattr(child_environment, "_INFINIBAND", os.devnull + "/none")
+    assert child_environment.small_for_nccl() == []

@@ -13,7 +13,7 @@ import rule_pages
 
 from grpo_recipes.explain.pages import examples, known_ids
 from grpo_recipes.facts.released.history import history
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.models import sections
 
 pytestmark = pytest.mark.slow

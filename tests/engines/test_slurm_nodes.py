@@ -6,7 +6,7 @@ import pytest
 from support.plans import small_plan
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.host.surroundings import MachineLimits
+from grpo_recipes.contract.host.child_environment import MachineLimits
 from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.engines.slurm_nodes import AskedNode, nodes_findings
 from grpo_recipes.stack.stack import Gpu, Stack

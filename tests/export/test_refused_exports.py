@@ -87,7 +87,7 @@ def test_a_place_that_takes_no_folder_is_said(
 def test_a_full_disk_is_said_and_nothing_is_left(
     run_of: Callable[[str], Path], small_disk: Callable[[int], Path], tmp_path: Path
 ) -> None:
-    from grpo_recipes.contract.files import part_files
+    from grpo_recipes.contract.files import exchange_files
     from grpo_recipes.worker.export import start
 
     disk = small_disk(600)
@@ -99,9 +99,9 @@ def test_a_full_disk_is_said_and_nothing_is_left(
         "converter": None,
         "push": None,
     }
-    part_files.write_request(tmp_path, request)
+    exchange_files.write_request(tmp_path, request)
     assert start.main([str(tmp_path)]) == 0
-    answer = part_files.read_answer(tmp_path)
+    answer = exchange_files.read_answer(tmp_path)
     assert answer["exit_code"] == 1
     (finding,) = answer["findings"]
     assert f"{disk / 'exported'} cannot be written: no space is left" in finding["message"]

@@ -23,7 +23,7 @@ from valid_recipes import valid_recipe
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.resolve.resolve import plan_of, resolve
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.stack.target import parse_target
 
 pytestmark = pytest.mark.fuzz

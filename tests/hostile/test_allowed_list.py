@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.findings.findings_text import Refusal
-from grpo_recipes.trust.own_folder import allow, allowed_file, is_allowed
+from grpo_recipes.trust.folder_owner import allow, allowed_file, is_allowed
 
 pytestmark = pytest.mark.hostile
 

@@ -14,7 +14,7 @@ from received_folders import CHANGES, GONE_ON_WITH, KEPT, PLANTED, SETTINGS, pla
 from test_hostile_recipes import command, placed
 from test_hostile_runs import planned, run
 
-from grpo_recipes.contract.host.surroundings import absolute_places
+from grpo_recipes.contract.host.child_environment import absolute_places
 from grpo_recipes.render.launch_script import fill
 
 pytestmark = pytest.mark.hostile

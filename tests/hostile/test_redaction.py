@@ -17,7 +17,7 @@ from support.work import growth
 from grpo_recipes.contract.secrets import known_secrets as known
 from grpo_recipes.contract.secrets import redact
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.launch.echo import redacted_log
+from grpo_recipes.launch.event_printer import redacted_log
 
 HEX40 = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
 RANDOM = "q7ZpX2mK9vLtR4sWcB8nYd3F"

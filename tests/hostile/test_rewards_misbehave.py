@@ -18,8 +18,8 @@ from test_hostile_runs import TRAINS, run
 
 from grpo_recipes.contract.host.processes import all_processes
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.user_code import contained as containing
-from grpo_recipes.worker.user_code.contained import RewardLeft, contained
+from grpo_recipes.worker.user_code import isolation as containing
+from grpo_recipes.worker.user_code.isolation import RewardLeft, contained
 from grpo_recipes.worker.user_code.reward_functions import FEWEST_CALLS, Answered
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,7 @@ FORKS = {
 }
 FORKING = """
 import os, sys
-from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.isolation import contained
 with contained("mine"):
     {fork}
 os.write(1, b"trained\\n")
@@ -124,7 +124,7 @@ def test_a_fork_that_is_not_contained_trains_twice() -> None:
 
 def test_a_fork_that_comes_back_in_another_way_is_ended_at_the_next_step() -> None:
     done = apart(
-        "import os, signal, time\nfrom grpo_recipes.worker.user_code.contained import contained, end_if_fork\n"
+        "import os, signal, time\nfrom grpo_recipes.worker.user_code.isolation import contained, end_if_fork\n"
         "with contained('mine'): signal.signal(signal.SIGALRM, lambda *_: os.fork()); signal.alarm(1)\n"
         "time.sleep(1.5)\nend_if_fork()\nos.write(1, b'trained')\n"
     )
@@ -136,7 +136,7 @@ def test_a_fork_that_comes_back_in_another_way_is_ended_at_the_next_step() -> No
 )
 def test_the_output_of_a_process_is_given_back(closing: str) -> None:
     done = apart(
-        "import os\nfrom grpo_recipes.worker.user_code.contained import contained\n"
+        "import os\nfrom grpo_recipes.worker.user_code.isolation import contained\n"
         f"with contained('mine'): {closing}\nprint('seen', flush=True)\nos.write(2, b'seen')\n"
     )
     assert "seen" in done.stdout and "seen" in done.stderr

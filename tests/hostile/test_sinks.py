@@ -17,9 +17,9 @@ from test_hostile_runs import TRAINS, run
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import finding_text
+from grpo_recipes.launch.display import PlainProgress
 from grpo_recipes.launch.progress import NORMAL
 from grpo_recipes.launch.screen import Screen
-from grpo_recipes.launch.showing import PlainProgress
 from grpo_recipes.worker.checkpoints.model_card import plain
 
 PACKAGE = Path(__file__).parents[2] / "grpo_recipes"

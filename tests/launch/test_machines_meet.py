@@ -23,16 +23,16 @@ WORKER = Path(grpo_recipes.worker.__file__).parent
 MEET = """
 import sys
 from pathlib import Path
-from grpo_recipes.worker import meeting
+from grpo_recipes.worker import rendezvous
 folder, node, nodes, address, port, patience, change = sys.argv[1:]
 exec(change)
-machine = meeting.Machine(Path(folder), int(node), int(nodes), address, int(port))
-store = meeting.meet(machine, resumed=False, patience_s=float(patience))
+machine = rendezvous.Machine(Path(folder), int(node), int(nodes), address, int(port))
+store = rendezvous.meet(machine, resumed=False, patience_s=float(patience))
 store.set(f"ready/{node}", "")
 if node == "0":
     store.wait([f"ready/{other}" for other in range(int(nodes))])
 """
-REMINDING = "meeting._REMINDER_S = 1.0"
+REMINDING = "rendezvous._REMINDER_S = 1.0"
 ACCELERATE_YAML = """
 compute_environment: LOCAL_MACHINE
 distributed_type: MULTI_GPU
@@ -217,7 +217,7 @@ def test_a_machine_with_a_different_plan_ends_all_and_is_named(folder: Path, sta
 
 
 def test_a_machine_with_a_different_stack_ends_all_and_is_named(folder: Path, started: Start) -> None:
-    change = "meeting.installed = lambda: {'trl': '1.15.0', 'torch': '2.13.0'}"
+    change = "rendezvous.installed = lambda: {'trl': '1.15.0', 'torch': '2.13.0'}"
     machines = [started(folder, 0, change=change), started(folder, 1, change=change.replace("1.15", "1.16"))]
     for code, output in map(end, machines):
         assert code == 3, output
@@ -226,7 +226,7 @@ def test_a_machine_with_a_different_stack_ends_all_and_is_named(folder: Path, st
 
 def test_a_copy_of_the_folder_ends_all(folder: Path, started: Start, tmp_path: Path) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
-    machines = [started(folder, 0), started(copy, 1, change="meeting._MARK_S = 2.0")]
+    machines = [started(folder, 0), started(copy, 1, change="rendezvous._MARK_S = 2.0")]
     for code, output in map(end, machines):
         assert code == 3, output
         assert "does not see the run folder of machine 0" in output
@@ -258,7 +258,7 @@ def test_a_caller_of_another_kind_ends_nothing(folder: Path, networks: tuple[Net
 
 
 def test_an_interface_that_the_environment_names_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker.meeting import _name_interface
+    from grpo_recipes.worker.rendezvous import _name_interface
 
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth1")
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "^docker0")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.launch.display import PlainProgress
 from grpo_recipes.launch.progress import View
 from grpo_recipes.launch.run_events import RunEvents, read_samples, sample_lines
-from grpo_recipes.launch.showing import PlainProgress
 
 ROW = {
     "prompt": "17+25=",

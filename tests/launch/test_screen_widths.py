@@ -95,7 +95,7 @@ def test_a_run_is_seen_at_every_width(
     terminals.append(Terminal(launching(folder), columns=80))
     watching = (
         "import sys; from grpo_recipes.cli.commands.watch import follow_to_the_end;"
-        " from grpo_recipes.launch.showing import progress\n"
+        " from grpo_recipes.launch.display import progress\n"
         "with progress(sys.stderr) as shown: sys.exit(follow_to_the_end(sys.argv[1], lambda: False, shown))"
     )
     wait_until((folder / "run.json").exists, timeout_s=30)

@@ -124,7 +124,7 @@ def hub_address() -> Iterator[str]:
 def test_the_hub_says_what_a_revision_is_now(hub_address: str) -> None:
     asked = [("owner/model", None, "models"), ("owner/model", "v2", "models"), ("owner/rows", None, "datasets")]
     code = (
-        "from grpo_recipes.lock.completed import hub_commit\n"
+        "from grpo_recipes.lock.pinned import hub_commit\n"
         f"print([hub_commit(*one) for one in {[*asked, ('owner/none', None, 'models')]!r}])"
     )
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}

@@ -29,10 +29,10 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_teach,
 )
 from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_problem, of_refused
-from grpo_recipes.worker.preflight.look import spread
-from grpo_recipes.worker.preflight.play import made_calls
-from grpo_recipes.worker.preflight.shown import trials
-from grpo_recipes.worker.user_code.outcome import called
+from grpo_recipes.worker.preflight.inspect import spread
+from grpo_recipes.worker.preflight.play_tools import made_calls
+from grpo_recipes.worker.preflight.summary import trials
+from grpo_recipes.worker.user_code.reward_call import called
 
 CHECKS = Path(__file__).parents[2] / "grpo_recipes" / "worker" / "preflight" / "checks"
 STACK = "trl==1.16.0,transformers==5.23.0,gpus=0"

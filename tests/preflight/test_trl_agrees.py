@@ -14,7 +14,7 @@ import pytest
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.preflight._shared.seen import Options
 from grpo_recipes.worker.preflight._shared.tokens import drops_incomplete_generations, passed_names
-from grpo_recipes.worker.user_code.outcome import called
+from grpo_recipes.worker.user_code.reward_call import called
 
 pytestmark = pytest.mark.stack
 

@@ -8,7 +8,7 @@ from shown import DOCS, README, ROOT, pages
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import releases_that_express, spans_text
-from grpo_recipes.resolve.not_expressed import field_values, target_of
+from grpo_recipes.resolve.inexpressible import field_values, target_of
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 

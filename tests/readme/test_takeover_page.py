@@ -4,7 +4,7 @@ import re
 
 from shown import pages
 
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.other_names import other_names
 
 ROWS = re.findall(r"(?m)^\| `([\w.]+)` \|(.*)\|$", pages()["docs/takeover.md"])

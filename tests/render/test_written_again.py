@@ -13,9 +13,9 @@ from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.run_folder import record_text
 from grpo_recipes.contract.integrity.seal import run_id
 from grpo_recipes.contract.plan import Plan, Reward
-from grpo_recipes.render import written_again
+from grpo_recipes.render import rerendered
+from grpo_recipes.render.rerendered import write_again
 from grpo_recipes.render.run_folder import write_run_folder
-from grpo_recipes.render.written_again import write_again
 
 pytestmark = pytest.mark.slow
 
@@ -203,12 +203,12 @@ def test_one_that_is_killed_in_between_is_gone_on_with(
             left[0] -= 1
             real(*given, **named)
 
-        monkeypatch.setattr(written_again.os, name, replace)
+        monkeypatch.setattr(rerendered.os, name, replace)
 
     with monkeypatch.context():
         killing("replace")
         killing("rename")
-        monkeypatch.setattr(written_again.shutil, "rmtree", lambda *_, **__: None)
+        monkeypatch.setattr(rerendered.shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(Killed) if count < 6 else pytest.raises((Killed, AssertionError)):
             written(plan, folder, "x")
             raise AssertionError
@@ -229,7 +229,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_words(
     def full(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(written_again.os, "replace", full)
+    monkeypatch.setattr(rerendered.os, "replace", full)
     with pytest.raises(Refusal) as refused:
         written(plan, folder)
     assert "cannot be written again\n  = because: Read-only file system\n  = fix: " in str(refused.value)

@@ -8,7 +8,7 @@ from report_runs import completions, made, row, step
 from support import chromium
 
 from grpo_recipes.report.html.page import write_page
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
 
 pytestmark = [
     pytest.mark.processes,

@@ -17,7 +17,7 @@ from support.report_page import Page
 
 from grpo_recipes.contract.plan_sections import Ancestor, Forebear
 from grpo_recipes.report.html.page import ASSETS, write_page
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -421,7 +421,7 @@ MEASURED = """
 import sys, time
 from pathlib import Path
 from grpo_recipes.report.html.page import write_page
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
 started = time.process_time()
 size = write_page([ReportedRun(sys.argv[1])], Path(sys.argv[2]))
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))

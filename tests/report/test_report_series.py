@@ -5,7 +5,7 @@ import random
 import pytest
 from report_runs import completions, row
 
-from grpo_recipes.report.html.reported_run import MOST_STRETCHES, chosen, kept_completions
+from grpo_recipes.report.html.run_data import MOST_STRETCHES, chosen, kept_completions
 from grpo_recipes.report.html.series import MOST_NAMES, MOST_POINTS, StepSeries, stretch_width
 
 

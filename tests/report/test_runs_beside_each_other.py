@@ -14,7 +14,7 @@ from support.work import calls
 
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.contract.plan import PlannedSetting, to_json
-from grpo_recipes.report.runs.one_run import read_runs
+from grpo_recipes.report.runs.run_row import read_runs
 from grpo_recipes.report.runs.runs_text import differing, runs_table
 
 PLAN = to_json(small_plan())

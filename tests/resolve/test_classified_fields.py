@@ -13,10 +13,10 @@ from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_fac
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.field import Field, NoDefault
 from grpo_recipes.resolve.field_values import NOT_GIVEN
-from grpo_recipes.resolve.not_expressed import OTHER_VALUES
+from grpo_recipes.resolve.inexpressible import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import written_fields
 

@@ -11,7 +11,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.fixes.fixes import is_safe
 from grpo_recipes.resolve.resolve import Resolution, resolve
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.other_names import other_names, value_here
 from grpo_recipes.yaml.compose import patched
 

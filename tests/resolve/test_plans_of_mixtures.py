@@ -11,7 +11,7 @@ from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.engines.by_hand import local_files
-from grpo_recipes.lock.completed import expected
+from grpo_recipes.lock.pinned import expected
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, smoke_plan
 from grpo_recipes.stack.target import parse_target

@@ -10,7 +10,7 @@ from rule_cases import BASE_RECIPE, declared, laid_over, resolved
 
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.engine import check, decide
-from grpo_recipes.resolve.not_expressed import pin
+from grpo_recipes.resolve.inexpressible import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
 from grpo_recipes.rules._shared.context import Context

@@ -12,7 +12,7 @@ import grpo_recipes
 from grpo_recipes.facts.released.history import history
 from grpo_recipes.resolve.rename import TARGETS
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.accepted import recipe_keys
+from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.models import sections
 
 PACKAGE = Path(grpo_recipes.__file__).parent

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grpo_recipes.schemas.accepted import TABLE
+from grpo_recipes.schemas.fast_accept import TABLE
 from grpo_recipes.schemas.models import section_model, sections
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import must_be_said, written_fields
 
-# What grpo_recipes/schemas/accepted.py reads.
+# What grpo_recipes/schemas/fast_accept.py reads.
 KEYWORDS = frozenset(
     (
         "$ref",
@@ -94,7 +94,7 @@ def form_of(form: Any) -> Any:
 
 def _refuse_unknown_words(form: Mapping[str, Any]) -> None:
     for word in form.keys() - KEYWORDS:
-        raise ValueError(f"grpo_recipes/schemas/accepted.py does not understand the JSON Schema keyword {word}")
+        raise ValueError(f"grpo_recipes/schemas/fast_accept.py does not understand the JSON Schema keyword {word}")
 
 
 def _functions(schema: object) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from make_format import form_of, format_text, refuse_what_cannot_be_said
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from grpo_recipes.schemas.accepted import TABLE, SectionValues, accepted, recipe_keys, section_keys
+from grpo_recipes.schemas.fast_accept import TABLE, SectionValues, accepted, recipe_keys, section_keys
 from grpo_recipes.schemas.models import sections, validated
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import Section, written_fields

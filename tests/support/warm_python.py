@@ -37,7 +37,7 @@ words = sys.argv[1:]
 is_asked = words[:1] == ["-Xwarm"] or words[:2] == ["-m", "accelerate.commands.launch"]
 is_asked = is_asked or (words[:1] == ["-c"] and "import json, torch" in words[1])
 script = next((word for word in words if not word.startswith("-")), "")
-parts = {{"preflight.start", "preflight.play", "export.start", "answering.start", "profile.start"}}
+parts = {{"preflight.start", "preflight.play_tools", "export.start", "answering.start", "profile.start"}}
 is_part = script.endswith("worker/part.py") and parts & set(words)
 is_by_hand = script.rpartition("/")[2].startswith("hand_written")
 is_script = script.endswith(("worker/train.py", "gpu_kit/scripts/make_model.py")) or is_by_hand

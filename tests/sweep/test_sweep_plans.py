@@ -12,7 +12,7 @@ from grpo_recipes.cli.sweeps.planning import seeds_of
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.render.written_again import write_again
+from grpo_recipes.render.rerendered import write_again
 from grpo_recipes.sweep.sweep_file import read_sweep
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan import to_json
 from grpo_recipes.sweep.comparison import SweepComparison, compared, conclusion
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, read_sweep, write_sweep_file
 from grpo_recipes.sweep.table import table_text
-from grpo_recipes.sweep.varied import Trial
+from grpo_recipes.sweep.variations import Trial
 
 RATE = "training.learning_rate"
 REWARD = small_plan().rewards[0].name

@@ -13,7 +13,7 @@ from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
-from grpo_recipes.takeover import kept
+from grpo_recipes.takeover import old_defaults
 from grpo_recipes.takeover.basis.release import declared_release
 
 # Those around which names and defaults moved.
@@ -414,7 +414,9 @@ def test_what_a_shim_does_as_later_releases_is_told(tmp_path: Path, monkeypatch:
     without = {"trl": "<0.16", "only": [1.0], "because": "the loss is without it"}
     for rows, fate in (((with_shim, without), "emulated"), ((without,), "refused")):
         temperature = fields["temperature"]._replace(expressed=rows)
-        monkeypatch.setattr(kept, "classified_fields", lambda field=temperature: {**fields, "temperature": field})
+        monkeypatch.setattr(
+            old_defaults, "classified_fields", lambda field=temperature: {**fields, "temperature": field}
+        )
         one = taken(tmp_path, BASE, "trl==0.14.0")
         said = row(one, "temperature (the default of trl 0.14.0)")
         assert (said.fate, "the loss is without it" in said.because) == (fate, True)

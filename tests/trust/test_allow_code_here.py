@@ -10,8 +10,8 @@ import pytest
 
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.trust.code import CodePart
+from grpo_recipes.trust.folder_owner import allowed_file
 from grpo_recipes.trust.folders import consent, listed
-from grpo_recipes.trust.own_folder import allowed_file
 
 HERE = ("here",)
 

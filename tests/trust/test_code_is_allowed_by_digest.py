@@ -22,7 +22,7 @@ from grpo_recipes.contract.plan import (
 )
 from grpo_recipes.contract.plan_sections import Package, Vllm, VllmServer
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
-from grpo_recipes.trust.own_folder import allow, allowed_file, is_allowed
+from grpo_recipes.trust.folder_owner import allow, allowed_file, is_allowed
 
 ONE, TWO = "a" * 64, "a" * 32 + "b" * 32
 

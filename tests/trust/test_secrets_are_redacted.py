@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.secrets.redact import redact, redact_value
-from grpo_recipes.launch.echo import redacted_log
+from grpo_recipes.launch.event_printer import redacted_log
 
 
 @pytest.mark.parametrize(

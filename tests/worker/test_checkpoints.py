@@ -12,7 +12,7 @@ from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
 from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import sealed
-from grpo_recipes.trust.own_folder import allow
+from grpo_recipes.trust.folder_owner import allow
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.checkpoints.checkpoint import (

@@ -249,7 +249,7 @@ def test_what_a_reward_logs_lands_on_the_rows_that_it_judges(kind: str, tmp_path
 
 
 def test_a_wrong_length_is_that_of_the_rows_that_the_reward_judges(tmp_path: Path) -> None:
-    from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
+    from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 
     text = "def mine(completions, **kwargs):\n    return ['x' for one in completions]\n"
     mine = loaded(judge_of_math(), text, tmp_path, refuse_no_numbers)

@@ -9,7 +9,7 @@ from support.report_page import Page
 from worker_runs import Changes, Trained, planned_reward
 
 from grpo_recipes.report.html.page import write_page
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
 
 pytestmark = pytest.mark.stack
 

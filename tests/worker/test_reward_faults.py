@@ -12,7 +12,7 @@ from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.user_code.outcome import explained_reward, note_completion, refuse_no_numbers
+from grpo_recipes.worker.user_code.reward_call import explained_reward, note_completion, refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 GIVEN = {"prompts": ["What is 1+1?", [{"role": "user", "content": "What is 2+2?"}]], "completions": ["2", "4"]}

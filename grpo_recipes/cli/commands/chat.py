@@ -35,7 +35,7 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
     grpo-run chat runs/addition-20260101-120000
     """
     plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
-    from grpo_recipes.launch.part import Exchange, part_answer  # only where something is run
+    from grpo_recipes.launch.worker_part import Exchange, part_answer  # only where something is run
 
     if sys.stdin is None:  # closed by who started this command
         sys.stdin = io.StringIO()

@@ -10,7 +10,7 @@ from grpo_recipes.cli.options import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
-from grpo_recipes.contract.host.surroundings import (
+from grpo_recipes.contract.host.child_environment import (
     OF_DEEPSPEED,
     OF_THE_HUB,
     OF_VLLM,

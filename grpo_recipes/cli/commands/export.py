@@ -83,7 +83,7 @@ def export(
         "push": push,
         "private": not public,
     }
-    from grpo_recipes.launch.part import part_answer  # only needed to run something
+    from grpo_recipes.launch.worker_part import part_answer  # only needed to run something
 
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:

@@ -63,7 +63,7 @@ def generate(
     asked = [*parts, {"type": "text", "text": prompt}] if parts else prompt
     request: dict[str, object] = {"run": folder, "prompt": asked, "rows": rows, "base": base, "greedy": greedy}
     request["held_out"] = held_out
-    from grpo_recipes.launch.part import part_answer  # only where something is run
+    from grpo_recipes.launch.worker_part import part_answer  # only where something is run
 
     answer = part_answer(plan, "answering.start", "generate", request)
     return tell_answer(answer, "generate", generate_text, as_json=as_json)

@@ -15,8 +15,8 @@ from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
 from grpo_recipes.contract.findings.wording import aligned, one_line
+from grpo_recipes.contract.host.child_environment import OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
 from grpo_recipes.contract.host.engines import ENGINES
-from grpo_recipes.contract.host.surroundings import OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import plan_of
@@ -93,7 +93,7 @@ def preflight(
     resolution = resolved(recipe, chosen_stack(None), asked)
     if resolution.refused or resolution.context is None:
         return _answer(resolution.file, list(resolution.findings), "", asked.as_json)
-    from grpo_recipes.lock.completed import with_pinned_code  # other commands do not need it
+    from grpo_recipes.lock.pinned import with_pinned_code  # other commands do not need it
 
     plan = with_pinned_code(plan_of(resolution))
     ask_trust(plan, asked.allowed, recipe_files(resolution.context.source), plays_turns=True)
@@ -136,7 +136,7 @@ def _of_nccl(plan: Plan) -> list[Finding]:
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
     """The worker's findings and output; keeps the prompt lengths for estimates."""
-    from grpo_recipes.launch.part import part_answer
+    from grpo_recipes.launch.worker_part import part_answer
     from grpo_recipes.rules._shared.memory_needs import prompts_key
     from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 

@@ -92,9 +92,9 @@ def profile(
         click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
         click.echo(redact(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started"), err=True)
         return EXIT_NOT_STARTED
-    from grpo_recipes.launch.part import part_answer  # only needed to run something
-    from grpo_recipes.launch.showing import busy
-    from grpo_recipes.lock.completed import completed, with_pinned_code
+    from grpo_recipes.launch.display import busy
+    from grpo_recipes.launch.worker_part import part_answer  # only needed to run something
+    from grpo_recipes.lock.pinned import completed, with_pinned_code
 
     of_one = _of_source(plan_of(resolution), source)
     plan = with_pinned_code(_of_training_rows(of_one, _passes(resolution.context), max_rows))

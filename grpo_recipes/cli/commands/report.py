@@ -13,7 +13,7 @@ from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.runs.one_run import read_runs
+from grpo_recipes.report.runs.run_row import read_runs
 from grpo_recipes.sweep.sweep_file import is_sweep, read_sweep
 
 MOST_RUNS = 24
@@ -38,7 +38,7 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     grpo-run report runs/first runs/second -o both.html
     """
     from grpo_recipes.report.html.page import SweepTable, refuse_to_replace, write_page
-    from grpo_recipes.report.html.reported_run import ReportedRun
+    from grpo_recipes.report.html.run_data import ReportedRun
     from grpo_recipes.sweep.comparison import compared
     from grpo_recipes.sweep.table import outcome_text, table_notes, table_rows
 

@@ -78,11 +78,11 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
 
         return resume(recipe, asked, view)
     if asked.extending is not None:
-        from grpo_recipes.cli.again import extend
+        from grpo_recipes.cli.rerun import extend
 
         return extend(recipe, asked.extending, asked, view)
     if names_a_plan(recipe):
-        from grpo_recipes.cli.again import train_again
+        from grpo_recipes.cli.rerun import train_again
 
         return train_again(recipe, asked, view)
     return _train_recipe(recipe, asked, view)

@@ -44,7 +44,7 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
     \b
     grpo-run runs --filter status=completed --sort held_out
     """
-    from grpo_recipes.report.runs.one_run import Runs, read_runs
+    from grpo_recipes.report.runs.run_row import Runs, read_runs
     from grpo_recipes.report.runs.runs_text import (
         damage_text,
         differing,

@@ -23,7 +23,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import conversation_text
 
 if TYPE_CHECKING:
-    from grpo_recipes.launch.part import Exchange
+    from grpo_recipes.launch.worker_part import Exchange
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 _ROLES = ("system", "user", "assistant")
@@ -61,7 +61,7 @@ def serve(run: str, host: str, port: int, greedy: bool, allowed: tuple[str, ...]
     grpo-run serve runs/addition-20260101-120000 --port 8000
     """
     plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
-    from grpo_recipes.launch.part import part_answer  # only where something is run
+    from grpo_recipes.launch.worker_part import part_answer  # only where something is run
 
     try:
         server = ModelServer(host, port, os.path.basename(folder))

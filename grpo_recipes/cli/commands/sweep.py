@@ -84,8 +84,8 @@ def sweep(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
     from grpo_recipes.cli.sweeps.planning import planned_sweep, shares_to_start, trusted, write_sweep
-    from grpo_recipes.launch.showing import busy
-    from grpo_recipes.sweep.varied import read_varied, trials_of
+    from grpo_recipes.launch.display import busy
+    from grpo_recipes.sweep.variations import read_varied, trials_of
 
     settings = trials_of([read_varied(text) for text in varied], trials, draw)
     with busy("planning the runs"):

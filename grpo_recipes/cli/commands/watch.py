@@ -18,7 +18,7 @@ from grpo_recipes.contract.run_record import UNKNOWN, RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.progress import Progress
 from grpo_recipes.launch.run_events import RunEvents
-from grpo_recipes.report.runs.one_run import instant, is_gone
+from grpo_recipes.report.runs.run_row import instant, is_gone
 
 
 @click.command()
@@ -36,8 +36,8 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
     """
     from grpo_recipes.cli.launching import conclude
     from grpo_recipes.engines.base import engine_of
+    from grpo_recipes.launch.display import progress
     from grpo_recipes.launch.local import refuse_strange_entries
-    from grpo_recipes.launch.showing import progress
     from grpo_recipes.lock.read_lock import read_lock
 
     view, lock = chosen_view(quiet, verbose, samples), read_lock(folder)

@@ -18,12 +18,12 @@ from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
-from grpo_recipes.lock.completed import completed, with_pinned_code
+from grpo_recipes.lock.pinned import completed, with_pinned_code
 from grpo_recipes.render.run_folder import FirstRun, built, first_run, write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, run_names, setting_text, write_sweep_file
-from grpo_recipes.sweep.varied import Trial
+from grpo_recipes.sweep.variations import Trial
 from grpo_recipes.trust.code import code_parts
 from grpo_recipes.trust.folders import consent
 

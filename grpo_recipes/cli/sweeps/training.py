@@ -29,7 +29,7 @@ from grpo_recipes.contract.metrics import evaluation_text, mapping, of_set
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
-from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.stop_signals import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import read_lock
 from grpo_recipes.sweep.comparison import compared

@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+from grpo_recipes.contract.host.child_environment import remove_unused
 from grpo_recipes.contract.host.processes import (
     ASKING,
     adopt_orphans,
@@ -32,7 +33,6 @@ from grpo_recipes.contract.host.processes import (
     reap,
     send,
 )
-from grpo_recipes.contract.host.surroundings import remove_unused
 
 # Without site-packages and the current folder, where a file could shadow a module.
 _START = (

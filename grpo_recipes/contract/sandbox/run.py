@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Literal
 
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE
-from grpo_recipes.contract.sandbox.confined import MARK
-from grpo_recipes.contract.sandbox.followed import ProgramEnd, followed
+from grpo_recipes.contract.sandbox.bounded_command import ProgramEnd, followed
+from grpo_recipes.contract.sandbox.confine import MARK
 from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, seccomp_filter
 
 Mechanism = Literal["landlock", "bubblewrap", "none"]
@@ -51,7 +51,7 @@ _OF_THE_USER = 128
 _OF_BUBBLEWRAP = 2
 """Processes of a user namespace before the program starts any; counted per namespace since Linux 5.14."""
 _TRIAL = "[ok]"
-_PROGRAM = Path(__file__).with_name("confined.py")
+_PROGRAM = Path(__file__).with_name("confine.py")
 _READABLE = (
     "/usr",
     "/bin",
@@ -164,7 +164,7 @@ def _holds(mechanism: Mechanism) -> bool:
 
 
 def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_abi: int | None) -> dict[str, object]:
-    """The request to confined.py, without the program."""
+    """The request to confine.py, without the program."""
     landlock = (landlock_abi or abi()) if mechanism == "landlock" else 0
     # RLIMIT_NPROC also counts threads, over all processes of a user; it does not apply to root.
     is_bound = user is not None or os.geteuid() != 0 or mechanism == "none"

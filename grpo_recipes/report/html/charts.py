@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract import metric_names as metric
 from grpo_recipes.contract.metrics import number
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
 from grpo_recipes.report.html.series import NO_FOLDER, StepSeries, figure, joined, percent, shown_text
 
 MOST_REWARDS = 12

@@ -20,9 +20,9 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.report.html.charts import charts
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
+from grpo_recipes.report.html.run_section import shown_run, versions, written_at
 from grpo_recipes.report.html.series import figure, shown_text, shown_value
-from grpo_recipes.report.html.shown_run import shown_run, versions, written_at
 from grpo_recipes.report.runs.runs_text import differing
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.wording import aligned, cells, flow, listed, nearest_words, one_line, shown
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
-from grpo_recipes.report.runs.one_run import ListedRun, Runs
+from grpo_recipes.report.runs.run_row import ListedRun, Runs
 
 _MOST_KEYS = 12
 _LONGEST_VALUE = 24
@@ -258,7 +258,7 @@ def _value_of(runs: Sequence[ListedRun], key: str, option: str, others: Sequence
     """A function that gets a key's value from a run; the last part of a key suffices if it is unique."""
     known = list(dict.fromkeys(key for run in runs for key in run.values))
     if key not in known and runs:
-        from grpo_recipes.schemas.accepted import recipe_keys
+        from grpo_recipes.schemas.fast_accept import recipe_keys
 
         ending = [one for one in known if one.rpartition(".")[2] == key]
         if len(ending) == 1:

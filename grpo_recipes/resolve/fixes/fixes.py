@@ -11,7 +11,7 @@ from grpo_recipes.resolve.fixes.rewrite import rewritten
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.resolve.schema_reasons import plain_number
 from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
-from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY, UNKNOWN_KEY
+from grpo_recipes.resolve.unknown_keys.suggestions import OWNED_KEY, REMOVED_KEY, UNKNOWN_KEY
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
 

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping
 
+from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.draft import Given
 from grpo_recipes.takeover.basis.read import WORDS, table_of
-from grpo_recipes.takeover.basis.situation import Situation
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed, take_offload, take_stage
 
 STRATEGY = "distributed.strategy"

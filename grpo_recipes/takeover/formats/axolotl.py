@@ -6,9 +6,9 @@ Source: axolotl core/builders/base.py, core/trainers/grpo/__init__.py, loaders/m
 from collections.abc import Mapping
 
 from grpo_recipes.schemas.other_names import algorithm_row, renamed_keys
+from grpo_recipes.takeover.basis.context import SERVER_ADDRESS
 from grpo_recipes.takeover.basis.draft import Draft, Given
 from grpo_recipes.takeover.basis.read import table_of
-from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS
 
 NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"
 

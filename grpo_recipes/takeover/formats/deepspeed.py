@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.draft import Given
 from grpo_recipes.takeover.basis.read import read_mapping
-from grpo_recipes.takeover.basis.situation import Situation
 
 STRATEGY = "distributed.strategy"
 EXTRA = "distributed.deepspeed"

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from grpo_recipes.schemas.other_names import other_names
+from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.read import table_of
-from grpo_recipes.takeover.basis.situation import Situation
 from grpo_recipes.trust.environment import refused
 
 WANDB = ("wandb_entity", "wandb_project", "wandb_run_group")

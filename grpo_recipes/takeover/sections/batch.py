@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, expression
 from grpo_recipes.facts.source.field import Field
+from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads
-from grpo_recipes.takeover.basis.situation import Situation
 
 MICRO_BATCH = "per_device_train_batch_size"
 ACCUMULATION = "gradient_accumulation_steps"

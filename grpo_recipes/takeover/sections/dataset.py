@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from grpo_recipes.takeover.basis.context import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.draft import Row
-from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 
 ENDS = "the sources of a mixture end at different times: write training.max_steps"
 PARTS = "a part of the rows, whose number is not known here: write max_rows"

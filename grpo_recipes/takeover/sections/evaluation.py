@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.read import WORDS, Unreadable, as_trl_reads, whole_steps
-from grpo_recipes.takeover.basis.situation import Situation
 
 STRATEGY = "eval_strategy"
 KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")

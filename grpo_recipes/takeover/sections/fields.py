@@ -6,10 +6,10 @@ from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields
 from grpo_recipes.facts.released.shipped import Removed, removal
 from grpo_recipes.facts.source.field import Field
+from grpo_recipes.takeover.basis.context import SERVER_ADDRESS, Situation
 from grpo_recipes.takeover.basis.draft import ANYWAY
 from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, table_of, whole_steps
 from grpo_recipes.takeover.basis.release import in_format_words
-from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
 
 # Fields that also process other keys.
 ANNOTATIONS = {"scale_rewards": "bool | str"}

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from grpo_recipes.takeover.basis.context import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, rows_of, table_of
-from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 from grpo_recipes.user_files.model_config import read_model_config
 
 IGNORED = "`trl grpo` before 0.26 reads it and loads the model without it"

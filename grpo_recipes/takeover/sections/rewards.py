@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_recipes.schemas.other_names import other_names
+from grpo_recipes.takeover.basis.context import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.read import table_of
-from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.write import one_line
 from grpo_recipes.user_files.functions.definitions import module_of
 from grpo_recipes.user_files.functions.installed import installed_module

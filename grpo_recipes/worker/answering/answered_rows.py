@@ -15,7 +15,7 @@ from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.ends.ends import Ends, ends_of, how_ended, tokenizer_of
 from grpo_recipes.worker.trainer.model import processing_of
-from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
+from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from grpo_recipes.contract.files.part_files import tell
+from grpo_recipes.contract.files.exchange_files import tell
 from grpo_recipes.contract.plan import Evaluation, Plan
 from grpo_recipes.worker.answering.answered_rows import is_chat, said, without
 from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_trained, called_tools, shown

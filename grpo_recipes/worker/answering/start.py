@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.files.exchange_files import read_request
 from grpo_recipes.contract.files.folder_files import read_text
-from grpo_recipes.contract.files.part_files import read_request
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
-from grpo_recipes.worker.user_code.outcome import answer_of
+from grpo_recipes.worker.user_code.reward_call import answer_of
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 

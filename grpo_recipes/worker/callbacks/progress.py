@@ -24,7 +24,7 @@ from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.survival.interruption import Interruption
-from grpo_recipes.worker.user_code.contained import end_if_fork
+from grpo_recipes.worker.user_code.isolation import end_if_fork
 
 TOLD_EVERY = 20
 _REMEMBERED = 100

@@ -9,7 +9,7 @@ from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.callbacks.witness import Witness
+from grpo_recipes.worker.callbacks.loss_recorder import Witness
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, resident_most
 from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach

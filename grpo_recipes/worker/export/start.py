@@ -11,8 +11,8 @@ from typing import Any
 from huggingface_hub import HfApi
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+from grpo_recipes.contract.files.exchange_files import ended, read_request, tell, write_answer
 from grpo_recipes.contract.files.folder_files import read_text
-from grpo_recipes.contract.files.part_files import ended, read_request, tell, write_answer
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.manifest import MANIFEST

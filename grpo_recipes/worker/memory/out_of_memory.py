@@ -20,7 +20,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.contract.run_record import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
-from grpo_recipes.worker.user_code.outcome import explained_reward
+from grpo_recipes.worker.user_code.reward_call import explained_reward
 
 # Of vLLM 0.30 while it starts: v1/worker/utils.py, v1/core/kv_cache_utils.py, v1/worker/gpu_model_runner.py.
 _SHARE_IS_TAKEN = re.compile(r"is less than desired GPU memory utilization|out of memory occurred when warming up")

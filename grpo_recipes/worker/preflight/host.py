@@ -13,7 +13,7 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.preflight._shared.hosted import Notes, noted
-from grpo_recipes.worker.user_code.outcome import called, loading_failed, parameters_of
+from grpo_recipes.worker.user_code.reward_call import called, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 # The share of a call's time limit that the call over the whole sample should take.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.files.part_files import read_request, write_answer
+from grpo_recipes.contract.files.exchange_files import read_request, write_answer
 from grpo_recipes.contract.findings.finding import Finding, as_record, dotted
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.preflight.checks.catalog import faults_of
-        from grpo_recipes.worker.preflight.look import look
-        from grpo_recipes.worker.preflight.shown import shown
+        from grpo_recipes.worker.preflight.inspect import look
+        from grpo_recipes.worker.preflight.summary import shown
 
     looked = [look(one, folder, options) for one in _of_sources(plan)]
     faults = [faults_of(seen) for seen in looked]

@@ -17,7 +17,7 @@ from grpo_recipes.worker.completions.evaluation import judge
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.trainer.model import planned_processing
-from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
+from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 TIMEOUT_S, RETRIES, CONCURRENCY = 600.0, 3, 32

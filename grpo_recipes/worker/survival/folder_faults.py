@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.findings.lost_peer import causes
-from grpo_recipes.contract.host.surroundings import OF_DEEPSPEED, OF_THE_HUB, locked_caches
+from grpo_recipes.contract.host.child_environment import OF_DEEPSPEED, OF_THE_HUB, locked_caches
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint, remove_leftovers
 

@@ -15,8 +15,8 @@ from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import explained, in_time
 from grpo_recipes.worker.tools.tool_process import ToolFailed, told
-from grpo_recipes.worker.user_code.contained import RewardLeft, contained
-from grpo_recipes.worker.user_code.outcome import OF_THE_ROW, short_text
+from grpo_recipes.worker.user_code.isolation import RewardLeft, contained
+from grpo_recipes.worker.user_code.reward_call import OF_THE_ROW, short_text
 
 Method = Callable[..., Any]
 OWN_REWARD = "get_reward"

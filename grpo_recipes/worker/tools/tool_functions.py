@@ -14,8 +14,8 @@ from grpo_recipes.contract.plan_sections import Tool
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, error_text, told
-from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft, contained
-from grpo_recipes.worker.user_code.outcome import place_of, raised
+from grpo_recipes.worker.user_code.isolation import RAISED_IN, RewardLeft, contained
+from grpo_recipes.worker.user_code.reward_call import place_of, raised
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
 
 ToolFunction = Callable[..., Any]

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import grpo_recipes
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.worker.user_code.outcome import place_of, text_of
+from grpo_recipes.worker.user_code.reward_call import place_of, text_of
 from grpo_recipes.worker.user_code.user_modules import user_module
 
 # The protocol between trainer and tool process, and how much of a tool's answer the policy gets.

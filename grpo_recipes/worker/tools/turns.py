@@ -13,7 +13,7 @@ from grpo_recipes.worker.tools.environments import environment_factory
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import load_tools, loaded_module
 from grpo_recipes.worker.tools.tool_process import ToolProcess
-from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.isolation import contained
 from grpo_recipes.worker.user_code.user_modules import checked_sources
 
 Factories = Callable[[], Any] | dict[str, Callable[[], Any]]

@@ -15,8 +15,8 @@ from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.user_code.contained import contained
-from grpo_recipes.worker.user_code.outcome import note_completion
+from grpo_recipes.worker.user_code.isolation import contained
+from grpo_recipes.worker.user_code.reward_call import note_completion
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
 
 FEWEST_CALLS = 10

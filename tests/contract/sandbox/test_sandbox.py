@@ -22,7 +22,7 @@ import pytest
 import grpo_recipes
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE
 from grpo_recipes.contract.sandbox import run as sandbox
-from grpo_recipes.contract.sandbox.followed import ProgramEnd
+from grpo_recipes.contract.sandbox.bounded_command import ProgramEnd
 from grpo_recipes.contract.sandbox.run import Limits, NoSandbox, abi, run
 from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, CLONE, REFUSED
 
@@ -382,7 +382,7 @@ def _running() -> list[str]:
             lines.append(place.read_text())
         except OSError:
             continue
-    return [line for line in lines if "confined.py" in line]
+    return [line for line in lines if "confine.py" in line]
 
 
 @pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from grpo_recipes.contract.host.processes import die_with_parent
-from grpo_recipes.worker.user_code.outcome import is_reward_file
+from grpo_recipes.worker.user_code.reward_call import is_reward_file
 
 PART = Path(__file__).parents[2] / "part.py"
 POLL_S = 0.03

@@ -13,9 +13,9 @@ from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
-from grpo_recipes.report.html.reported_run import KeptCompletion, ReportedRun, chosen
+from grpo_recipes.report.html.problems import BAD, WARNING, Trouble, troubles
+from grpo_recipes.report.html.run_data import KeptCompletion, ReportedRun, chosen
 from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, joined, percent, shown_text
-from grpo_recipes.report.html.troubles import BAD, WARNING, Trouble, troubles
 from grpo_recipes.report.plan_text import lineage_lines
 
 _TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Bookkeeping"}

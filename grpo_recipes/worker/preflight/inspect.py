@@ -39,8 +39,8 @@ from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, in_rows, jo
 from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
-from grpo_recipes.worker.preflight.play import has_tools, played
-from grpo_recipes.worker.preflight.shown import Trials, trials
+from grpo_recipes.worker.preflight.play_tools import has_tools, played
+from grpo_recipes.worker.preflight.summary import Trials, trials
 from grpo_recipes.worker.user_code.judge import Judge
 
 # Maximum rows to render, and seconds for counting their prompts' tokens; more are sampled.

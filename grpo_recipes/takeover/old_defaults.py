@@ -14,9 +14,9 @@ from grpo_recipes.facts.expression import NotExpressed, expression
 from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.takeover.basis.context import Situation, format_value
 from grpo_recipes.takeover.basis.draft import Fate, Row
 from grpo_recipes.takeover.basis.release import Release, default_of, release_of
-from grpo_recipes.takeover.basis.situation import Situation, format_value
 from grpo_recipes.takeover.basis.write import tree_of
 from grpo_recipes.takeover.sections.model import mixes_experts
 from grpo_recipes.yaml.page import forbidden

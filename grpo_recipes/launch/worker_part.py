@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_INTERNAL
-from grpo_recipes.contract.files.part_files import NOW, PROGRESS_FILE, read_answer, write_request
+from grpo_recipes.contract.files.exchange_files import NOW, PROGRESS_FILE, read_answer, write_request
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host import supervisor
-from grpo_recipes.contract.host.surroundings import absolute_places
+from grpo_recipes.contract.host.child_environment import absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.launch.asked import handled
-from grpo_recipes.launch.echo import redacted_log
+from grpo_recipes.launch.display import busy
+from grpo_recipes.launch.event_printer import redacted_log
 from grpo_recipes.launch.progress import Progress
-from grpo_recipes.launch.showing import busy
+from grpo_recipes.launch.stop_signals import handled
 from grpo_recipes.render.launch_script import exported, fill
 from grpo_recipes.render.run_folder import write_run_folder
 

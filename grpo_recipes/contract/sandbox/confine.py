@@ -1,6 +1,6 @@
 """The program of a sandboxed process: it drops its privileges, then runs the code that it was given.
 
-    python -I confined.py        the request of run.py on the standard input, as JSON
+    python -I confine.py        the request of run.py on the standard input, as JSON
 
 It is started as a file, imports only the standard library, and prints MARK when all limits are in force. Any earlier
 failure ends it, so no code ever runs with more rights than intended.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, PlannedSetting
-from grpo_recipes.lock.completed import completed, expected
+from grpo_recipes.lock.pinned import completed, expected
 from grpo_recipes.lock.read_lock import Lock, Places
 from grpo_recipes.resolve.resolve import Resolution, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text

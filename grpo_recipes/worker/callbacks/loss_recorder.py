@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
 from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_generation, vllm_engine
-from grpo_recipes.worker.callbacks.turn_witness import turn_witness
+from grpo_recipes.worker.callbacks.turn_recorder import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion

@@ -17,7 +17,7 @@ from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.html.series import StepSeries, shown_text, shown_value, stretch_width
-from grpo_recipes.report.runs.one_run import ListedRun, one_run
+from grpo_recipes.report.runs.run_row import ListedRun, one_run
 
 MOST_STRETCHES = 16
 

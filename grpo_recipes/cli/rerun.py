@@ -15,12 +15,12 @@ from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.launch.display import busy
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.progress import View
-from grpo_recipes.launch.showing import busy
-from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
+from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.read_lock import Lock, found_places, read_lock, refuse_changed
-from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
+from grpo_recipes.lock.replanned import resolved_again, same_but_now
 from grpo_recipes.report.diff_text import drift_json, drift_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan

@@ -14,7 +14,7 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
 )
 from grpo_recipes.resolve.unknown_keys.other_names import written as _at
 from grpo_recipes.rules._shared.context import found_at
-from grpo_recipes.schemas.accepted import OF_ITEMS, is_of_an_item, keys_named, section_keys
+from grpo_recipes.schemas.fast_accept import OF_ITEMS, is_of_an_item, keys_named, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE

@@ -8,7 +8,7 @@ from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import METRICS_FILE, mappings
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import guard_span
-from grpo_recipes.report.html.reported_run import ReportedRun
+from grpo_recipes.report.html.run_data import ReportedRun
 from grpo_recipes.report.html.series import StepSeries, figure
 
 BAD, WARNING, NOTE = "bad", "warning", "note"

@@ -10,8 +10,8 @@ from typing import TextIO
 from grpo_recipes.contract.event_words import event_lines, step_line
 from grpo_recipes.contract.metrics import Event, number
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.launch.asked import never_stopped_by_talk
 from grpo_recipes.launch.progress import NORMAL, Due, Estimate, Progress, View, is_over, needs_somebody
+from grpo_recipes.launch.stop_signals import never_stopped_by_talk
 
 
 def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> Progress:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
-from grpo_recipes.contract.files.part_files import ended, write_answer
+from grpo_recipes.contract.files.exchange_files import ended, write_answer
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft
+from grpo_recipes.worker.user_code.isolation import RAISED_IN, RewardLeft
 
 NUMBERS = (float, int, bool)
 MOST_CHARACTERS = 500

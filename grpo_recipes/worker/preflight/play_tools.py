@@ -1,6 +1,6 @@
 """Tries a plan's tools and environment in a separate process, isolated from the preflight.
 
-    python -m grpo_recipes.worker.preflight.play REQUEST EVENTS TRACE
+    python -m grpo_recipes.worker.preflight.play_tools REQUEST EVENTS TRACE
 
 As with rewards, each step is noted before and after. Tools that are neither methods nor async run in another process
 below this one, with the limits of a training.
@@ -22,8 +22,8 @@ from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, T
 from grpo_recipes.worker.tools.environments import NO_TOOLS
 from grpo_recipes.worker.tools.tool_process import ToolFailed, bounded, error_text, told
 from grpo_recipes.worker.tools.turns import Turns, load_turns
-from grpo_recipes.worker.user_code.contained import contained
-from grpo_recipes.worker.user_code.outcome import place_of, raised
+from grpo_recipes.worker.user_code.isolation import contained
+from grpo_recipes.worker.user_code.reward_call import place_of, raised
 
 Function = Callable[..., Any]
 
@@ -254,7 +254,7 @@ def played(seen: Seen, rows: list[dict[str, Any]], folder: Path) -> ToolsSeen:
         limit,
     )
     paths = [folder / f"tools.{kind}" for kind in ("request", "events", "trace")]
-    outcome = hosted("preflight.play", request, paths, request.user, request.time_limit, None)
+    outcome = hosted("preflight.play_tools", request, paths, request.user, request.time_limit, None)
     return _seen(seen, outcome, limit)
 
 
