@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import yaml
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding, has_errors
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.metrics import METRICS_FILE, read_all
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from grpo_recipes.compare.differences import differences
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.finding import Finding, by_place
-from grpo_recipes.contract.findings.findings_text import Refusal, count_text, findings_text
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.resolve.fixes.fixes import Again, Fixes, fixes

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.findings.findings_text import Refusal
 
 _FIXES = {
     errno.EMFILE: "ulimit -n with a larger number",
@@ -75,8 +75,7 @@ gc.disable()
 import click
 
 from grpo_recipes import __version__
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.host.standard_streams import left_out, make_steady
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from grpo_recipes.cli.completion import acceptable_rules, files, keys_to_set
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.stack import Stack
 

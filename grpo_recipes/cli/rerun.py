@@ -9,8 +9,8 @@ from grpo_recipes.cli.launching import Ready, names_a_plan, started
 from grpo_recipes.cli.options import RunOptions, chosen_stack
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal, findings_text
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from grpo_recipes.cli.completion import SHIMS, why_not_accepted
 from grpo_recipes.cli.options import RunOptions
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import Refusal, count_text, findings_text
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from grpo_recipes.cli.launching import ask_trust, launched, names_a_plan
 from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.cli.rerun import allowed_plan, planned_again, say, stack_of
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.engines.base import engine_of

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from grpo_recipes.cli.launching import ask_trust, names_a_plan
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import of_record
-from grpo_recipes.contract.findings.findings_text import Refusal, bare_text
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.display import busy

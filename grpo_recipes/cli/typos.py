@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import click
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.wording import nearest_words
 
 # Other tools' names for commands, and the command here; {} stands for the remaining words.

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.options import RunOptions
-from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, Refusal
 from grpo_recipes.contract.findings.wording import one_line
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost_checkpoint

@@ -4,8 +4,8 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.launch.progress import View

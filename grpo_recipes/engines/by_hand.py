@@ -9,8 +9,7 @@ from typing import TextIO
 
 import yaml
 
-from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import Engine, Prepare

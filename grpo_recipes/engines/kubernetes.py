@@ -7,8 +7,7 @@ code: 75 restarts it, any other failure fails the Job, and a pod that the cluste
 import shlex
 from dataclasses import dataclass, field, replace
 
-from grpo_recipes.contract.exits import EXIT_INTERRUPTED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
 from grpo_recipes.engines.by_hand import EngineByHand, folder_there, job_name, local_files, machine_script, to_yaml

@@ -7,8 +7,7 @@ where every start finds its checkpoints.
 import shlex
 from dataclasses import dataclass, field, replace
 
-from grpo_recipes.contract.exits import EXIT_INTERRUPTED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, section_of
 from grpo_recipes.engines.by_hand import EngineByHand, job_name, local_files, machine_script, own_folder, to_yaml

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host.child_environment import LISTS_OF_PLACES, OWN_FOLDERS, absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of

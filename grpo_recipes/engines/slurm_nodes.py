@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host.child_environment import MachineLimits, small_for_nccl
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of

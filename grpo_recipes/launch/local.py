@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO, cast
 
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.finding import as_record, mistake
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_by_watchdog
 from grpo_recipes.contract.host import supervisor
 from grpo_recipes.contract.host.child_environment import absolute_places

@@ -14,10 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.exits import EXIT_INTERNAL
+from grpo_recipes.contract.exits import EXIT_INTERNAL, Refusal
 from grpo_recipes.contract.files.exchange_files import NOW, PROGRESS_FILE, read_answer, write_request
 from grpo_recipes.contract.findings.finding import mistake
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host import supervisor
 from grpo_recipes.contract.host.child_environment import absolute_places
 from grpo_recipes.contract.plan import Plan

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import read_bytes
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.checkpoints import JudgedCheckpoint, judged_checkpoints, step_of
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.plan import Plan

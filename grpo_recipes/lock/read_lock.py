@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.run_folder import (
     PLAN_FILE,
     RECORD_FILE,

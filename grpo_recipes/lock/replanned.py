@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, PlannedSetting
 from grpo_recipes.lock.pinned import completed, expected
 from grpo_recipes.lock.read_lock import Lock, Places

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import remove
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity

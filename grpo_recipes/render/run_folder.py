@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.regular_file import TRAVELS
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.digests import Digest
 from grpo_recipes.contract.integrity.run_folder import NONE_KNOWN, new_run_id, read_integrity, write_integrity

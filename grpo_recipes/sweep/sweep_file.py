@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import is_file, write_whole
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.sweep.variations import Trial
 
 SWEEP_FILE = "sweep.json"

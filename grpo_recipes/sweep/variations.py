@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import yaml
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.yaml.merge import read_override
 
 _RANGE = re.compile(r"(log|uniform|int):(.+?)\.\.(.+)")

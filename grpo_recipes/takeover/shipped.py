@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Path as PathOfKey
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe

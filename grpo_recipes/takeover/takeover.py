@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.resolve.recipe_phase import OWN_KEYS, way_to_a_recipe
 from grpo_recipes.takeover.basis.context import Dialect, Situation, recipe_name
 from grpo_recipes.takeover.basis.draft import Draft, Given, Row

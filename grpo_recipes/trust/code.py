@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.regular_file import files_sha256
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Package, ScriptedTurn
 from grpo_recipes.trust.environment import is_harmless, names_a_place

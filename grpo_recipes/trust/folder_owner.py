@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.files.regular_file import kind
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.seal import ALLOWED_FILE, NoKey, listed_digests, user_folder
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.checkpoints import KIND, judged_checkpoints, strange_pickles
 from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
 from grpo_recipes.trust.code import MOST_NAMES, OF_FILES, OF_THE_RECIPE, CodePart, not_allowed, refusal

@@ -16,7 +16,7 @@ from support.sources import tree_of
 
 import grpo_recipes
 from grpo_recipes.cli.launching import launched
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, Asked, EngineKind, engine_for
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.base import Engine, Prepare, engine_of

@@ -73,7 +73,7 @@ def _seeds(draw: random.Random) -> list[tuple[str, dict[str, Any]]]:
 def _code(arguments: list[str]) -> int:
     """What a command ends with; what it raises flies on."""
     from grpo_recipes.cli.main import grpo_run
-    from grpo_recipes.contract.findings.findings_text import Refusal
+    from grpo_recipes.contract.exits import Refusal
 
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -14,7 +14,7 @@ from small_recipe import STACK
 from test_hostile_recipes import command, placed
 from test_hostile_runs import run
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.trust.folders import allow_folder, listed
 
 pytestmark = pytest.mark.hostile

@@ -16,10 +16,10 @@ from hostile_recipes import Attempt, over
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files import run_entries
 from grpo_recipes.contract.files.folder_files import make_folder
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.metrics import read_all, read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile

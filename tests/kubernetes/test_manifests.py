@@ -14,7 +14,7 @@ from cluster_plans import FOLDER, KUBERNETES, RECIPES, cluster_file, cluster_pla
 from environment import is_made, python_of
 
 from grpo_recipes.cli.commands import preflight
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
 from grpo_recipes.engines.by_hand import job_name, to_yaml

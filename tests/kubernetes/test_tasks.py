@@ -10,7 +10,7 @@ import pytest
 from cluster_plans import FOLDER, RECIPES, SKYPILOT, cluster_file, cluster_plan, documents
 from environment import ROOT, is_made, python_of
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan_sections import PlannedMemory
 from grpo_recipes.engines.skypilot import ENGINE
 from grpo_recipes.resolve.resolve import resolve

@@ -15,7 +15,7 @@ from launched_programs import LAUNCH_SH, PRELUDE
 from support import small_disks
 from support.processes import wait_until
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record
 from grpo_recipes.launch.local import launch
 from grpo_recipes.launch.summary import summary

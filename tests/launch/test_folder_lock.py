@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from support.processes import wait_until
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_lock import JOB_START, LAUNCHING, SERVING, TRAINING, Busy, held, holder
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.launch.local import is_running, launch
 
 MakeFolder = Callable[..., Path]

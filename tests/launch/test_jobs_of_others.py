@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.engines.slurm import follow_job, launch_job
 from grpo_recipes.engines.slurm_job import SubmittedJob, is_queued, submitted_job
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.processes import wait_until
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.run_record import RunRecord, read_record, write_record
 from grpo_recipes.launch.local import is_running, launch
 

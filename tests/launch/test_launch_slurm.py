@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.engines.slurm import launch_job
 from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_queued, remember, submitted_job
 

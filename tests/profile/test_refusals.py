@@ -10,7 +10,7 @@ from profile_runs import QUICKSTART
 
 from grpo_recipes.cli.commands import profile as command
 from grpo_recipes.cli.options import RunOptions
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.stack.target import parse_target
 

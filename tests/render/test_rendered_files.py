@@ -14,7 +14,7 @@ import pytest
 import yaml
 from render_cases import CASES
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.base import engine_of
 from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh, train_sh

@@ -13,7 +13,7 @@ import pytest
 from render_cases import CASES
 from support import small_disks
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, Reward, to_json
 from grpo_recipes.render.run_folder import write_run_folder
 

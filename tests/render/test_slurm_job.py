@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from render_cases import CASES
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.slurm_job import job_sbatch
 

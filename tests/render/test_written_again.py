@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from render_cases import CASES
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.integrity.run_folder import record_text
 from grpo_recipes.contract.integrity.seal import run_id
 from grpo_recipes.contract.plan import Plan, Reward

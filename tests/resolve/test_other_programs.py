@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_recipe import BASE, declared
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.takeover import take_over
 

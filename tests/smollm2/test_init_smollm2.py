@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.takeover.smollm2_model import GGUF, SHA256, download, refusal_of_pip
 from grpo_recipes.takeover.smollm2_recipe import RECIPE, files_beside
 

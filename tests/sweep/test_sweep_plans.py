@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from grpo_recipes.cli.sweeps.planning import seeds_of
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.render.rerendered import write_again

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.sweep.sweep_file import SAFE_NAME, run_names, setting_text
 from grpo_recipes.sweep.variations import read_varied, trials_of
 from grpo_recipes.yaml.merge import read_override

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from taken import BASE, as_yaml, recipe_of, row, taken
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.facts.source.field import NoDefault

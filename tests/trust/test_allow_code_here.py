@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.trust.code import CodePart
 from grpo_recipes.trust.folder_owner import allowed_file
 from grpo_recipes.trust.folders import consent, listed

@@ -11,7 +11,8 @@ import pytest
 from support import small_disks
 from support.plans import small_plan
 
-from grpo_recipes.contract.findings.findings_text import Refusal, bare_text
+from grpo_recipes.contract.exits import Refusal
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import (
     CODE_OF,
     Arguments,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.trust.code import code_parts
 from grpo_recipes.trust.folders import consent

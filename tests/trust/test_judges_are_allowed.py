@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.trust.code import code_parts

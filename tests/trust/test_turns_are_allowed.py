@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, ScriptedTurn, Tool
 from grpo_recipes.trust.code import code_parts, turn_parts

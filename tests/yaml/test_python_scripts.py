@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.takeover.basis.draft import Draft
 from grpo_recipes.takeover.basis.read import read_mapping
 from grpo_recipes.yaml.load import load_text

@@ -4,8 +4,7 @@ import json
 
 import click
 
-from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 
 

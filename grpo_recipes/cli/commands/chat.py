@@ -12,8 +12,7 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
 from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import conversation_text, said_text
 

@@ -11,8 +11,7 @@ from grpo_recipes.cli.launching import names_a_plan
 from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.compare.differences import differences
-from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.diff_text import (
     Side,

@@ -5,8 +5,7 @@ import click
 from grpo_recipes.cli.completion import files, rules_and_keys
 from grpo_recipes.cli.options import RunOptions, chosen_stack, target_option
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
 

@@ -9,9 +9,9 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.options import RunOptions, chosen_stack, set_option, target_option
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
+from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, Refusal
 from grpo_recipes.contract.findings.finding import Finding, mistake
-from grpo_recipes.contract.findings.findings_text import Refusal, bare_text
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.plan_text import GIB, memory_table

@@ -8,7 +8,7 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
 from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.report.trained_text import generate_text
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import click
 
 from grpo_recipes.cli.completion import files, shipped_names
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.wording import aligned, shown
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.takeover.basis.draft import Row

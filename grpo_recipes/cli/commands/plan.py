@@ -9,8 +9,7 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.options import RunOptions, chosen_stack, recipe_options
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.compare.expressible import expressible
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.plan import to_json
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.plan_text import plan_text

@@ -13,8 +13,8 @@ from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_file
 from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.trained_run import tell_answer
-from grpo_recipes.contract.exits import EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal, count_text, findings_text
+from grpo_recipes.contract.exits import EXIT_NOT_STARTED, Refusal
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.contract.profile import ASKED, profile_of, recorded_profile

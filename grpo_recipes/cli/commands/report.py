@@ -9,8 +9,7 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.runs.run_row import read_runs

@@ -10,9 +10,9 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import Ready, allow_code_option, made, names_a_plan, ready_of, started
 from grpo_recipes.cli.options import RunOptions, chosen_stack, chosen_view, recipe_options, view_options
 from grpo_recipes.cli.resolving import findings_answer, resolved
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.finding import has_errors
-from grpo_recipes.contract.findings.findings_text import Refusal, count_text, findings_text
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import MICRO_BATCH, amend_record, half_of, read_record

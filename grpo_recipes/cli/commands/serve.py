@@ -17,8 +17,7 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
 from grpo_recipes.cli.trained_run import tell_answer, trained_run
-from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import conversation_text
 

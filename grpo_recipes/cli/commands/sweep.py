@@ -10,8 +10,8 @@ import click
 from grpo_recipes.cli.completion import files, keys_to_set
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import RunOptions, recipe_options
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal, findings_text
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
 
 

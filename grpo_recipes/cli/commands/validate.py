@@ -11,8 +11,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.options import RunOptions, chosen_stack, recipe_options
 from grpo_recipes.cli.resolving import findings_answer, resolved
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import Resolution
 

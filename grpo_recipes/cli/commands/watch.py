@@ -10,9 +10,8 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.options import a_run, chosen_view, view_options
-from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.files.folder_lock import holder
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.run_record import UNKNOWN, RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact

@@ -12,8 +12,8 @@ import click
 from grpo_recipes.cli.launching import Ready, ready_of
 from grpo_recipes.cli.options import RunOptions, chosen_stack
 from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.findings.wording import listed
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact

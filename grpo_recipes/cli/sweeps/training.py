@@ -21,9 +21,8 @@ import click
 from grpo_recipes.cli.main import grpo_run
 from grpo_recipes.cli.resolving import findings_answer
 from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_to_start
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.contract.metrics import evaluation_text, mapping, of_set
 from grpo_recipes.contract.run_record import RunRecord, read_record

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from grpo_recipes.contract.exits import EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, mistake
 
 WIDEST_LINE = 160
@@ -103,11 +102,3 @@ class Mistake(Exception):
     def findings(self) -> tuple[Finding, ...]:
         """The problems, at least one."""
         return self.args
-
-
-class Refusal(Mistake):
-    """Ends the command; the message is printed to stderr after "error: ". exit_code: one of contract/exits.py."""
-
-    def __init__(self, *findings: Finding, exit_code: int = EXIT_NOT_STARTED) -> None:
-        super().__init__(*findings)
-        self.exit_code = exit_code

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpo_recipes.contract.event_words import clock
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.report.html.charts import charts
 from grpo_recipes.report.html.run_data import ReportedRun
 from grpo_recipes.report.html.run_section import shown_run, versions, written_at

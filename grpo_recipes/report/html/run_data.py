@@ -6,9 +6,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_bytes
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all, without_variance

@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import is_file, names, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.used_run import changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail, reward_as_drawn

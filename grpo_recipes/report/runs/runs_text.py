@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.wording import aligned, cells, flow, listed, nearest_words, one_line, shown
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.report.runs.run_row import ListedRun, Runs

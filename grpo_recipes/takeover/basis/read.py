@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.findings_text import Refusal
 from grpo_recipes.takeover.basis.draft import Draft, Row
 from grpo_recipes.yaml.load import TAKE_OVER_SCRIPT, script_line
 from grpo_recipes.yaml.page import read_recipe

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from grpo_recipes.contract.findings.findings_text import Refusal
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.facts.broken_pairs import broken_pairs
 from grpo_recipes.facts.classified import ClassifiedField
 from grpo_recipes.facts.expression import PACKAGES, NotExpressed, Target, expression, written_as
