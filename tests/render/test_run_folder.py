@@ -113,7 +113,7 @@ def test_of_two_that_want_one_folder_at_once_one_gets_it(tmp_path: Path) -> None
     program = (
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']\n"
         "from render_cases import CASES\n"
-        "from grpo_recipes.contract.findings.findings_text import Refusal\n"
+        "from grpo_recipes.contract.exits import Refusal\n"
         "from grpo_recipes.render.run_folder import write_run_folder\n"
         "sys.stdin.read()\n"
         "try: write_run_folder(CASES['single_cpu'], sys.argv[2], sys.argv[3])\n"
