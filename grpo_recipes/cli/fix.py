@@ -35,7 +35,7 @@ def asked_rules(text: str | None) -> tuple[str, ...] | None:
         if rule not in known_ids():
             raise Refusal.of(
                 f"--fix={text}: rule {rule} does not exist",
-                fix=f"--fix for the certain fixes, --fix={SUGGESTED} for all, --fix=BAT001 for one rule's",
+                fix=f"--fix for the safe fixes, --fix={SUGGESTED} for all, --fix=BAT001 for one rule's",
             )
     return rules
 

@@ -42,7 +42,7 @@ class _Validate(click.Command):
 @click.option(
     "--fix",
     is_flag=True,
-    help="Print the certain fixes of errors and warnings as a diff instead. Fixes that replace, remove or add a value "
+    help="Print the safe fixes of errors and warnings as a diff instead. Fixes that replace, remove or add a value "
     "are suggestions: --fix=suggested applies them too, --fix=BAT001,LRA003 only those of these rules.",
 )
 @click.option("--asked", "rules", hidden=True)

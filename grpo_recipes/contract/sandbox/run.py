@@ -5,7 +5,7 @@
 The first of MECHANISMS that this machine has confines it; nothing relies on Python:
 
 - landlock: Landlock (Linux 5.13 and newer) for files, a seccomp filter for the network and for other processes, limits
-for memory, CPU time, processes and file sizes. It needs no package and no rights.
+  for memory, CPU time, processes and file sizes. It needs no package and no rights.
 - bubblewrap: namespaces that `bwrap` makes, with the same filter and limits, for a kernel without Landlock.
 
 Without either, NoSandbox is raised and nothing runs, unless the recipe sets `launch.sandbox: none`: then only the
