@@ -232,7 +232,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_words(
     monkeypatch.setattr(rerendered.os, "replace", full)
     with pytest.raises(Refusal) as refused:
         written(plan, folder)
-    assert "cannot be written again\n  = because: Read-only file system\n  = fix: " in str(refused.value)
+    assert "its scripts cannot be rewritten\n  = because: Read-only file system\n  = fix: " in str(refused.value)
     assert (folder / "launch.sh").read_text() == "mine"
 
 

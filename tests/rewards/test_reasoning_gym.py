@@ -147,7 +147,7 @@ def test_a_text_is_no_answer_to_whether_half_an_answer_counts() -> None:
 
 
 def test_another_word_for_where_ends_the_run() -> None:
-    with pytest.raises(ValueError, match="answer_in 'box' is none of completion, last_line, answer_tag"):
+    with pytest.raises(ValueError, match="answer_in 'box' is not one of completion, last_line, answer_tag"):
         reasoning_gym(["1"], answer_in="box", **rows_of("leg_counting", 1))
 
 
