@@ -261,7 +261,7 @@ ENDS = {
     "everything at once": (EVERYTHING, 0, "completed"),
     "NaN alone": (NEVER, 3, "no reward has returned a number: f"),
     "sys.exit": (LEAVES, 1, "reward f raised SystemExit: 0"),
-    "os._exit": (DIES, 1, "ended without a word: it ended with exit code 0"),
+    "os._exit": (DIES, 1, "ended without a message: it ended with exit code 0"),
 }
 
 

@@ -86,7 +86,7 @@ def test_a_job_gives_up_when_two_starts_gained_nothing(slurm: Cluster, run_folde
     assert "--resume" not in (folder / "start1").read_text()
     assert "--resume" in (folder / "start2").read_text()
     message = json.loads((folder / "run.json").read_text())["message"]
-    assert message.startswith("the trainers ended without a word")
+    assert message.startswith("the trainers ended without a reason")
     assert message.endswith("; 2 starts in a row gained no step beyond 0")
 
 

@@ -261,16 +261,18 @@ def _made(data: Data, where: str, made: Any) -> Dataset:
 def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
     """Returns what load_dataset returns. Raises Refused, with file and line, for rows that cannot be read."""
     try:
-        with texts_stay():  # the run has its own cache
+        with texts_stay() as mixed:  # the run has its own cache
             rows = load_dataset(*source, **options)
         if data.format == "csv":
-            return as_written(rows, Path(data.path), functools.partial(load_dataset, *source, **options))
-        return rows
+            rows = as_written(rows, Path(data.path), functools.partial(load_dataset, *source, **options))
     except Exception as problem:
-        stopped = unreadable(problem, data, where)
-        if stopped is None:
+        if (stopped := unreadable(problem, data, where)) is None:
             raise
         raise stopped from problem
+    if (name := (data.sort_by or "").removeprefix("-")) in mixed:
+        what, fix = f"{where}.sort_by: column {name} of {data.path} cannot be sorted", "a column of numbers, or of texts"
+        raise Refused.of(what, because="its values are int and str", fix=fix)
+    return rows
 
 
 def _refuse_other_data(data: Data, where: str) -> None:

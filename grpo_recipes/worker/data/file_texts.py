@@ -45,14 +45,18 @@ for _module, _name, _function in _exact(datasets.arrow_writer, datasets.features
 
 
 @contextlib.contextmanager
-def texts_stay() -> Iterator[None]:
-    """Makes `load_dataset` keep JSON texts inside a with block. Its cache must hold no rows loaded otherwise."""
-    changes = [(loader, "paj", _JsonReader()), *_exact(loader, datasets.utils.json)]
+def texts_stay() -> Iterator[set[str]]:
+    """Makes `load_dataset` keep JSON texts inside a with block. Its cache must hold no rows loaded otherwise.
+
+    Yields a set that gets the columns with texts and numbers, whose numbers became texts.
+    """
+    mixed: set[str] = set()
+    changes = [(loader, "paj", _JsonReader(mixed)), *_exact(loader, datasets.utils.json)]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for change in changes:
         setattr(*change)
     try:
-        yield
+        yield mixed
     finally:
         for change in before:
             setattr(*change)
@@ -60,6 +64,9 @@ def texts_stay() -> Iterator[None]:
 
 class _JsonReader:
     """pyarrow.json with a read_json that keeps texts."""
+
+    def __init__(self, mixed: set[str]) -> None:
+        self._mixed = mixed
 
     def __getattr__(self, name: str) -> Any:
         return getattr(arrow_json, name)
@@ -71,7 +78,9 @@ class _JsonReader:
             if (mixed := _MIXED.match(str(problem))) is None:
                 raise
             file.seek(0)
-            return self.read_json(_with_texts(file, mixed[1], problem), **options)
+            lines = _with_texts(file, mixed[1], problem)
+            self._mixed.add(mixed[1])
+            return self.read_json(lines, **options)
         texts = [field.with_type(_as_text(field.type)) for field in table.schema]
         changed = [text for text, field in zip(texts, table.schema, strict=True) if text.type != field.type]
         if not changed:
