@@ -270,8 +270,8 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
             raise
         raise stopped from problem
     if (name := (data.sort_by or "").removeprefix("-")) in mixed:
-        what, fix = f"{where}.sort_by: column {name} of {data.path} cannot be sorted", "a column of numbers, or of texts"
-        raise Refused.of(what, because="its values are int and str", fix=fix)
+        what = f"{where}.sort_by: column {name} of {data.path} cannot be sorted"
+        raise Refused.of(what, because="its values are int and str", fix="a column of numbers, or of texts")
     return rows
 
 
