@@ -83,6 +83,16 @@ def test_a_column_of_texts_and_numbers_is_text_as_written(name: str, order: int,
     assert set(loaded["n"]) == {1e-12} and set(loaded["other"]) == {"1.0"}
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
+def test_texts_and_numbers_within_lists_stay_what_they_are(name: str, tmp_path: Path) -> None:
+    """Such as the inputs of code tests: datasets made the number 5 of the text "5", again at each map."""
+    tests = [[{"in": "5", "out": 5}, {"in": "007", "out": "true"}], [{"in": "x", "out": "[1]"}, {"in": 3, "out": None}]]
+    path = written(tmp_path, name, [{"question": "?", "tests": each} for each in tests])
+    loaded = loaded_rows(data_of(path), "dataset", tmp_path / "cache")
+    for read in (loaded, loaded.map(lambda row: {"more": 1})):
+        assert [row["tests"] for row in read] == tests
+
+
 def test_texts_beside_lists_are_read_as_before(tmp_path: Path) -> None:
     values = [[1, 2], "x", {"a": 1e-12}]
     rows = [{"date": value, "question": "?"} for value in values]

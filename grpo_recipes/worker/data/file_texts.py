@@ -2,7 +2,8 @@
 
 JSON: pyarrow reads texts that look like dates as times. "2029-09-26" became 2029-09-26 00:00:00 if a whole 10 MB chunk
 had only dates, and stayed text elsewhere. In a file that is one list, pandas' ujson kept ten decimal places: 1e-12
-became 0.0. In a column with texts and numbers, "1.50" became 1.5 and "true" became True. CSV: pandas reads 007 as 7,
+became 0.0. Of texts and numbers in one column, also within lists and objects, "1.50" became 1.5 and "true" became True.
+CSV: pandas reads 007 as 7,
 and each 2 as 2.0 in a column with an empty cell.
 Source: pyarrow 23 json (type inference), pandas 3.0 read_csv and ujson, datasets 5.2.0 packaged_modules/json and csv,
 utils/json.py.
@@ -27,21 +28,32 @@ from datasets.packaged_modules.json import json as loader
 _PADDED = r"^\s*[+-]?0[0-9]"
 _INEXACT = r"[0-9]{16}"
 """An integer that float64 cannot represent."""
-
-
 _MIXED = re.compile(r"JSON parse error: Column\(/([^/)]+)\) changed from \w+ to \w+")
 
 
-def _exact(*modules: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Yields each function of pandas' ujson that one of the modules has, with the function of json that replaces it."""
-    for module in modules:
-        for name, function in (("ujson_loads", json.loads), ("ujson_dumps", json.dumps)):
-            if hasattr(module, name):
-                yield module, name, function
+def _quoted(value: Any, path: list[str | int]) -> Any:
+    """Encodes the values at a path as JSON; datasets' json_encode_field leaves texts unquoted that are valid JSON."""
+    if value is None or not path:
+        return None if value is None else json.dumps(value)
+    first, *rest = path
+    if first == 0:
+        return [_quoted(each, rest) for each in value]
+    return {**value, first: _quoted(value.get(first), rest)}
 
 
-for _module, _name, _function in _exact(datasets.arrow_writer, datasets.features.features):
-    setattr(_module, _name, _function)  # map writes columns of the type Json again
+_EXACT = {"ujson_loads": json.loads, "ujson_dumps": json.dumps, "json_encode_field": _quoted}
+
+
+def _exact(*modules: Any) -> list[tuple[Any, str, Any]]:
+    """Each function of the modules that loses digits or quotes, with the one that replaces it."""
+    return [(module, *pair) for module in modules for pair in _EXACT.items() if hasattr(module, pair[0])]
+
+
+# Dataset.map writes columns of the type Json again.
+for _change in _exact(datasets.arrow_writer, datasets.features.features):
+    setattr(*_change)
+if hasattr(datasets, "Json"):
+    datasets.Json.encode_example = lambda _, value: _quoted(value, [])
 
 
 @contextlib.contextmanager
