@@ -1,4 +1,4 @@
-"""What a stage is given: models, trainings, a place for figures, and a way to say that something does not hold."""
+"""Gives a stage its models and trainings, and records its figures and failed checks."""
 
 import contextlib
 import fcntl
@@ -21,27 +21,28 @@ SCRIPTS = Path(__file__).with_name("scripts")
 GIB = 2**30
 PROMPT = 128
 TEMPLATE = 8
-"""Tokens of the chat template around a prompt."""
+"""Tokens that the chat template adds to a prompt."""
 DETERMINISTIC = "trl.full_determinism=true"
-"""Without it the backward pass of attention adds in another order each time."""
+"""Without it, attention's backward pass adds in a different order each time."""
 ROWS = 512
 GROUP = 8
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear"}
 
 
 class Broken(Exception):
-    """A stage cannot go on; the text says why."""
+    """A stage cannot continue; the text says why."""
 
 
 class LeftOut(Exception):
-    """A stage cannot be run on this machine; the text says why."""
+    """A stage cannot run on this machine; the text says why."""
 
 
 @dataclass
 class Bench:
-    """One stage at work. work: the folder of all stages, in which models stay. older: packages of an older stack.
+    """The context of a running stage. work: the folder of all stages, where models stay. older: packages of an older
+    stack.
 
-    What is noted is written at once, so that it is there when the stage is ended at its limit.
+    Results are written immediately, so they survive if the stage is killed at its limit.
     """
 
     stage: str
@@ -52,28 +53,28 @@ class Bench:
 
     @property
     def folder(self) -> Path:
-        """The stage's own."""
+        """The stage's folder."""
         return self.work / "stages" / self.stage
 
     def figure(self, name: str, value: object) -> None:
-        """Notes a figure."""
+        """Records a figure."""
         self.result.figures[name] = value
         self.write()
 
     def holds(self, condition: bool, otherwise: str) -> None:
-        """Notes what is wrong where a condition does not hold, and goes on."""
+        """Records what is wrong unless a condition holds, and continues."""
         if not condition:
             self.result.wrong.append(otherwise)
             self.result.status = "failed"
             self.write()
 
     def write(self) -> None:
-        """Keeps what is known by now."""
+        """Writes the results so far."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "result.json").write_text(json.dumps(asdict(self.result)), encoding="utf-8")
 
     def model(self, size: str) -> Path:
-        """The folder of a model of this size, made where it is not there."""
+        """Returns the folder of a model of this size, creating it if needed."""
         name = self.scale.size(size)
         place = self.work / "models" / name
         with _only_one(place):
@@ -86,7 +87,7 @@ class Bench:
         return place
 
     def script(self, name: str, *words: str, **variables: str) -> str:
-        """Runs a file of scripts/ in a process of its own, and gives what it printed. Raises Broken where it fails."""
+        """Runs a file of scripts/ in a separate process, and returns its output. Raises Broken if it fails."""
         ran = subprocess.run(
             [sys.executable, str(SCRIPTS / name), *words], env=environment(**variables), capture_output=True, text=True
         )
@@ -95,14 +96,14 @@ class Bench:
         return ran.stdout
 
     def measured(self, name: str, *words: str, **variables: str) -> dict[str, Any]:
-        """The JSON of the last line that a script prints."""
+        """Returns the JSON of the last line that a script prints."""
         found: dict[str, Any] = json.loads(self.script(name, *words, **variables).splitlines()[-1])
         return found
 
     def recipe(
         self, name: str, size: str, *, tokens: int = 256, prompts: int = 16, shorter: int = 0, **other: Any
     ) -> Path:
-        """Writes a recipe into the stage's folder. shorter: by so many tokens every other prompt is shorter."""
+        """Writes a recipe to the stage's folder. shorter: tokens by which every second prompt is shorter."""
         rows = write_rows(self.work / "rows", self.scale.tokens(PROMPT), shorter)
         sizes = {"tokens": self.scale.tokens(tokens), "prompts": self.scale.prompts(prompts)}
         content = recipe(name, self.model(size), rows, **sizes, **other)
@@ -112,7 +113,7 @@ class Bench:
         return place
 
     def run_folder(self, name: str) -> Path:
-        """Where a training of this name goes; what was there is removed."""
+        """Returns the folder for a training of this name, after removing an old one."""
         place = self.folder / f"run-{name}"
         shutil.rmtree(place, ignore_errors=True)
         return place
@@ -127,7 +128,7 @@ class Bench:
         return train(out, "run", str(file), "--out", str(out), *chosen, *words, **variables)
 
     def completed(self, run: Trained) -> Trained:
-        """Notes the figures of a training that should have ended well. Raises Broken where it did not."""
+        """Records the figures of a training that should have succeeded. Raises Broken if it failed."""
         if run.code or run.record.get("status") != "completed":
             raise Broken(f"{run.folder.name}: exit {run.code}: {'; '.join(run.messages) or run.said}")
         name = run.folder.name.removeprefix("run-")
@@ -144,7 +145,7 @@ class Bench:
 
 @contextlib.contextmanager
 def _only_one(place: Path) -> Iterator[None]:
-    """Stages side by side make a file or folder once: the others wait."""
+    """Makes a file or folder once; stages that run in parallel wait for it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -152,7 +153,7 @@ def _only_one(place: Path) -> Iterator[None]:
 
 
 def memory_words(run: Trained) -> dict[str, str]:
-    """Each phase with what was measured and estimated."""
+    """Formats the measured and estimated memory of each phase."""
     found = {}
     for phase, one in (run.record.get("memory") or {}).items():
         estimated = "not estimated" if one["estimated"] is None else f"estimated {one['estimated'] / GIB:.2f}"
@@ -162,7 +163,7 @@ def memory_words(run: Trained) -> dict[str, str]:
 
 
 def write_rows(folder: Path, characters: int, shorter: int = 0) -> Path:
-    """Writes questions of so many tokens, one for each character, once; every other one is shorter."""
+    """Writes prompts of this many tokens, one per character, once; every second one is shorter."""
     place = folder / f"rows-{characters}-{shorter}.jsonl"
     lines = []
     for number in range(ROWS):
@@ -177,9 +178,9 @@ def write_rows(folder: Path, characters: int, shorter: int = 0) -> Path:
 def recipe(
     name: str, model: Path, rows: Path, *, tokens: int, prompts: int, dtype: str = "bfloat16", lora: bool = True
 ) -> dict[str, Any]:
-    """Four steps of groups of eight. Stages change single keys with --set.
+    """Four steps with groups of eight. Stages change single keys with --set.
 
-    A third of the completions begin with what is rewarded, so that nearly every group has two rewards.
+    A third of the completions start with the rewarded text, so nearly every group has two rewards.
     """
     return {
         "recipe": 1,

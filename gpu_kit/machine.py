@@ -1,4 +1,4 @@
-"""What a machine is: its device, driver and packages, read by a process of its own that uses the device."""
+"""Describes a machine: its device, driver and packages, read by a separate process that uses the device."""
 
 import json
 import platform
@@ -24,7 +24,7 @@ _ASKED = ("driver_version", "name", "memory.total", "compute_cap", "mig.mode.cur
 
 
 def machine() -> dict[str, Any]:
-    """The device as torch and the driver tell it, and the versions of what trains."""
+    """Returns the device as torch and the driver report it, and the versions of the training packages."""
     return {
         **live_device(),
         "driver": driver(),
@@ -36,12 +36,12 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The packages that train, with their releases."""
+    """Returns the training packages with their releases."""
     return {name: version for name in PACKAGES if (version := _version(name))}
 
 
 def live_device() -> dict[str, Any]:
-    """What torch says of the device when it uses it; "problem" where it cannot."""
+    """Returns what torch reports about the device when it uses it; "problem" if it cannot."""
     ran = subprocess.run([sys.executable, "-c", _LIVE], capture_output=True, text=True, timeout=_LIMIT_S)
     if ran.returncode:
         return {"problem": ran.stderr[-800:]}
@@ -50,7 +50,7 @@ def live_device() -> dict[str, Any]:
 
 
 def driver() -> dict[str, str]:
-    """The first GPU as nvidia-smi tells it; nothing without one."""
+    """Returns the first GPU from nvidia-smi; nothing without one."""
     command = ["nvidia-smi", f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=True).stdout
@@ -73,5 +73,5 @@ def _processor() -> str:
 
 
 def installed(name: str) -> bool:
-    """Whether a package can be imported; it is not."""
+    """Whether a package can be imported, without importing it."""
     return find_spec(name) is not None

@@ -1,4 +1,4 @@
-"""`python -m gpu_kit.one_stage STAGE WORK DEVICE [OLDER]`: one stage in this process; its result is in its folder."""
+"""`python -m gpu_kit.one_stage STAGE WORK DEVICE [OLDER]`: runs one stage in this process; writes to its folder."""
 
 import sys
 import traceback

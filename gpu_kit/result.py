@@ -1,4 +1,4 @@
-"""What came of a stage, and of all of them: the classes, and the one JSON file that holds them."""
+"""Stores the results of stages in one JSON file."""
 
 import json
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ BAD: tuple[Status, ...] = ("failed", "late")
 
 @dataclass(slots=True)
 class Result:
-    """A stage that was run or left out.
+    """The result of a stage that was run or left out.
 
-    late: it was ended at its limit. reason: why it was left out or broke off. figures: what it measured, in the order
-    in which it did. wrong: what does not hold and should. said: the end of what it printed, where it did not pass.
-    beside: how many stages could run at the same time; with others beside it, seconds say little.
+    late: it was ended at its limit. reason: why it was left out or aborted. figures: its measurements, in order. wrong:
+    checks that failed. said: the end of its output, unless it passed. beside: how many stages could run at the same
+    time; with more than one, durations mean little.
     """
 
     status: Status
@@ -31,14 +31,14 @@ class Result:
 
 @dataclass(slots=True)
 class Results:
-    """All stages of a device so far. machine: what machine.py tells of it."""
+    """All stages run on a device so far. machine: as machine.py reports it."""
 
     device: str
     machine: dict[str, Any]
     stages: dict[str, Result] = field(default_factory=dict)
 
     def passed(self) -> set[str]:
-        """The stages that need not be run again."""
+        """Returns the stages that need not run again."""
         return {name for name, one in self.stages.items() if one.status == "passed"}
 
     def is_bad(self, names: Iterable[str]) -> bool:
@@ -46,7 +46,7 @@ class Results:
         return any(self.stages[name].status in BAD for name in names if name in self.stages)
 
     def write(self, path: Path) -> None:
-        """Writes the file at once, so that a command that is cut off leaves the one before."""
+        """Writes the file atomically, so that an interrupted command leaves the previous one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
@@ -54,7 +54,7 @@ class Results:
 
 
 def read_results(path: Path) -> Results:
-    """The results of a file. Raises ValueError for one that was not written here."""
+    """Reads results from a file. Raises ValueError for one in a different format."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise ValueError(f"{path}: not a file of results in format {FORMAT}")

@@ -1,4 +1,4 @@
-"""How large the trainings of the stages are: those of a GPU, and small ones of the same kind for the CPU."""
+"""Sets the size of the stages' trainings: full size for a GPU, and smaller versions for the CPU."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -19,7 +19,7 @@ class Shape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model has."""
+        """The number of parameters."""
         kv = self.hidden * self.kv_heads // self.heads
         attention = 2 * self.hidden * self.hidden + 2 * self.hidden * kv + self.hidden + 2 * kv
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
@@ -39,7 +39,7 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What a stage asks when it says how much it trains."""
+    """The size at which a stage trains."""
 
     device: Device
 
@@ -49,11 +49,11 @@ class Scale:
         return self.device == "cpu"
 
     def size(self, name: str) -> str:
-        """The model that stands for one of this size."""
+        """Returns the model to use for one of this size."""
         return "tiny" if self.is_small else name
 
     def tokens(self, count: int) -> int:
-        """How long completions get where a GPU makes them so long."""
+        """Returns the completion length to use for one of this many tokens on a GPU."""
         return min(count, 8) if self.is_small else count
 
     def prompts(self, count: int) -> int:
@@ -61,5 +61,5 @@ class Scale:
         return min(count, 4) if self.is_small else count
 
     def times(self, count: int, small: int) -> int:
-        """How often something is done, and how often in small."""
+        """Returns how often to do something, with a smaller count for the CPU."""
         return small if self.is_small else count

@@ -1,4 +1,4 @@
-"""Runs stages one after the other, each in processes of its own, within a budget; a failure stops none of the rest."""
+"""Runs stages one after another in separate processes within a time budget; a failure does not stop the rest."""
 
 import contextlib
 import json
@@ -21,16 +21,16 @@ MARK = "GPU_KIT_STAGE"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 KEPT = (".json", ".jsonl", ".yaml", ".log")
 LEAST_S = 45
-"""A stage is not begun with less than this left, or its own limit if that is shorter."""
+"""A stage is not started with less time left, or less than its limit if that is shorter."""
 _END_S = 10
 _SAID = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where stages work, what they are given, and where results go.
+    """Where stages work, their inputs, and where results go.
 
-    older: packages of an older stack, None without. keep: leave weights and checkpoints of the runs where they are.
+    older: packages of an older stack, None without. keep: do not delete the runs' weights and checkpoints.
     """
 
     work: Path
@@ -40,7 +40,7 @@ class Session:
 
     @property
     def file(self) -> Path:
-        """The one file with all results."""
+        """The single file with all results."""
         return self.out / "results.json"
 
 
@@ -52,10 +52,10 @@ def run_stages(
     told: Callable[[str], None],
     beside: int = 1,
 ) -> None:
-    """Runs these stages in their order and writes the results after each.
+    """Runs these stages in order and writes the results after each.
 
-    seconds: of all of them; a stage that does not fit into what is left is left out. beside: so many stages run at the
-    same time; those that take times or all of the memory run alone, after the others.
+    seconds: for all of them; a stage that does not fit is left out. beside: how many stages run at the same time; those
+    that measure time or use all memory run alone, after the others.
     """
     end = time.monotonic() + seconds
     alone = [name for name in names if STAGES[name].alone] if beside > 1 else names
@@ -100,7 +100,7 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
 
 
 def seen(gpus: int | None) -> dict[str, str]:
-    """The variable that shows a process so many of the GPUs that this one sees; CUDA takes as many as there are."""
+    """Returns the variable that limits a process to this many of the visible GPUs; CUDA uses as many as exist."""
     if gpus is None:
         return {}
     here = os.environ.get(VISIBLE)
@@ -111,7 +111,7 @@ def seen(gpus: int | None) -> dict[str, str]:
 def _ended(
     session: Session, device: str, name: str, folder: Path, limit_s: float, variables: dict[str, str]
 ) -> tuple[int | None, str]:
-    """The exit code of a stage's process, None where it took too long, and what it printed."""
+    """Returns the exit code of a stage's process, None if it took too long, and its output."""
     words = [sys.executable, "-m", "gpu_kit.one_stage", name, str(session.work), device]
     words += [str(session.older)] if session.older else []
     log = folder / "stage.log"
@@ -136,7 +136,7 @@ def _ended(
 
 
 def end_marked(mark: str) -> None:
-    """Ends what is left of a stage: every process that has its mark, with SIGTERM and, some seconds later, SIGKILL."""
+    """Ends what is left of a stage: every process with its mark, by SIGTERM and, a few seconds later, SIGKILL."""
     end = time.monotonic() + _END_S
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = _marked(mark)
@@ -157,20 +157,20 @@ def _marked(mark: str) -> list[int]:
 
 
 def _found(folder: Path) -> Result | None:
-    """What a stage noted, also one that was ended; None where it noted nothing."""
+    """Reads what a stage recorded, even if it was killed; None if it recorded nothing."""
     with contextlib.suppress(OSError, ValueError):
         return Result(**json.loads((folder / "result.json").read_text()))
     return None
 
 
 def _tidy(folder: Path) -> None:
-    """Removes all but what is read: weights of a stage can take the disk that the next one needs."""
+    """Deletes files that nobody reads: a stage's weights can fill the disk that the next one needs."""
     for place in folder.rglob("*"):
         if place.is_file() and not place.is_symlink() and place.suffix not in KEPT:
             place.unlink()
 
 
 def line_of(name: str, result: Result) -> str:
-    """A stage in a line."""
+    """Formats a stage in one line."""
     more = "; ".join(filter(None, [result.reason.strip().splitlines()[-1] if result.reason else "", *result.wrong]))
     return f"{name:14} {result.status:8} {result.seconds:6.1f} s  {more}".rstrip()

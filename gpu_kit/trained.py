@@ -1,4 +1,4 @@
-"""A training through `grpo-run` in processes of its own, and what its run folder tells."""
+"""Runs trainings through `grpo-run` in separate processes, and reads their run folders."""
 
 import json
 import os
@@ -20,9 +20,10 @@ _END = 3000
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A run. code: of the command. said: the end of what it printed. record: run.json. steps: events of metrics.jsonl.
+    """A finished run. code: of the command. said: the end of its output. record: run.json. steps: events of
+    metrics.jsonl.
 
-    started_s: seconds from the command to the first step's beginning, None where there was none.
+    started_s: seconds from the command to the start of the first step, None if there was none.
     """
 
     folder: Path
@@ -40,27 +41,27 @@ class Trained:
 
     @property
     def proofs(self) -> dict[str, bool | None]:
-        """Each proof by its id: True, False, or None where nothing was seen."""
+        """Returns each proof by id: True, False, or None if it was not checked."""
         return {one["id"]: one["ok"] for one in self.record.get("proofs") or []}
 
     @property
     def shown(self) -> dict[str, str]:
-        """What each proof saw, by its id."""
+        """Returns the details of each proof, by id."""
         return {one["id"]: one["shown"] for one in self.record.get("proofs") or []}
 
     @property
     def messages(self) -> list[str]:
-        """What ended the run, a line for each finding."""
+        """Returns what ended the run, one line per finding."""
         return [one["message"] for one in self.record.get("findings") or []]
 
     def step_seconds(self, without: int = 1, of: Callable[[list[float]], float] = statistics.median) -> float | None:
-        """The median of the steps by the clock, or another of them, the first ones left out."""
+        """Returns the median duration of the steps by the clock, or a different duration, without the first ones."""
         times = [step["time"] for step in self.steps]
         apart = [b - a for a, b in pairwise(times)][max(0, without - 1) :]
         return round(of(apart), 4) if apart else None
 
     def phase_seconds(self, without: int = 1) -> dict[str, float]:
-        """The median of each phase's seconds in a step, the first steps left out; of phases that took any."""
+        """Returns the median seconds of each phase in a step, without the first steps; of phases that took any."""
         found = {
             phase: statistics.median(step.get(name) or 0.0 for step in self.steps[without:])
             for phase, name in PHASE_SECONDS.items()
@@ -68,7 +69,7 @@ class Trained:
         return {phase: round(seconds, 3) for phase, seconds in found.items() if seconds}
 
     def peak(self) -> tuple[str, int, int | None] | None:
-        """The phase that held most, its bytes and those that were estimated; of phases that have an estimate."""
+        """Returns the phase with the highest peak, its bytes and its estimate; only phases that have one count."""
         phases = {name: one for name, one in (self.record.get("memory") or {}).items() if one["measured"]}
         if not phases:
             return None
@@ -77,19 +78,19 @@ class Trained:
 
 
 def command(*words: str) -> list[str]:
-    """`grpo-run` of these sources, with this Python."""
+    """Returns `grpo-run` from these sources, with this Python."""
     return [sys.executable, "-m", "grpo_recipes.cli.main", *words]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment, without a network for the libraries."""
+    """Returns this process's environment, with network access disabled for the libraries."""
     own = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     behind = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(behind), **more}
 
 
 def run_of(folder: Path, code: int, said: str, began: float) -> Trained:
-    """What a command that trained into a folder left there. began: time.time() when it was started."""
+    """Reads what a training command left in a folder. began: time.time() when it was started."""
     record, steps, started = {}, [], None
     if (folder / "run.json").exists():
         record = json.loads((folder / "run.json").read_text())
@@ -101,7 +102,7 @@ def run_of(folder: Path, code: int, said: str, began: float) -> Trained:
 
 
 def train(folder: Path, *words: str, **variables: str) -> Trained:
-    """Runs `grpo-run` with these words to its end; `folder` is where it trains."""
+    """Runs `grpo-run` with these arguments to its end; `folder` is where it trains."""
     began = time.time()
     ran = subprocess.run(
         command(*words), env=environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures and hooks for all tests."""
 
 import signal
 import subprocess
@@ -12,9 +12,9 @@ from support import warm_python as warm_python_in
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets the processes that tests start be interrupted, also where pytest runs in the background or under nohup.
+    """Lets tests interrupt the processes they start, even if pytest runs in the background or under nohup.
 
-    Such a shell makes it ignore these signals, and processes inherit that.
+    There, the shell makes pytest ignore these signals, and child processes inherit that.
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before anything is chosen by its markers."""
+    """Runs before tests are selected by their markers."""
     no_processes.mark_by_fixtures(items)
     for file in {item.path for item in items if item.get_closest_marker("stack")}:
         if "mark.stack" not in file.read_text():
@@ -40,7 +40,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command printed and how it ended."""
+    """A command's output and how it ended."""
 
     code: int
     out: str
@@ -63,7 +63,7 @@ def grpo_run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Mounts a file system of so many KiB for the test alone; skips it where that is not allowed."""
+    """Mounts a file system of this many KiB for one test; skips the test where mounting is not allowed."""
     reason = small_disks.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -79,7 +79,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 @pytest.fixture
 def failing_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk that small_disks.fail makes fail; skips the test where no loop device can be mounted."""
+    """A disk that small_disks.fail breaks; skips the test where no loop device can be mounted."""
     reason = small_disks.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -94,6 +94,6 @@ def failing_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The bin folder with a Python whose trainers begin with the libraries imported; see support/warm_python.py."""
+    """The bin folder with a Python whose trainers start with the libraries imported; see support/warm_python.py."""
     with warm_python_in.made(tmp_path_factory.mktemp("warm")) as folder:
         yield folder

@@ -1,7 +1,7 @@
-"""`python attention_kernels.py DEVICE`: what each attention kernel of torch gives for a left-padded batch.
+"""`python attention_kernels.py DEVICE`: tests each attention kernel of torch on a left-padded batch.
 
-A line of JSON: whether gradients are finite at several lengths, and milliseconds of a forward and a backward pass, at a
-length that came before and at one that did not.
+Prints a line of JSON: whether gradients are finite at several lengths, and milliseconds of a forward and a backward
+pass, at a repeated length and at a new one.
 """
 
 import json
@@ -29,7 +29,7 @@ ROWS, HEADS = 8, 14
 
 
 def gradients(device: str, length: int, padding: int, rows: int = 1, heads: int = 2) -> list[torch.Tensor]:
-    """The gradients of queries, keys and values after one pass."""
+    """Returns the gradients of queries, keys and values after one pass."""
     torch.manual_seed(0)
     inputs = [torch.randn(rows, heads, length, 64, device=device, dtype=torch.bfloat16) for _ in range(3)]
     query, key, content = (tensor.requires_grad_() for tensor in inputs)
@@ -40,7 +40,7 @@ def gradients(device: str, length: int, padding: int, rows: int = 1, heads: int 
 
 
 def milliseconds(lengths: Sequence[int], device: str) -> float:
-    """The mean time of a pass at these lengths."""
+    """Returns the mean time of a pass at these lengths."""
     torch.cuda.synchronize()
     began = time.perf_counter()
     for length in lengths:
@@ -50,7 +50,7 @@ def milliseconds(lengths: Sequence[int], device: str) -> float:
 
 
 def of(kernel: Any, device: str) -> dict[str, Any]:
-    """What a kernel does."""
+    """Tests one kernel."""
     if kernel is not None:
         with sdpa_kernel(kernel):
             return of(None, device)

@@ -1,7 +1,7 @@
-"""`python differences.py ONE OTHER`: the tensor of two safetensors files that differs most, as a line of JSON.
+"""`python differences.py ONE OTHER`: prints the tensor that differs most between two safetensors files, as JSON.
 
-A difference is the norm of what is between two tensors, in parts of the norm of all of them: what is a share of nothing
-in a tensor without a gradient is nothing.
+A difference is the norm of the two tensors' difference relative to the norm of all tensors, so a tensor without a
+gradient counts as zero.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""`python gradient.py MODEL FILE KERNEL DTYPE DEVICE [SHIM]`: the gradient of one batch by the installed TRL.
+"""`python gradient.py MODEL FILE KERNEL DTYPE DEVICE [SHIM]`: computes one batch's gradient with the installed TRL.
 
-The batch is the same everywhere: prompts, completions, advantages and the log-probabilities that they were sampled
-with. FILE gets the gradients of some tensors; a line of JSON goes to standard output.
+The batch is the same everywhere: prompts, completions, advantages and sampling log-probabilities. FILE gets the
+gradients of some tensors; a line of JSON goes to standard output.
 """
 
 import importlib
@@ -22,7 +22,7 @@ WATCHED = ("layers.0.self_attn", "layers.0.mlp.down_proj", "layers.1.input_layer
 
 
 def batch(device: str) -> dict[str, torch.Tensor]:
-    """Completions of different lengths, with prompts that are padded on the left."""
+    """Completions of different lengths, with prompts padded on the left."""
     draw = torch.Generator().manual_seed(5)
     prompts = torch.randint(0, KNOWN, (ROWS, PROMPT), generator=draw)
     completions = torch.randint(0, KNOWN, (ROWS, COMPLETION), generator=draw)

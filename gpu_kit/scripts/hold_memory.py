@@ -1,4 +1,4 @@
-"""`python hold_memory.py GIB`: takes the memory of the GPU but for so many GiB until its input ends."""
+"""`python hold_memory.py GIB`: occupies all but GIB of the GPU's memory until its input ends."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""`python make_model.py FOLDER DEVICE SHAPE`: a Qwen2 of real sizes with random weights and the small tokenizer.
+"""`python make_model.py FOLDER DEVICE SHAPE`: writes a full-size Qwen2 with random weights and the small tokenizer.
 
-SHAPE is JSON, the fields of scale.Shape. Nothing is downloaded. Such a model cannot be trained to anything, but its
-layers are as large and as many as those of the real one, and it answers in the 58 tokens that the tokenizer knows: a
-direction that all of their embeddings share goes through the layers, which add little to it, and speaks for them in the
-output layer. So completions have texts, end by themselves now and then, and differ.
+SHAPE is JSON, the fields of scale.Shape. Nothing is downloaded. Such a model cannot learn anything, but has as many and
+as large layers as the real one, and it answers in the 58 tokens that the tokenizer knows: all of their embeddings share
+a direction that passes through the layers almost unchanged, and the output layer favours it. So completions have text,
+differ, and sometimes end by themselves.
 """
 
 import json
@@ -20,17 +20,17 @@ from safetensors.torch import save_file
 TOKENIZER = Path(__file__).resolve().parents[2] / "recipes" / "quickstart" / "model"
 SEED = 17
 APART = 26.0
-"""How far the logits of known and unknown tokens lie apart: 150,000 unknown ones have no chance of one in a million."""
+"""The gap between logits of known and unknown tokens: 150,000 unknown ones have less than a one-in-a-million chance."""
 OWN = 0.28
-"""What is a token's own in its embedding, in parts of what is shared: a token is its own likeliest successor, and with
-this share e times as likely as another."""
+"""A token's own part of its embedding, relative to the shared part: each token most likely repeats, and with this value
+e times as likely as any other follows."""
 ADDED = 0.3
-"""What all layers together add to an embedding, in parts of it."""
+"""What all layers together add to an embedding, as a share of it."""
 SHARD = 4 * 2**30
 
 
 class _Weights:
-    """Tensors by name, drawn on a device."""
+    """Named tensors, drawn on a device."""
 
     def __init__(self, shape: dict[str, Any], known: int, device: str) -> None:
         self.shape, self.known, self.device = shape, known, device
@@ -48,7 +48,7 @@ class _Weights:
     def of_tokens(self) -> torch.Tensor:
         """Embeddings, or an output layer: known tokens on one side of the direction, the rest on the other.
 
-        What leaves the last norm has the length sqrt(hidden) and lies nearly along the direction.
+        The output of the last norm has the length sqrt(hidden) and is nearly parallel to the direction.
         """
         hidden = self.shape["hidden"]
         rows = self._normal(self.shape["vocabulary"], hidden) * (OWN * self.length / math.sqrt(hidden))
@@ -100,7 +100,7 @@ def config(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(weights: _Weights, folder: Path) -> None:
-    """Writes the weights in files of some GiB, with their index."""
+    """Writes the weights in files of a few GiB, with their index."""
     places: dict[str, str] = {}
     total, held, shard = 0, 0, {}
     for name, tensor in weights.all():

@@ -1,8 +1,8 @@
-"""`python own_cost.py FOLDER`: trains a run folder, and times what proofs and guards do between what TRL does.
+"""`python own_cost.py FOLDER`: trains a run folder and times the proofs and guards that run between TRL's work.
 
-A line of JSON: milliseconds of each step, from the end of the one before, and those that went to callbacks of
-grpo-run, by their names. On a GPU both are times between CUDA events, so that what is computed there for a proof counts
-as well. What a proof changes inside of TRL's own methods is not among them.
+Prints a line of JSON: milliseconds of each step, from the end of the one before, and of each grpo-run callback, by
+name. On a GPU both are times between CUDA events, so a proof's GPU work counts too. Changes that proofs make inside
+TRL's own methods are not included.
 """
 
 import functools
@@ -23,11 +23,11 @@ STEP_ENDS, TRAINING_ENDS = "on_step_end", "on_train_end"
 call_event = CallbackHandler.call_event
 ends: list[Any] = []
 spans: list[dict[str, list[tuple[Any, Any]]]] = [defaultdict(list)]
-"""Of each step, by the name of the callback: when it was called and when it was done."""
+"""Start and end of each callback in each step, by name."""
 
 
 def now() -> Any:
-    """A moment of the device's own, or by the clock."""
+    """Returns a CUDA event, or the time on the CPU."""
     if not torch.cuda.is_available():
         return time.perf_counter()
     event = torch.cuda.Event(enable_timing=True)
@@ -36,13 +36,13 @@ def now() -> Any:
 
 
 def between(began: Any, ended: Any) -> float:
-    """Milliseconds."""
+    """Returns milliseconds."""
     found: float = began.elapsed_time(ended) if torch.cuda.is_available() else (ended - began) * 1000
     return found
 
 
 def timed(callback: Any, event: str) -> None:
-    """Has a callback of grpo-run note when it is called for an event and when it is done."""
+    """Records when a grpo-run callback starts and ends for an event."""
     call = getattr(callback, event)
 
     @functools.wraps(call)
@@ -57,7 +57,7 @@ def timed(callback: Any, event: str) -> None:
 
 
 def told(handler: Any, event: str, *given: Any, **named: Any) -> Any:
-    """CallbackHandler.call_event, with our own callbacks timed."""
+    """Replaces CallbackHandler.call_event with one that times our callbacks."""
     for one in handler.callbacks:
         is_ours = type(one).__module__.startswith("grpo_recipes")
         if is_ours and event != TRAINING_ENDS and event not in vars(one):
@@ -66,14 +66,14 @@ def told(handler: Any, event: str, *given: Any, **named: Any) -> Any:
     if event == STEP_ENDS:
         ends.append(now())
     elif event == "on_step_begin" and len(spans) == len(ends):
-        spans.append(defaultdict(list))  # on_log comes after on_step_end, and is of that step
+        spans.append(defaultdict(list))  # on_log comes after on_step_end, and counts for that step
     elif event == TRAINING_ENDS:
         print(json.dumps(found()), flush=True)
     return control
 
 
 def found() -> dict[str, Any]:
-    """What was noted, when the device has done it; the first step has no beginning."""
+    """Returns the times once the device is done; the first step has no start."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     own = [

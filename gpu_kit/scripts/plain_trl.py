@@ -1,7 +1,7 @@
-"""`python plain_trl.py PLAN FOLDER [STEPS]`: trains what a plan says with TRL alone, and times it. A line of JSON.
+"""`python plain_trl.py PLAN FOLDER [STEPS]`: runs a plan's training with TRL alone and prints timings as JSON.
 
-step_s is that of the fastest step. The device is waited for where a time is taken, and the seed of each step is that
-of grpo-run's, so that the same completions come.
+step_s is that of the fastest step. The device is synchronized at each measurement, and each step has grpo-run's seed,
+so that the completions are the same.
 """
 
 import hashlib
@@ -25,31 +25,31 @@ FIRST = 2
 
 
 def now() -> float:
-    """Seconds, when the device has done what it was given."""
+    """Returns the time in seconds once the device has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 class Clock(TrainerCallback):
-    """Times steps and, in them, what makes completions; sets the seed of each step."""
+    """Times each step and its generation, and sets each step's seed."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
         self.generating: list[float] = []
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Before the completions of the step are made."""
+        """Runs before the step's completions are made."""
         words = f"{args.seed} {state.global_step} {args.process_index}"
         set_seed(int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big"))
         self.generating.append(0.0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """After the optimizer."""
+        """Runs after the optimizer."""
         self.ends.append(now())
 
     def time(self, trainer: Any) -> None:
-        """Times the trainer's own method."""
+        """Times a method of the trainer."""
         generate = trainer._generate
 
         def timed(*given: Any, **named: Any) -> Any:

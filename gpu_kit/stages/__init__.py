@@ -1,1 +1,1 @@
-"""The stages, a file for each subject; catalog.py has them in their order."""
+"""The stages, one file per subject; catalog.py lists them in order."""

@@ -1,4 +1,4 @@
-"""The gradient with one attention kernel against that with another, and of a left-padded batch."""
+"""Compares the gradients of attention kernels, also on a left-padded batch."""
 
 from gpu_kit.bench import PROMPT, TEMPLATE, Bench, LeftOut
 from gpu_kit.machine import installed
@@ -23,7 +23,7 @@ def run(bench: Bench) -> None:
 
 
 def run_padded(bench: Bench) -> None:
-    """A training whose rows are 192 tokens long, with prompts of two lengths; TRL alone beside it."""
+    """Trains on rows of 192 tokens with prompts of two lengths, and compares with TRL alone."""
     kernels = bench.measured("attention_kernels.py", bench.scale.device)
     bench.figure("kernels", kernels)
     tokens = bench.scale.tokens(192 - PROMPT - TEMPLATE)
@@ -42,7 +42,7 @@ def run_padded(bench: Bench) -> None:
 
 
 def run_flash(bench: Bench) -> None:
-    """A training with FlashAttention 2, beside one with torch's own kernels."""
+    """Compares training with FlashAttention 2 and with torch's kernels."""
     if bench.scale.device != "cuda":
         raise LeftOut("FlashAttention needs a GPU")
     if not (installed("flash_attn") or installed("kernels")):

@@ -1,4 +1,4 @@
-"""What grpo-run knows of the machine, against torch and the driver."""
+"""Compares what grpo-run reports about the machine with torch and the driver."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ def run(bench: Bench) -> None:
     bench.figure("live", live)
     bench.figure("grpo-run's GPUs", said["stack"]["gpus"])
     bench.figure("findings", [finding["message"] for finding in said["findings"]])
-    # Triton compiles a small C program the first time.
+    # Triton compiles a small C program at first use.
     bench.figure("C compiler", shutil.which("cc") or shutil.which("gcc") or "none")
     bench.figure("Python.h", (Path(sysconfig.get_paths()["include"]) / "Python.h").exists())
     errors = [finding["message"] for finding in said["findings"] if finding["severity"] == "error"]

@@ -1,4 +1,4 @@
-"""All weights trained in float32, computed in bfloat16."""
+"""Trains all weights in float32, computed in bfloat16."""
 
 from gpu_kit.bench import Bench
 

@@ -1,4 +1,4 @@
-"""A small model that sees learns on the GPU what recipes/colours.yaml teaches it on a CPU."""
+"""Trains a small vision model on the GPU with recipes/colours.yaml, which works on a CPU."""
 
 from gpu_kit.bench import Bench, LeftOut
 from gpu_kit.machine import installed
@@ -6,7 +6,7 @@ from gpu_kit.trained import ROOT
 
 RECIPE = ROOT / "recipes" / "colours.yaml"
 LEAST = 0.4
-"""By so much the share of right answers grows; on the CPU it was 0.58 and more."""
+"""The minimum gain in the share of right answers; on the CPU it was at least 0.58."""
 ADAPTER = (
     "lora.r=16",
     "lora.lora_alpha=32",
@@ -17,7 +17,7 @@ ADAPTER = (
 
 
 def run(bench: Bench) -> None:
-    """All weights in float32, and LoRA in bfloat16."""
+    """Trains all weights in float32, and LoRA in bfloat16."""
     if not installed("PIL"):
         raise LeftOut("pillow is not installed")
     for name, settings in (("whole", ()), ("adapter", ADAPTER)):

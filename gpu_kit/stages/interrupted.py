@@ -1,4 +1,4 @@
-"""Runs that are told to stop, and go on; and one that loses a process."""
+"""Interrupts and resumes runs, and kills one process of a run."""
 
 import hashlib
 import os
@@ -50,7 +50,7 @@ def run_sigterm(bench: Bench) -> None:
 
 
 def run_lost(bench: Bench) -> None:
-    """Two processes, of which one is killed: the other one waits for it in a collective, and has to end as well."""
+    """Kills one of two processes: the other waits for it in a collective, and must end too."""
     need_two_gpus(bench)
     file = bench.recipe("lost", "0.5B", tokens=128)
 
@@ -76,7 +76,7 @@ def _interrupted(
     is_time: Callable[[Trained], bool],
     end: "Callable[[subprocess.Popen[bytes]], None]" = _tell_to_stop,
 ) -> Trained:
-    """A run that is told to stop, or harmed, as soon as `is_time` says so."""
+    """Runs a training and interrupts or harms it as soon as `is_time` returns true."""
     out = bench.run_folder(f"{file.stem}-cut")
     words = [word for setting in settings for word in ("--set", setting)]
     began = time.time()
@@ -107,6 +107,6 @@ def _interrupted(
 
 
 def _digest(folder: Path) -> dict[str, str]:
-    """Each file of the saved adapter's weights with its digest."""
+    """Returns the digest of each file of the saved adapter's weights."""
     files = sorted((folder / "final").glob("*.safetensors"))
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

@@ -1,4 +1,4 @@
-"""LoRA in bfloat16, as most people train."""
+"""Trains LoRA in bfloat16, the most common setup."""
 
 from gpu_kit.bench import DETERMINISTIC, Bench
 from gpu_kit.stages.peaks import peak

@@ -1,4 +1,4 @@
-"""What is left of a base model when an adapter is merged into it and taken out again, as TRL does for vLLM."""
+"""Measures a base model's drift when an adapter is merged and unmerged, as TRL does for vLLM."""
 
 from gpu_kit.bench import Bench
 

@@ -1,4 +1,4 @@
-"""What proofs and guards take of a step, by CUDA events."""
+"""Measures the share of a step that proofs and guards take, by CUDA events."""
 
 import statistics
 import subprocess
@@ -7,7 +7,7 @@ from gpu_kit.bench import Bench, Broken
 from gpu_kit.trained import command, environment
 
 MOST = 0.02
-"""Of a step after those in which proofs are made."""
+"""The maximum share of a step after those in which proofs are made."""
 STEPS = 8
 PROVED = 2
 """Steps after the first in which a proof may still be made."""

@@ -1,4 +1,4 @@
-"""What a step costs with TRL's padding, and with rows that are padded to their micro-batch (SHM025)."""
+"""Compares a step's cost with TRL's padding and with rows padded to their micro-batch (SHM025)."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What trainings hold of the GPU, against what the plan estimates."""
+"""Compares the GPU memory that trainings use with the plan's estimate."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def run_full(bench: Bench) -> None:
 
 
 def peak(bench: Bench, size: str, *, lora: bool) -> None:
-    """Two steps with completions as long as they may be. The CPU counts the interpreter too, and is not judged."""
+    """Runs two steps with completions of maximum length. CPU figures include the interpreter; they are not judged."""
     way = "lora" if lora else "full"
     file = bench.recipe(f"{way}-{size}", size, lora=lora, dtype="bfloat16" if lora else "float32")
     tokens = bench.scale.tokens(256)
@@ -41,7 +41,7 @@ def peak(bench: Bench, size: str, *, lora: bool) -> None:
     if most is None or most[2] is None:
         return
     phase, measured, estimated = most
-    # The driver's context is estimated, and torch's counter leaves it out.
+    # The driver's context is estimated, but torch's counter leaves it out.
     planned = json.loads((run.folder / "plan.json").read_text())["memory"]["phases"][phase]
     estimated -= planned.get("context", 0)
     off = estimated / measured - 1

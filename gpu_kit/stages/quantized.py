@@ -1,4 +1,4 @@
-"""LoRA on a base model in four bits."""
+"""Trains LoRA on a base model in four bits."""
 
 from gpu_kit.bench import Bench, LeftOut
 from gpu_kit.machine import installed

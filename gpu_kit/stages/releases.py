@@ -1,4 +1,4 @@
-"""The gradient of the newest TRL, against that of an older one."""
+"""Compares the gradient of the newest TRL with that of an older one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What shards a model over processes: with one process, and with two where there are two GPUs.
+"""Trains with each strategy that shards a model: with one process, and with two if there are two GPUs.
 
 NCCL refuses two processes on one GPU.
 """
@@ -11,11 +11,11 @@ from grpo_recipes.contract.metric_names import PHASE_SECONDS
 PRECISION = "PRF006"
 NO_CPU = "WLD003"
 MOST_OFF = 0.02
-"""Of a gradient norm; sharded gradients add in another order and, in part, in bfloat16."""
+"""Tolerance of a gradient norm; sharded gradients add in a different order and, in part, in bfloat16."""
 
 
 SCORES = "grpo.num_iterations=2"
-"""Completions that are trained twice are scored first; without that, TRL takes the ratios of the loss for 1."""
+"""Completions that are trained twice are scored first; otherwise, TRL takes the ratios of the loss for 1."""
 MOST_OF_PLAIN = 1.5
 """In float32, without autocast, scoring takes several times as long on a GPU."""
 
@@ -29,7 +29,7 @@ def run_zero3(bench: Bench) -> None:
 
 
 def run_scores(bench: Bench) -> None:
-    """The precision and the seconds of scoring, under ZeRO and without DeepSpeed."""
+    """Compares the precision and duration of scoring under ZeRO with a run without DeepSpeed."""
     seconds = {name: _seconds_to_score(bench, _deepspeed(bench, name, SCORES)) for name in ("zero2", "zero3")}
     plain = bench.completed(bench.train(bench.folder / "zero2.yaml", SCORES, name="plain"))
     seconds["plain"] = _seconds_to_score(bench, plain)
@@ -45,13 +45,13 @@ def run_fsdp2(bench: Bench) -> None:
     if bench.scale.device == "cuda":
         bench.completed(found)
     else:
-        # accelerate trains with DDP on the CPU and says nothing; a refusal is all that can be seen there.
+        # accelerate silently trains with DDP on the CPU, so only a refusal can be checked there.
         bench.figure("on the CPU", "refused" if NO_CPU in found.said else found.said)
         bench.holds(found.code == 2 and NO_CPU in found.said, f"exit {found.code} without {NO_CPU} on the CPU")
 
 
 def _deepspeed(bench: Bench, strategy: str, *more: str) -> Trained:
-    """Trains all weights; PRF006 looks at the precision of loss and scores."""
+    """Trains all weights; PRF006 checks the precision of loss and scores."""
     if not installed("deepspeed"):
         raise LeftOut("deepspeed is not installed")
     file = bench.recipe(strategy, "0.5B", tokens=128, lora=False, dtype="float32")
@@ -61,20 +61,20 @@ def _deepspeed(bench: Bench, strategy: str, *more: str) -> Trained:
 
 
 def _seconds_to_score(bench: Bench, found: Trained) -> float:
-    """The most of a step; those that train completions again score nothing."""
+    """Returns the maximum over steps; those that train completions again score nothing."""
     seconds = max(step.get(PHASE_SECONDS["score"]) or 0.0 for step in found.steps)
     bench.holds(seconds > 0, f"{found.folder.name}: nothing was scored")
     return seconds
 
 
 def need_two_gpus(bench: Bench) -> None:
-    """Raises LeftOut where there are fewer, but on the CPU."""
+    """Raises LeftOut if there are fewer GPUs, except on the CPU."""
     if bench.scale.device == "cuda" and (gpus := live_device().get("sees_gpus", 0)) < 2:
         raise LeftOut(f"two GPUs are needed, {gpus} is here")
 
 
 def run_two(bench: Bench) -> None:
-    """Two processes draw the same completions with each strategy, so that the first step has one loss and gradient."""
+    """Checks that two processes draw the same completions, so the first loss and gradient agree between strategies."""
     need_two_gpus(bench)
     is_cuda = bench.scale.device == "cuda"
     if not installed("deepspeed"):

@@ -1,4 +1,4 @@
-"""How fast completions are made and learned from, and what grpo-run adds to TRL's step."""
+"""Measures the speed of generation and training, and grpo-run's overhead over TRL's step."""
 
 from gpu_kit.bench import Bench
 
@@ -17,7 +17,7 @@ def run(bench: Bench) -> None:
         run = bench.completed(bench.train(file, *settings))
         plain = bench.folder / f"plain-{number}"
         alone = bench.measured("plain_trl.py", str(run.folder / "plan.json"), str(plain))
-        ours.append(run.step_seconds(without=2, of=min))  # what runs beside it makes steps slower, never faster
+        ours.append(run.step_seconds(without=2, of=min))  # parallel work makes steps slower, never faster
         theirs.append(alone["step_s"])
         fastest = {"grpo-run": ours[-1], "TRL alone": theirs[-1]}
         bench.figure(f"round {number + 1}: seconds of the fastest step", fastest)

@@ -1,1 +1,1 @@
-"""What a training needs of a GPU, from config.json and the settings alone."""
+"""Estimates the GPU memory of a training from config.json and the settings alone."""

@@ -1,4 +1,4 @@
-"""One layer of a decoder or of a vision tower on a tape: what its operations hold, forward and back."""
+"""Models one decoder or vision tower layer on a tape: what its operations hold, forward and backward."""
 
 from functools import cache
 
@@ -12,9 +12,9 @@ _Heads = tuple[TapeTensor, TapeTensor, TapeTensor]
 
 @cache
 def layer_held(architecture: Architecture, update: Update, needs_gradient: bool = True) -> Held:
-    """What one layer holds. needs_gradient: of its input, which the first layer of an adapted model has none of.
+    """What one layer holds. needs_gradient: of its input; false for the first layer of an adapted model.
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py and its like: DecoderLayer.forward.
+    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py and similar models: DecoderLayer.forward.
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
@@ -34,22 +34,22 @@ def layer_held(architecture: Architecture, update: Update, needs_gradient: bool 
 
 
 def _before(tape: Tape, architecture: Architecture, update: Update, hidden: TapeTensor) -> TapeTensor:
-    """What attention or the MLP reads: the hidden states, normed where the norms do not lie behind it alone."""
+    """Returns the input of attention or the MLP: the hidden states, normed unless norms only follow it."""
     style = architecture.style
     return hidden if style.norms == "after" else norm(tape, update, hidden, architecture.hidden, style.scales_wide)
 
 
 def _after(tape: Tape, architecture: Architecture, update: Update, mixed: TapeTensor) -> TapeTensor:
-    """What attention or the MLP adds to the hidden states, normed where norms lie behind it."""
+    """Returns what attention or the MLP adds to the hidden states, normed where norms follow it."""
     style = architecture.style
     return mixed if style.norms == "before" else norm(tape, update, mixed, architecture.hidden, style.scales_wide)
 
 
 def norm(tape: Tape, update: Update, read: TapeTensor, row: int, scales_wide: bool = False) -> TapeTensor:
-    """RMSNorm, computed in float32. row: elements that share a mean. scales_wide: it rounds at last, to its input.
+    """RMSNorm, computed in float32. row: elements that share a mean. scales_wide: rounds last, to its input's type.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2RMSNorm.forward; models/olmo2/modeling_olmo2.py
-    and models/gemma3/modeling_gemma3.py, whose weight is multiplied with in float32.
+    and models/gemma3/modeling_gemma3.py, which multiply by the weight in float32.
     """
     count = read.size // read.width
     rows, whole, trains = count // row, 4 * count, update.trains_weights()
@@ -88,7 +88,7 @@ def _mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTenso
 
 
 def _fused_mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
-    """The gated MLP with gate and up in one. Source: transformers 5.23.0, models/phi3/modeling_phi3.py: Phi3MLP."""
+    """The gated MLP with fused gate and up. Source: transformers 5.23.0, models/phi3/modeling_phi3.py: Phi3MLP."""
     hidden, intermediate = architecture.hidden, architecture.intermediate
     both = linear(tape, update, "mlp.gate_up_proj", read, hidden, 2 * intermediate)
     gate, up = tape.parts(both, (update.tokens * intermediate,) * 2)
@@ -117,7 +117,7 @@ def _attention(tape: Tape, architecture: Architecture, update: Update, read: Tap
 
 
 def _repeated(tape: Tape, architecture: Architecture, update: Update, heads: TapeTensor, groups: int) -> TapeTensor:
-    """Keys or values once for each query of a group; those of a single head are no copy but in a matrix product.
+    """Repeats keys or values for each query of a group; a single head is copied only for matrix products.
 
     Source: transformers 5.23.0, integrations/sdpa_attention.py: repeat_kv; a view where torch 2.13.0 can make one.
     """
@@ -128,10 +128,10 @@ def _repeated(tape: Tape, architecture: Architecture, update: Update, heads: Tap
 
 
 def _heads(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> _Heads:
-    """Queries, keys and values, normed where a family does, without their positions.
+    """Queries, keys and values before positions, normed in families that do so.
 
-    Source: transformers 5.23.0, models/qwen3/modeling_qwen3.py: Qwen3Attention.forward, whose norms come after all
-    three only where they take single heads; models/phi3/modeling_phi3.py: Phi3Attention.forward.
+    Source: transformers 5.23.0, models/qwen3/modeling_qwen3.py: Qwen3Attention.forward, whose norms follow all three
+    only if they take single heads; models/phi3/modeling_phi3.py: Phi3Attention.forward.
     """
     hidden, style = architecture.hidden, architecture.style
     query_size = architecture.heads * architecture.head_dim
@@ -154,10 +154,10 @@ def _heads(tape: Tape, architecture: Architecture, update: Update, read: TapeTen
 def _turned(
     tape: Tape, architecture: Architecture, update: Update, query: TapeTensor, key: TapeTensor
 ) -> tuple[TapeTensor, TapeTensor]:
-    """Queries and keys with their positions, which turn a share of each head alone in some families.
+    """Queries and keys with positions, which some families rotate only in a part of each head.
 
-    Source: transformers 5.23.0, models/phi3/modeling_phi3.py: apply_rotary_pos_emb, which cuts the heads in two even
-    where the second part is empty; models/olmo2/modeling_olmo2.py has positions of float32.
+    Source: transformers 5.23.0, models/phi3/modeling_phi3.py: apply_rotary_pos_emb, which splits the heads even if the
+    second part is empty; models/olmo2/modeling_olmo2.py has positions in float32.
     """
     style = architecture.style
     if not style.is_fused:
@@ -180,7 +180,7 @@ def _turned(
 
 
 def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
-    """Queries or keys with their positions; under autocast of float32 weights, positions make them float32.
+    """Queries or keys with positions; under autocast of float32 weights, positions make them float32.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: apply_rotary_pos_emb, rotate_half.
     """
@@ -195,9 +195,9 @@ def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
 def _fused(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
     """A kernel that keeps no matrix of scores.
 
-    Each call makes an additive mask of its own out of that of booleans and keeps it, when rows are padded. Source:
-    torch 2.13.0, aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask; cuda/attention_backward.cu
-    has a float32 accumulator for the gradient of the query.
+    If rows are padded, each call converts the boolean mask to its own additive mask and keeps it. Source: torch 2.13.0,
+    aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask; cuda/attention_backward.cu has a float32
+    accumulator for the gradient of the query.
     """
     query, key, value = (tape.cast(one, update.width) for one in read)
     count, rows = query.size // query.width, update.tokens * number
@@ -211,7 +211,7 @@ def _fused(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[T
 
 
 def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
-    """Attention with its whole matrix of scores, softmax in float32.
+    """Attention with its full matrix of scores, softmax in float32.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: eager_attention_forward.
     """
@@ -221,21 +221,21 @@ def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[T
     weights = tape.made([weights], scores, query.width)
     weights = tape.made([weights], scores, max(query.width, update.weight_width), passes=True)
     shares = tape.made([tape.cast(weights, 4)], scores, 4, keeps_result=True, holds=[weights])
-    if query.width != 4:  # a variable has the scores until the shares are in their type
+    if query.width != 4:  # a variable holds the scores until the probabilities are cast
         shares = tape.made([shares], scores, query.width, holds=[weights])
     weights = tape.cast(shares, update.width)
     return tape.made([weights, value], count, update.width, keeps=[weights, value], holds=holds)
 
 
-# A layer of a tower: update is one of its patches, whose tiles are the rows.
+# A layer of a tower: `update` describes its patches, with tiles as rows.
 
 
 @cache
 def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> Held:
     """What one layer holds. needs_gradient: of its input.
 
-    Source: transformers 5.23.0, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which CLIP's and Idefics3's are
-    like; models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLVisionBlock.
+    Source: transformers 5.23.0, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which those of CLIP and Idefics3
+    resemble; models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLVisionBlock.
     """
     tape = Tape()
     count = update.tokens * vision.hidden
@@ -248,7 +248,7 @@ def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> H
 
 
 def vision_norm(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
-    """LayerNorm in one operation, of float32 under autocast; or RMSNorm."""
+    """LayerNorm in one operation, in float32 under autocast; or RMSNorm."""
     if vision.is_gated:
         return norm(tape, update, read, vision.hidden)
     wide = tape.cast(read, 4) if update.autocast_width is not None else read
@@ -267,7 +267,7 @@ def _seeing_attention(tape: Tape, vision: Vision, update: Update, read: TapeTens
         query, key, value = (linear(tape, update, f"self_attn.{name}_proj", read, hidden, hidden) for name in "qkv")
     attend = _eager if update.attention == "eager" else _fused
     mixed = attend(tape, vision.heads, update, (query, key, value), (key, value))
-    if vision.is_fused:  # what each window saw is joined
+    if vision.is_fused:  # the windows' outputs are joined
         mixed = tape.made([mixed], count, mixed.width, passes=True)
     return linear(tape, update, "attn.proj" if vision.is_fused else "self_attn.out_proj", mixed, hidden, hidden)
 

@@ -1,4 +1,4 @@
-"""How a run lies on its GPUs, and what of the model each of them holds all the time."""
+"""Computes how a run is divided among its GPUs, and what each of them holds of the model permanently."""
 
 from typing import Literal, NamedTuple
 
@@ -7,16 +7,16 @@ from grpo_recipes.user_files.architecture import Architecture
 
 _BLOCK = 64
 _BLOCK_OF_BLOCKS = 256
-# Bytes of state for each trained parameter: a number that the type does not change, or per byte of a parameter.
+# Bytes of state for each trained parameter: a constant for any type, or per byte of a parameter.
 # Source: torch 2.13.0, optim/adamw.py; transformers 5.23.0, training_args.py: OptimizerNames; bitsandbytes 0.50.2,
-# optim/adamw.py: two states of 8 bits, and a float32 for each 256 of them.
+# optim/adamw.py: two states of 8 bits, and a float32 for every 256 of them.
 _PER_BYTE = {"adamw_torch": 2.0, "adamw_torch_fused": 2.0, "sgd": 0.0, "rmsprop": 1.0, "adagrad": 1.0}
 _PER_PARAMETER = {"adamw_8bit": 2 + 8 / 256, "adamw_bnb_8bit": 2 + 8 / 256, "lion_8bit": 1 + 4 / 256}
 _ON_THE_HOST = ("paged_adamw_8bit", "paged_adamw_32bit", "paged_adamw")
 
 
 def weight_bytes(architecture: Architecture, update: Update) -> int:
-    """The model's weights as loaded, linear modules in four bits where they are quantized, without an adapter."""
+    """Bytes of the model's weights as loaded, with linear modules in four bits if quantized, without an adapter."""
     width, quantized = update.weight_width, linear_parameters(architecture)
     if update.four_bits is None:
         return architecture.parameters() * width
@@ -24,25 +24,25 @@ def weight_bytes(architecture: Architecture, update: Update) -> int:
 
 
 def linear_parameters(architecture: Architecture) -> int:
-    """The weights of all linear modules but the output layer, those of a vision part with them.
+    """The weights of all linear modules except the output layer, including those of a vision part.
 
-    Source: transformers 5.23.0, quantizers/base.py: get_modules_to_not_convert, which skips the output layer alone.
+    Source: transformers 5.23.0, quantizers/base.py: get_modules_to_not_convert, which skips only the output layer.
     """
     seen = 0 if architecture.vision is None else architecture.vision.linear_parameters()
     return architecture.layers * architecture.linear_parameters() + seen
 
 
 def four_bit_bytes(parameters: int, four_bits: FourBits) -> int:
-    """Weights in four bits with a scale for each 64: float32, or 8 bits and a float32 for each 256 scales.
+    """Bytes of four-bit weights with a scale for every 64: float32, or 8 bits and a float32 for every 256 scales.
 
-    Source: bitsandbytes 0.50.2, functional.py: quantize_4bit; the code tables of some bytes are left out.
+    Source: bitsandbytes 0.50.2, functional.py: quantize_4bit; its code tables of a few bytes are left out.
     """
     scales = parameters // _BLOCK
     return parameters // 2 + (scales + 4 * (scales // _BLOCK_OF_BLOCKS) if four_bits.is_double else 4 * scales)
 
 
 def trained_parameters(architecture: Architecture, update: Update) -> int:
-    """The parameters that have a gradient: all, or those of the adapter. Without images the vision part has none."""
+    """The parameters with a gradient: all, or the adapter's. Without images the vision part has none."""
     vision, adapter = architecture.vision, update.adapter
     if adapter is None:
         still = 0 if vision is None else vision.idle if update.pixels else vision.parameters
@@ -57,7 +57,7 @@ def trained_width(update: Update) -> int:
 
 
 def optimizer_bytes(optimizer: str, parameters: int, width: int) -> int | None:
-    """The states of an optimizer; None for one that is not known here. width: bytes of a parameter."""
+    """Bytes of an optimizer's states; None for an unknown optimizer. width: bytes of a parameter."""
     if optimizer in _ON_THE_HOST:
         return 0
     if optimizer in _PER_PARAMETER:
@@ -66,7 +66,7 @@ def optimizer_bytes(optimizer: str, parameters: int, width: int) -> int | None:
 
 
 def optimizer_step_bytes(optimizer: str, parameters: int, width: int) -> int:
-    """What a step holds beside states and gradients: lists as large as the parameters, where it is not fused.
+    """What a step holds beyond states and gradients: lists as large as the parameters, unless fused.
 
     Source: torch 2.13.0, optim/adam.py: _multi_tensor_adam, whose square roots are a new list.
     """
@@ -81,16 +81,15 @@ _SUB_GROUP = 1_000_000_000
 
 
 class Layout(NamedTuple):
-    """The GPUs and what beside an update happens on them.
+    """The GPUs and their load outside an update.
 
-    processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
+    processes: one GPU each. has_reference: a second model for the KL term, which an adapter does not need. scores:
     log-probabilities are computed before the update. keeps_gathered: FSDP2 keeps a layer whole from its forward to its
     backward pass. sequences: completions that one process generates at once.
-    vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_cache:
-    bytes of a cache of a fixed size, which vLLM takes beside the weights, whatever its share; vllm_ranks: GPUs that
-    share one engine. gathers_to_generate: ZeRO-3 puts all parameters together to generate with transformers.
-    evaluates: held-out rows are answered too, by transformers, as many at once as a micro-batch has; asks_vllm: by
-    vLLM, as it generates.
+    vllm_share: of the GPU, for vLLM's weights and cache in the same process, None for as much as it needs; vllm_cache:
+    bytes of a fixed-size cache, which vLLM takes beyond the weights, whatever its share; vllm_ranks: GPUs that share
+    one engine. gathers_to_generate: ZeRO-3 gathers all parameters to generate with transformers. evaluates:
+    transformers also answers held-out rows, one micro-batch at once; asks_vllm: vLLM answers them, as it generates.
     """
 
     strategy: Strategy
@@ -111,19 +110,21 @@ class Layout(NamedTuple):
     asks_vllm: bool = False
 
     def shards_weights(self) -> bool:
-        """Whether each process has a part of the weights alone."""
+        """Whether each process holds only a part of the weights."""
         return self.strategy in ("zero3", "fsdp2")
 
     def parts(self, kind: Literal["weights", "gradients", "optimizer"]) -> int:
-        """Into how many parts something is cut. Source: deepspeed 0.19.8, runtime/zero/; torch 2.13.0, fully_shard."""
+        """How many parts each kind of state is split into. Source: deepspeed 0.19.8, runtime/zero/; torch 2.13.0,
+        fully_shard.
+        """
         cut = {"zero1": ("optimizer",), "zero2": ("optimizer", "gradients")}.get(self.strategy, ())
         return self.processes if self.shards_weights() or kind in cut else 1
 
 
 class States(NamedTuple):
-    """Bytes of each GPU: gathered is what a strategy puts together for a layer, buckets what it sends from.
+    """Bytes of each GPU: gathered is what a strategy assembles for a layer, buckets what it sends from.
 
-    copied: of gradients, which DeepSpeed copies for a step. initial: what DeepSpeed makes before the first one.
+    copied: gradients that DeepSpeed copies for a step. initial: what DeepSpeed allocates before the first step.
     """
 
     weights: int
@@ -142,9 +143,9 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
 
     DeepSpeed adds a float32 copy of each trained parameter to the optimizer's states (deepspeed 0.19.8,
     runtime/zero/stage_1_and_2.py, stage3.py: fp32 groups); FSDP2 has trained parameters in float32 (accelerate 1.15.0,
-    utils/fsdp_utils.py: upcast for mixed precision). Gradients are where the optimizer is (stage3.py:
+    utils/fsdp_utils.py: upcast for mixed precision). Gradients are on the optimizer's device (stage3.py:
     grad_partitions_flat_buffer; stage_1_and_2.py: async_accumulate_grad_in_cpu_via_gpu), and a reference is offloaded
-    as the model is (trl 1.16.0, models/utils.py: prepare_deepspeed).
+    like the model (trl 1.16.0, models/utils.py: prepare_deepspeed).
     """
     count, width = trained_parameters(architecture, update), trained_width(update)
     is_deepspeed = layout.strategy.startswith("zero")
@@ -172,7 +173,7 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
 
 
 def _copied(count: int, layout: Layout) -> int:
-    """The float32 gradients of a process once more, of ZeRO-3 one group of parameters at a time.
+    """A second copy of a process's float32 gradients, for ZeRO-3 one parameter group at a time.
 
     Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: step; stage3.py: _prepare_fp32_grad_for_sub_group;
     config.py: sub_group_size.
@@ -182,17 +183,17 @@ def _copied(count: int, layout: Layout) -> int:
 
 
 def _initial(count: int, width: int, layout: Layout) -> int:
-    """A process's float32 copy and gradients of zero; before that ZeRO-1 and 2 have all that is trained twice.
+    """A process's float32 copy and zero gradients; before that, ZeRO-1 and 2 hold all trained weights twice.
 
-    Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: flatten_dense_tensors_aligned,
-    initialize_optimizer_states; stage3.py: _setup_for_real_optimizer.
+    Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: flatten_dense_tensors_aligned, initialize_optimizer_states;
+    stage3.py: _setup_for_real_optimizer.
     """
     part = 2 * _MASTER * count // layout.parts("optimizer")
     return part if layout.strategy == "zero3" else max(part, count * width)
 
 
 def _buckets(architecture: Architecture, update: Update, layout: Layout, gradients: int) -> int:
-    """What gradients are sent from.
+    """The buffers that gradients are sent from.
 
     DDP has a copy of all (torch 2.13.0, nn/parallel/distributed.py: gradient_as_bucket_view); DeepSpeed two buckets of
     hidden_size squared, which transformers writes for "auto" (5.23.0, integrations/deepspeed.py); FSDP2 the gradients
@@ -208,13 +209,13 @@ def _buckets(architecture: Architecture, update: Update, layout: Layout, gradien
 
 
 def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int:
-    """Parameters that are whole for a while.
+    """Parameters that are temporarily whole.
 
-    ZeRO-3 lets up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters). It sends
-    them in the type of mixed precision and makes them as wide as they are loaded (partition_parameters.py:
-    AllGatherCoalescedHandle); one process has nothing to put together (NoGatherCoalescedHandle). FSDP2
-    has the layer that computes, the next one, and the embeddings, which it leaves whole, or every layer where it does
-    not reshard them (torch 2.13.0, distributed/fsdp/_fully_shard: reshard_after_forward, also that of the root).
+    ZeRO-3 keeps up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters). It sends
+    them in the mixed-precision type and converts them to the loaded width (partition_parameters.py:
+    AllGatherCoalescedHandle); one process gathers nothing (NoGatherCoalescedHandle). FSDP2 has the current layer, the
+    next one, and the embeddings, which it leaves whole, or every layer if it does not reshard them (torch 2.13.0,
+    distributed/fsdp/_fully_shard: reshard_after_forward, also that of the root).
     """
     if not layout.shards_weights():
         return 0
@@ -229,24 +230,25 @@ def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int
     return (2 * architecture.layer_parameters() + architecture.embedding_parameters()) * width
 
 
-# The cache of keys and values, and what vLLM takes.
+# The key-value cache, and vLLM's share.
 
 
 VLLM_LEFT_BYTES = 3 * 2**29
-"""What a sleeping engine leaves: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
+"""What a sleeping engine keeps: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
 
 
 def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
-    """Keys and values of all layers for whole sequences. Source: transformers 5.23.0, cache_utils.py: DynamicLayer."""
+    """Keys and values of all layers for full-length sequences. Source: transformers 5.23.0, cache_utils.py:
+    DynamicLayer.
+    """
     each = 2 * architecture.key_value_heads * architecture.head_dim * update.weight_width
     return round(sequences * architecture.held_tokens(update.length, at_once=update.prompt)) * each
 
 
 def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
-    """What vLLM takes in a training process: its share of the GPU, or what it needs where either is not known.
+    """What vLLM takes in a training process: its share of the GPU, or its need if either is unknown.
 
-    With a cache of a fixed size it takes no share. Source: vllm 0.31.0, v1/worker/gpu_worker.py:
-    determine_available_memory.
+    With a fixed-size cache it takes no share. Source: vllm 0.31.0, v1/worker/gpu_worker.py: determine_available_memory.
     """
     if gpu_bytes is None or layout.vllm_share is None or layout.vllm_cache is not None:
         return needed
@@ -254,10 +256,10 @@ def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
 
 
 def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:
-    """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine.
+    """The weights in 16 bits and the cache of its sequences, divided by the GPUs of one engine.
 
-    With a cache of a fixed size this one, and an allowance for what is outside of it.
-    Windows are left out: how vLLM lays out a cache of two kinds of layers was not looked into, it takes no more.
+    With a fixed-size cache, that cache, and an allowance for what is outside it.
+    Sliding windows are ignored: how vLLM lays out a cache of two kinds of layers was not studied; it takes no more.
     """
     if layout.vllm_cache is not None:
         return 2 * architecture.parameters() // layout.vllm_ranks + layout.vllm_cache + VLLM_LEFT_BYTES

@@ -1,4 +1,4 @@
-"""Linear modules on a tape: plain, cast by mixed precision, in four bits, with an adapter; and the output layer."""
+"""Models linear modules on a tape: plain, mixed-precision, four-bit and adapted ones, and the output layer."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from grpo_recipes.user_files.architecture import Architecture
 
 
 def linear(tape: Tape, update: Update, name: str, read: TapeTensor, inputs: int, outputs: int) -> TapeTensor:
-    """A linear module of a layer with its adapter, where it has one."""
+    """A linear module of a layer with its adapter, if any."""
     result = _four_bits(tape, update, read, inputs, outputs) if update.four_bits else None
     result = result or product(tape, update, read, inputs, outputs, update.trains_weights())
     if update.adapter is None or not update.adapter.adapts(name):
@@ -17,11 +17,11 @@ def linear(tape: Tape, update: Update, name: str, read: TapeTensor, inputs: int,
 
 
 def product(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: int, trains: bool) -> TapeTensor:
-    """Tokens times a weight as it is loaded.
+    """Tokens times a weight as loaded.
 
-    Mixed precision casts the input for each module anew, and a weight once in a forward pass if it is trained (torch
-    2.13.0, aten/src/ATen/autocast_mode.cpp: cached_cast); autograd keeps the copies. The gradient of a weight has the
-    type that was computed in, and is cast to the weight's.
+    Mixed precision casts the input for each module, and a weight once per forward pass if it is trained (torch 2.13.0,
+    aten/src/ATen/autocast_mode.cpp: cached_cast); autograd keeps the copies. The gradient of a weight has the compute
+    type, and is cast to the weight's.
     """
     tokens, width = read.size // read.width // inputs, update.width
     cast = tape.cast(read, width)
@@ -37,10 +37,10 @@ def product(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: 
 
 
 def _four_bits(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: int) -> TapeTensor:
-    """Four-bit weights, made whole for each product, forward and back.
+    """Four-bit weights, dequantized for each product, forward and backward.
 
     Source: bitsandbytes 0.50.2, nn/modules.py: Linear4bit.forward; autograd/_functions.py: MatMul4Bit; and
-    backends/cuda/ops.py: more than some hundred tokens are multiplied with a dequantized copy.
+    backends/cuda/ops.py: more than a few hundred tokens are multiplied with a dequantized copy.
     """
     assert update.four_bits is not None
     tokens, width = read.size // read.width // inputs, update.four_bits.compute_width
@@ -55,10 +55,10 @@ def _four_bits(tape: Tape, update: Update, read: TapeTensor, inputs: int, output
 def _adapted(
     tape: Tape, update: Update, adapter: Adapter, read: TapeTensor, result: TapeTensor, shape: tuple[int, int]
 ) -> TapeTensor:
-    """A LoRA adapter beside a module, in float32 unless autocast computes it.
+    """A LoRA adapter on a module, in float32 unless autocast computes it.
 
     Source: peft 0.21.2, tuners/lora/layer.py: Linear.forward, which casts the input to the adapter's type; and
-    tuners/lora/bnb.py: Linear4bit.forward, which does so without autocast alone.
+    tuners/lora/bnb.py: Linear4bit.forward, which does so only without autocast.
     """
     inputs, outputs = shape
     tokens = read.size // read.width // inputs
@@ -78,7 +78,7 @@ def _adapted(
     total = tape.made(
         [result, scaled], tokens * outputs, max(result.width, width), passes=True, holds=[argument, given]
     )
-    return tape.cast(total, result.width)  # the variables of both forward methods hold what they were given
+    return tape.cast(total, result.width)  # the variables of both forward methods hold their inputs
 
 
 _INDEX = 8
@@ -86,10 +86,10 @@ _INDEX = 8
 
 
 def routed(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
-    """The router and the products of all experts, each token copied for each expert that it goes to.
+    """The router and the products of all experts, with a copy of each token for each of its experts.
 
     Source: transformers 5.23.0, models/qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeTopKRouter; and integrations/moe.py:
-    grouped_mm_experts_forward. grouped_mm is not cast by autocast: it computes in the type of the weights.
+    grouped_mm_experts_forward. Autocast does not cast grouped_mm: it computes in the type of the weights.
     """
     experts = architecture.experts
     assert experts is not None
@@ -128,11 +128,10 @@ def _grouped(
     shape: tuple[int, int, int],
     merged: list[TapeTensor],
 ) -> TapeTensor:
-    """The product of each token with the weight of its expert. shape: modules in one weight, inputs, outputs.
+    """The product of each token with its expert's weight. shape: modules in one weight, inputs, outputs.
 
-    Weights with an adapter are copied whole for each forward pass, the adapter added, and the gradient is one of the
-    whole copy, which is there until the experts are through. Source: peft 0.21.2, tuners/lora/layer.py: ParamWrapper,
-    _LoraFactorsProxy.
+    Adapted weights are copied whole for each forward pass, with the adapter added, and so is the gradient, which stays
+    until the experts are done. Source: peft 0.21.2, tuners/lora/layer.py: ParamWrapper, _LoraFactorsProxy.
     """
     modules, inputs, outputs = shape
     width, trains, parameters = update.weight_width, update.trains_weights(), experts * inputs * outputs
@@ -150,19 +149,19 @@ def _grouped(
     )
 
 
-# The output layer and the loss: what the probabilities of the completions take.
+# The output layer and the loss: the memory of the completions' probabilities.
 
 
 _TILE_TOKENS = 4096
 _TILE_COLUMNS = 32_768
 _PAGE = 4096
 _STATISTICS = 11
-"""Float32 numbers of one scored position: seven running ones, four results."""
+"""Float32 numbers for one scored position: seven temporaries, four results."""
 _ENTROPY_ROWS = 128
 
 
 class OutputHeld(NamedTuple):
-    """Bytes beside what the decoder keeps. forward, backward: the most in each; left: until the decoder's is over."""
+    """Bytes beyond what the decoder keeps. forward, backward: the peaks; left: until the decoder's backward is over."""
 
     forward: int
     backward: int
@@ -170,7 +169,7 @@ class OutputHeld(NamedTuple):
 
 
 def output_held(architecture: Architecture, update: Update) -> OutputHeld:
-    """What the output layer and the loss hold, by the way that the release of TRL goes."""
+    """What the output layer and the loss hold, by the release of TRL."""
     held = {"fused": _fused, "logits": _logits, "kernel": _kernel}[update.output](architecture, update)
     is_shared = architecture.is_tied and update.trains_weights()
     weight = architecture.vocabulary * architecture.hidden * update.weight_width
@@ -179,12 +178,12 @@ def output_held(architecture: Architecture, update: Update) -> OutputHeld:
 
 
 def _fused(architecture: Architecture, update: Update) -> OutputHeld:
-    """Tiles of 4,096 positions by 32,768 words, whatever the size of the vocabulary; gradients in float32.
+    """Tiles of 4,096 positions by 32,768 words, for any vocabulary; gradients in float32.
 
-    A CPU has memory for those of a row alone that there are words for.
+    A CPU only uses the part of a tile that has words.
 
     Source: trl 1.16.0, kernels/chunked_logprob.py: ChunkedLogProbFunction; trainer/utils.py: add_fused_lm_head, which
-    copies the scored positions out of all, where Triton is; elsewhere all are scored.
+    copies out the scored positions if Triton is installed; otherwise all positions are scored.
     """
     on_gpu = update.device == "cuda"
     scored = update.batch * (update.completion if on_gpu else update.length - 1)
@@ -204,12 +203,12 @@ def _fused(architecture: Architecture, update: Update) -> OutputHeld:
 
 
 def _touched(size: int) -> int:
-    """The bytes of the pages that so many bytes lie in."""
+    """Rounds bytes up to whole pages."""
     return -(-size // _PAGE) * _PAGE
 
 
 def _tile_in_torch(elements: int) -> tuple[int, int]:
-    """Copies of a tile where Triton does not change it in place, forward and back, 3 and 7 of float32 and a mask.
+    """Copies of a tile without Triton's in-place updates: forward 3, backward 7 in float32, and a mask.
 
     Source: trl 1.16.0, kernels/chunked_logprob.py: _forward_tile, _backward_tile.
     """
@@ -219,7 +218,7 @@ def _tile_in_torch(elements: int) -> tuple[int, int]:
 def _kernel(architecture: Architecture, update: Update) -> OutputHeld:
     """Logits that a Triton kernel reads once, and their gradient.
 
-    Source: trl 1.14.2, kernels/logprob_entropy.py: it keeps the logits; not traced, for it has no fake form.
+    Source: trl 1.14.2, kernels/logprob_entropy.py: it keeps the logits; not traced, since it has no fake form.
     """
     tape = Tape()
     rows = update.batch * (update.completion + 1)
@@ -231,10 +230,10 @@ def _kernel(architecture: Architecture, update: Update) -> OutputHeld:
 
 
 def _logits(architecture: Architecture, update: Update) -> OutputHeld:
-    """Logits of all the completions and one position more, and their gradients.
+    """Logits of all completions and one extra position, and their gradients.
 
-    Logits of mixed precision are copied into float32. Those of float32 are kept, and their gradient is made twice, of
-    what was picked and of the sums; those of 16 bits are gone, with all probabilities kept instead, row by row.
+    Mixed-precision logits are copied to float32. Float32 logits are kept, with two gradients, one of the picked values
+    and one of the sums; 16-bit logits are freed, and all probabilities are kept instead, row by row.
     Source: trl 0.23.1, trainer/grpo_trainer.py: _get_per_token_logps_and_entropies; trainer/utils.py:
     selective_log_softmax, entropy_from_logits; accelerate 1.10.1, utils/operations.py: convert_outputs_to_fp32.
     """
@@ -249,5 +248,5 @@ def _logits(architecture: Architecture, update: Update) -> OutputHeld:
     probabilities = row + entropy if width == 4 else scaled + entropy
     forward = max(held.forward, held.kept + max(logits.size, probabilities) + scaled)
     gradients = 3 * scaled if width == 4 else 2 * scaled
-    # A slice of the logits has a gradient as large as all of them.
+    # The gradient of a slice of the logits is as large as all of them.
     return OutputHeld(forward, max(held.backward, held.kept + max(gradients, scaled + logits.size)), 0)

@@ -1,4 +1,4 @@
-"""The moments of an update at which most is held, and what is held then."""
+"""Finds the moments of an update with the most memory in use, and what is held then."""
 
 from functools import cache
 from typing import NamedTuple
@@ -22,9 +22,9 @@ _INTEGER = 8
 
 
 class Moments(NamedTuple):
-    """The bytes of one update by term, and at each moment, the states with them.
+    """Bytes of one update by term, and at each moment, including the states.
 
-    has_gradients: an earlier micro-batch of the step has made all gradients.
+    has_gradients: an earlier micro-batch of the step has already allocated all gradients.
     """
 
     weights: int
@@ -40,18 +40,18 @@ class Moments(NamedTuple):
     has_gradients: bool
 
     def in_order(self) -> tuple[tuple[int, bool], ...]:
-        """The bytes at each moment, and whether all gradients are among them."""
+        """Returns the bytes at each moment, and whether they include all gradients."""
         first = (self.forward, self.output_forward, self.output_backward, self.backward)
         return (*((moment, self.has_gradients) for moment in first), (self.step, True))
 
     def peak(self) -> int:
-        """The most at any moment."""
+        """Returns the peak over all moments."""
         return max(moment for moment, _ in self.in_order())
 
 
 @cache
 def moments(architecture: Architecture, update: Update) -> Moments | None:
-    """What an update holds; None for an optimizer that is not known."""
+    """Returns what an update holds; None for an unknown optimizer."""
     trained, width = trained_parameters(architecture, update), trained_width(update)
     optimizer = optimizer_bytes(update.optimizer, trained, width)
     if optimizer is None:
@@ -63,7 +63,7 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
     cached = _cached_copies(architecture, update)
     kept, shared = decoder.kept(), decoder.shared if not update.is_checkpointing else 0
     tower = vision_held(architecture, update)
-    seen = 0 if tower is None else tower.kept() + update.tokens * architecture.hidden  # and where images are put
+    seen = 0 if tower is None else tower.kept() + update.tokens * architecture.hidden  # and where images are inserted
     if tower is not None and update.trains_weights() and not update.is_checkpointing:
         seen += tower.shared
     return Moments(
@@ -87,7 +87,7 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
 
 @cache
 def scoring_bytes(architecture: Architecture, update: Update) -> int:
-    """What a forward pass that keeps nothing holds beside the states: for old probabilities and the reference.
+    """What a no-grad forward pass holds beyond the states, for old log-probabilities and the reference.
 
     Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions, in micro-batches of the update.
     """
@@ -99,10 +99,10 @@ def scoring_bytes(architecture: Architecture, update: Update) -> int:
 
 
 def _decoder_backward(architecture: Architecture, update: Update, decoder: Decoder) -> int:
-    """The most during the backward pass of the decoder, and of the embedding after it.
+    """The peak during the backward pass of the decoder, and of the embedding after it.
 
-    The first micro-batch of a step makes gradients as it goes; the next ones have all of them, and make another for
-    the time that it takes to add it.
+    The first micro-batch of a step allocates gradients as it goes; later ones hold all of them, plus a temporary one
+    while it is added.
     """
     width, words = trained_width(update), architecture.vocabulary * architecture.hidden
     is_first = update.accumulation == 1
@@ -117,9 +117,9 @@ def _decoder_backward(architecture: Architecture, update: Update, decoder: Decod
 
 @cache
 def decoder_held(architecture: Architecture, update: Update) -> Decoder:
-    """What the layers of a model hold in an update.
+    """What a model's layers hold in an update.
 
-    Source of what a checkpointed layer keeps, its input: torch 2.13.0, utils/checkpoint.py.
+    A checkpointed layer keeps its input; source: torch 2.13.0, utils/checkpoint.py.
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
@@ -139,10 +139,10 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
 
 
 def _shared(architecture: Architecture, update: Update) -> int:
-    """The mask and the positions that all layers read; a mask for eager attention has the type of the hidden states.
+    """The mask and positions that all layers read; a mask for eager attention has the hidden states' type.
 
-    Layers with a window have their own. Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask;
-    models/gemma3/modeling_gemma3.py: Gemma3TextModel.forward, which makes both masks in any case.
+    Layers with a window have a separate mask. Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask;
+    models/gemma3/modeling_gemma3.py: Gemma3TextModel.forward, which always makes both masks.
     """
     windows, wide = architecture.windows, architecture.style.rotates_wide
     kinds = 2 if windows is not None and windows.layers < architecture.layers else 1
@@ -153,7 +153,7 @@ def _shared(architecture: Architecture, update: Update) -> int:
 
 
 def _cached_copies(architecture: Architecture, update: Update) -> int:
-    """Copies of trained weights that autocast holds until the forward pass is over, beside those in the layers' tape.
+    """Copies of trained weights that autocast holds until the forward pass ends, beyond those on the layers' tape.
 
     Source: torch 2.13.0, aten/src/ATen/autocast_mode.cpp: cached_cast.
     """
@@ -167,27 +167,27 @@ def _cached_copies(architecture: Architecture, update: Update) -> int:
 
 
 def _kept_copies(update: Update, cached: int) -> int:
-    """The copies that autograd keeps as well: an adapter's, unless its layer is computed again."""
+    """The copies that autograd also keeps: an adapter's, unless its layer is recomputed."""
     return cached if update.adapter is not None and not update.is_checkpointing else 0
 
 
 def _batch(update: Update) -> int:
-    """Token ids and masks of a micro-batch, apart and joined, and labels."""
+    """Token ids and masks of a micro-batch, separate and joined, and labels."""
     return 5 * update.tokens * _INTEGER
 
 
-# What making completions holds: the cache of keys and values, and vLLM's share.
+# What generation holds: the key-value cache, and vLLM's share.
 
 
 _LOGIT_COPIES = 4
 
 
 def generation_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
-    """What computing holds beside the cache: the prompts in one layer at first, or the probabilities of a token.
+    """What computing holds beyond the cache: at first one layer's prompts, later one token's probabilities.
 
-    Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes
-    float32 copies of the logits (generation/utils.py: _sample). A model that is trained whole generates under autocast,
-    an adapted one does not (accelerate 1.15.0, accelerator.py: prepare_model).
+    Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes float32
+    copies of the logits (generation/utils.py: _sample). A fully trained model generates under autocast, an adapted one
+    does not (accelerate 1.15.0, accelerator.py: prepare_model).
     """
     prompts = update._replace(batch=sequences, completion=0, autocast_width=None)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
@@ -197,15 +197,15 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     return casts + max(first, seen, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
 
 
-# The tower of a model that sees: it is through before the decoder begins, and comes last on the way back.
+# The vision tower: done before the decoder begins, and last in the backward pass.
 
 
 @cache
 def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
     """What tower and projector hold for the images of a micro-batch; None without any.
 
-    Checkpointing of an adapted model lets gradients go through the whole tower, which none of its weights has: all
-    embeddings require them, those of patches too. Source: transformers 5.23.0, modeling_utils.py:
+    In an adapted model, checkpointing sends gradients through the whole tower although none of its weights needs them:
+    all embeddings require them, including those of patches. Source: transformers 5.23.0, modeling_utils.py:
     enable_input_require_grads; trl 1.16.0, trainer/grpo_trainer.py.
     """
     vision, adapter = architecture.vision, update.adapter
@@ -224,7 +224,7 @@ def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
         last_norm=_projected(architecture, vision, seen, seen if vision.is_inside else update),
         layers=vision.layers,
         between=patches * vision.hidden * update.weight_width,
-        shared=update.batch * update.pixels * update.width  # cast, or without what is padding
+        shared=update.batch * update.pixels * update.width  # cast, or without padding
         + patches * vision.hidden * update.weight_width
         + (8 * patches * (vision.hidden // vision.heads) if vision.is_fused else 0),
         is_checkpointing=update.is_checkpointing,
@@ -236,7 +236,7 @@ def _adapts_tower(vision: Vision, seen: Update) -> bool:
 
 
 def _projected(architecture: Architecture, vision: Vision, seen: Update, behind: Update) -> Held:
-    """The last norm and the projector; behind: the update as the projector has it."""
+    """The last norm and the projector; behind: the update as the projector sees it."""
     tape, hidden = Tape(), architecture.hidden
     needs_gradient = seen.trains_weights() or seen.is_checkpointing or _adapts_tower(vision, seen)
     read = tape.tensor(seen.tokens * vision.hidden, seen.weight_width, needs_gradient)
@@ -257,7 +257,7 @@ def _projected(architecture: Architecture, vision: Vision, seen: Update, behind:
 
 
 def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) -> int:
-    """The most during the backward pass of the tower, when the decoder's gradients are there."""
+    """The peak during the tower's backward pass, with the decoder's gradients allocated."""
     is_first, width, vision = update.accumulation == 1, trained_width(update), architecture.vision
     assert vision is not None
     trained = trained_parameters(architecture, update)
@@ -266,7 +266,7 @@ def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) 
 
 
 def seeing_bytes(architecture: Architecture, update: Update, rows: int) -> int:
-    """What tower and projector hold for so many rows in a pass that keeps nothing."""
+    """What tower and projector hold for this many rows in a no-grad pass."""
     tower = vision_held(architecture, update._replace(batch=rows))
     if tower is None or architecture.vision is None:
         return 0

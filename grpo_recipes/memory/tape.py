@@ -1,11 +1,11 @@
-"""Tensors of a forward pass and what autograd keeps of them, as bytes."""
+"""Records the tensors of a forward pass and what autograd keeps of them, in bytes."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
 class TapeTensor(NamedTuple):
-    """A tensor on a tape: its place there, the bytes of all of it, those of one element, and if it has a gradient."""
+    """A tensor on a tape: its index, its bytes, the bytes of one element, and whether it has a gradient."""
 
     place: int
     size: int
@@ -14,10 +14,10 @@ class TapeTensor(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One operation: the places of what it reads, makes, and keeps for its backward pass.
+    """One operation: the indices of the tensors that it reads, makes, and keeps for its backward pass.
 
-    held: what a variable of the code still holds then. forward, backward: bytes that it needs beside all these while
-    it runs. passes: its gradient is handed on as it is, in the same storage.
+    held: tensors that a variable of the code still holds. forward, backward: additional bytes while it runs. passes:
+    its gradient is passed on unchanged, in the same storage.
     """
 
     inputs: tuple[TapeTensor, ...]
@@ -32,9 +32,9 @@ class _Step(NamedTuple):
 class Held(NamedTuple):
     """What a part of a model holds, in bytes.
 
-    kept: for the backward pass, from the end of the forward pass. forward: the most during a forward pass that keeps
-    it. passing: during one that keeps nothing. backward: the most during the backward pass, with what was kept and
-    the gradient that comes in. keeps_input: the tensor that comes in is one of those that are kept.
+    kept: for the backward pass, from the end of the forward pass. forward: the peak of a forward pass that keeps it.
+    passing: of one that keeps nothing. backward: the peak of the backward pass, with the kept tensors and the incoming
+    gradient. keeps_input: the input tensor is among the kept ones.
     """
 
     kept: int
@@ -45,7 +45,7 @@ class Held(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """What the layers of a decoder or a tower hold: the first, each other one, the last norm; and what all share."""
+    """What a decoder's or a tower's layers hold: the first, each later one, the last norm; and what all share."""
 
     first: Held
     other: Held
@@ -56,32 +56,34 @@ class Decoder(NamedTuple):
     is_checkpointing: bool
 
     def kept(self) -> int:
-        """What is kept from the end of the forward pass for the backward pass."""
+        """Returns what is kept from the end of the forward pass for the backward pass."""
         if self.is_checkpointing:
             return self.layers * self.between + self.last_norm.kept + self.shared
         return self.first.kept + (self.layers - 1) * self.other.kept + self.last_norm.kept
 
     def embedded(self) -> int:
-        """The first hidden states, which a variable of the model holds, where nothing keeps them."""
+        """Returns the first hidden states, which a model variable holds if nothing keeps them."""
         return 0 if self.is_checkpointing or self.first.keeps_input else self.between
 
     def variables(self) -> int:
-        """What the code of the decoder still holds at its end, and is not kept: its first, last and normed states."""
+        """Returns what the decoder's code still holds at its end but does not keep: first, last and normed states."""
         return self.embedded() + self.between + (0 if self.last_norm.keeps_input else self.between)
 
     def forward(self) -> int:
-        """The most during the forward pass."""
+        """Returns the peak of the forward pass."""
         before = (self.layers - 1) * self.between if self.is_checkpointing else self.kept_before_last()
         layer = self.other.passing if self.is_checkpointing else self.other.forward
         in_norm = self.kept() - self.last_norm.kept + self.last_norm.forward
         return self.shared + self.embedded() + max(before + layer, in_norm)
 
     def kept_before_last(self) -> int:
-        """What all layers but the last keep."""
+        """Returns what all layers but the last keep."""
         return self.first.kept + (self.layers - 2) * self.other.kept if self.layers > 1 else 0
 
     def backward(self, gradients_of_a_layer: int) -> int:
-        """The most during the backward pass; gradients_of_a_layer: that come into being as it goes on, 0 if all are."""
+        """Returns the peak of the backward pass; gradients_of_a_layer: allocated as it proceeds, 0 if all exist
+        already.
+        """
         if self.is_checkpointing:
             again = self.between + max(self.other.forward, self.other.backward)
             steps = (((self.layers - 1) * self.between, 1), (0, self.layers))
@@ -94,7 +96,7 @@ class Decoder(NamedTuple):
 
 
 class Tape:
-    """Operations in their order. Source: torch 2.13.0, tools/autograd/derivatives.yaml says what each keeps."""
+    """Operations in order. Source for what each keeps: torch 2.13.0, tools/autograd/derivatives.yaml."""
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
@@ -102,7 +104,7 @@ class Tape:
         self._steps: list[_Step] = []
 
     def tensor(self, count: int, width: int, needs_gradient: bool = False) -> TapeTensor:
-        """A tensor that no operation made: what comes in, or the copy of a weight."""
+        """Adds a tensor that no operation made: an input, or the copy of a weight."""
         self._sizes.append(count * width)
         self._storages.append(len(self._storages))
         return TapeTensor(len(self._sizes) - 1, count * width, width, needs_gradient)
@@ -121,7 +123,7 @@ class Tape:
         passes: bool = False,
         holds: Sequence[TapeTensor] = (),
     ) -> TapeTensor:
-        """The tensor that an operation makes out of others. trains: of a weight of its own, too."""
+        """Adds the tensor that an operation makes from others. trains: the operation has a trained weight."""
         held = frozenset(self._storages[value.place] for value in holds)
         needs_gradient = trains or any(value.needs_gradient for value in inputs)
         output = self.tensor(count, width, needs_gradient)
@@ -132,7 +134,7 @@ class Tape:
         return output
 
     def parts(self, value: TapeTensor, counts: Sequence[int]) -> tuple[TapeTensor, ...]:
-        """Parts of a tensor in its own storage, by one operation, whose gradient is one of the whole tensor."""
+        """Adds parts of a tensor in its own storage, by one operation, whose gradient is one of the whole tensor."""
         found = tuple(self.tensor(count, value.width, value.needs_gradient) for count in counts)
         for part in found:
             self._storages[part.place] = self._storages[value.place]
@@ -140,11 +142,11 @@ class Tape:
         return found
 
     def cast(self, value: TapeTensor, width: int) -> TapeTensor:
-        """The tensor in another type; itself where it has that already."""
+        """Returns the tensor in a different type; the tensor itself if it already has that type."""
         return value if value.width == width else self.made([value], value.size // value.width, width)
 
     def held(self) -> Held:
-        """What the operations hold, forward and back."""
+        """Returns what the operations hold, forward and backward."""
         kept = set[int]().union(*(step.kept for step in self._steps))
         forward = max(self._forward(kept))
         backward = self._backward(kept) if self._steps[-1].outputs[0].needs_gradient else 0
@@ -152,7 +154,7 @@ class Tape:
         return Held(size, forward, passing, backward, self._steps[0].inputs[0].place in kept)
 
     def _forward(self, kept: set[int]) -> Iterator[int]:
-        """The bytes during each operation."""
+        """Returns the bytes during each operation."""
         last = {self._storages[value.place]: at for at, step in enumerate(self._steps) for value in step.inputs}
         last |= {
             place: max(at, last.get(place, 0)) for at, step in enumerate(self._steps) for place in step.kept | step.held
@@ -165,7 +167,7 @@ class Tape:
             alive = {place for place in alive if place in kept or last.get(place, -1) > at}
 
     def _backward(self, kept: set[int]) -> int:
-        """The most bytes during the operations in reverse, each freeing what it alone had kept."""
+        """Returns the peak of the operations in reverse, each freeing what it alone had kept."""
         gradients = _Gradients()
         gradients.add(self._steps[-1].outputs[0], None)
         holders = {place: sum(place in step.kept for step in self._steps) for place in kept}
@@ -189,9 +191,10 @@ class Tape:
 
 
 class _Gradients:
-    """The gradients that are alive: the storage of each tensor's, and how many tensors share one.
+    """Live gradients: the storage of each tensor's gradient, and how many tensors share it.
 
-    A second gradient of a tensor is added into the first, unless another has that too: then the sum is a new one.
+    A second gradient of a tensor is added to the first in place, unless a different tensor shares it: then the sum is
+    new.
     Source: torch 2.13.0, torch/csrc/autograd/input_buffer.cpp.
     """
 
@@ -202,11 +205,11 @@ class _Gradients:
         self._sizes: dict[int, int] = {}
 
     def has(self, value: TapeTensor) -> bool:
-        """Whether a gradient has come for a tensor."""
+        """Whether a tensor has a gradient yet."""
         return value.place in self._of
 
     def add(self, value: TapeTensor, shared_with: TapeTensor | None) -> None:
-        """A gradient comes for a tensor: the storage of another's, or a new one."""
+        """Adds a gradient of a tensor: another tensor's storage, or a new one."""
         if shared_with is None:
             storage = len(self._sizes)
             self._sizes[storage], self._sharers[storage] = value.size, 0
@@ -229,7 +232,7 @@ class _Gradients:
         self._free(storage)
 
     def drop(self, value: TapeTensor) -> None:
-        """The gradient of a tensor has been used."""
+        """Frees the gradient of a tensor after its use."""
         storage = self._of.pop(value.place)
         self._sharers[storage] -= 1
         self._free(storage)

@@ -1,4 +1,4 @@
-"""What one update of a training is like, as far as its memory depends on it."""
+"""Describes one update of a training, as far as its memory depends on it."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -13,7 +13,7 @@ Device = Literal["cuda", "cpu"]
 class Adapter(NamedTuple):
     """A plain LoRA adapter. targets: "all-linear" or ends of module names; width: bytes of one of its weights.
 
-    spares_vision: it leaves the tower of a model that sees as it is, with all that is inside by its name.
+    spares_vision: excludes the vision tower and every module that has the tower's name in its path.
     """
 
     r: int
@@ -29,13 +29,13 @@ class Adapter(NamedTuple):
         return any(module == target or module.endswith(f".{target}") for target in self.targets)
 
     def adapts_experts(self) -> bool:
-        """Whether the weights of all experts of a layer have one, as PEFT gives it to those of transformers 5."""
+        """Whether a layer's expert weights have an adapter, as PEFT adds it to those of transformers 5."""
         return any(self.adapts(f"mlp.experts.{name}") for name in ("gate_proj", "up_proj", "down_proj"))
 
     def parameters(self, architecture: Architecture) -> int:
-        """The weights of the adapter in one layer, r * (inputs + outputs) for each module that it adapts.
+        """The adapter's weights in one layer, r * (inputs + outputs) for each adapted module.
 
-        Source: peft 0.21.2, tuners/lora/layer.py; for experts ParamWrapper, one of r for each, and of twice that for
+        Source: peft 0.21.2, tuners/lora/layer.py; ParamWrapper for experts, with rank r for each, and twice that for
         gate and up, which are one weight (utils/transformers_weight_conversion.py).
         """
         linears = architecture.linears()
@@ -48,7 +48,7 @@ class Adapter(NamedTuple):
         return dense + routed + (self.r * (hidden + experts.number) if self.adapts("mlp.gate") else 0)
 
     def vision_parameters(self, vision: Vision) -> int:
-        """The weights of the adapter in the vision part."""
+        """The adapter's weights in the vision part."""
         tower = [(name, *shape) for name, shape in vision.linears().items()] * vision.layers
         found = [] if self.spares_vision else tower
         found += [] if self.spares_vision and vision.is_inside else vision.projector
@@ -56,7 +56,7 @@ class Adapter(NamedTuple):
 
 
 class FourBits(NamedTuple):
-    """Linear modules in four bits. compute_width: bytes of the type that they compute in; is_double: absmax too."""
+    """Linear modules in four bits. compute_width: bytes of their compute type; is_double: absmax is quantized too."""
 
     compute_width: int
     is_double: bool
@@ -65,11 +65,11 @@ class FourBits(NamedTuple):
 class Update(NamedTuple):
     """One optimizer step of one process.
 
-    weight_width: bytes of a weight as the model is loaded; autocast_width: of the type of mixed precision, None
-    without it. batch: completions in a micro-batch; prompt, completion: tokens, the longest there may be; accumulation:
-    micro-batches in a step. is_padded: some prompts are shorter than others. output: how probabilities come from the
-    last hidden states. caches_copies: autocast keeps its copies of weights until a forward pass is over; the shim
-    zero_autocast turns that off for ZeRO-3. pixels: numbers that the processor makes of the images of a row, at most.
+    weight_width: bytes of a weight as the model is loaded; autocast_width: of the mixed-precision type, None without
+    it. batch: completions in a micro-batch; prompt, completion: maximum tokens; accumulation: micro-batches in a step.
+    is_padded: prompts differ in length. output: how probabilities are computed from the last hidden states.
+    caches_copies: autocast keeps its copies of weights until a forward pass is over; the shim zero_autocast turns that
+    off for ZeRO-3. pixels: the maximum numbers that the processor makes of a row's images.
     """
 
     weight_width: int
@@ -91,17 +91,17 @@ class Update(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Bytes of one element of what a linear module computes."""
+        """Bytes of one element that a linear module computes."""
         return self.autocast_width or self.weight_width
 
     @property
     def casts_weights(self) -> bool:
-        """Whether mixed precision makes copies of the weights that it computes with."""
+        """Whether mixed precision copies the weights to compute with them."""
         return self.width != self.weight_width
 
     @property
     def copies_logits(self) -> bool:
-        """Whether whole logits are copied into float32. Under DeepSpeed the shim zero_autocast does it.
+        """Whether whole logits are copied to float32. Under DeepSpeed the shim zero_autocast does it.
 
         Source: accelerate 1.15.0, accelerator.py: prepare_model.
         """
@@ -114,16 +114,16 @@ class Update(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch, padding with them."""
+        """Tokens of a micro-batch, including padding."""
         return self.batch * self.length
 
     def trains_weights(self) -> bool:
-        """Whether the weights of the model are trained, not an adapter beside them."""
+        """Whether the model's own weights are trained, rather than an adapter."""
         return self.adapter is None
 
 
 def ends(targets: str | Sequence[str]) -> str | tuple[str, ...] | None:
-    """The targets of an adapter as PEFT reads them; None for a regular expression, which is not looked into."""
+    """An adapter's targets as PEFT reads them; None for a regular expression, which is not evaluated."""
     if isinstance(targets, str):
         return "all-linear" if targets.lower() == "all-linear" else None
     return tuple(targets)

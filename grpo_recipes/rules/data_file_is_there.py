@@ -156,7 +156,7 @@ def _prompt_of(context: Context, section: str) -> Path:
 
 
 def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:
-    """Templates of the columns that hold a prompt by their name, or as ShareGPT messages."""
+    """Templates of the columns that hold a prompt by name, or as ShareGPT messages."""
     named = [f"{{{{ {column} }}}}" for column in columns if column in _QUESTIONS]
     row = first_row_of(context) or {}
     return named or [made for column, value in row.items() if (made := template_of(column, value))]

@@ -1,6 +1,6 @@
 """Kubernetes accepts the names and quantities of a recipe, and the Job has an image and a disk.
 
-The API server refuses a whole manifest for one bad name or quantity, and names the path of its own field, not the
+The API server refuses a whole manifest for one bad name or quantity, and reports the manifest's field, not the
 recipe's key. It accepts some mistakes: `16m` of memory is a sixtieth of a byte, with which no pod starts.
 `kubernetes.pod` takes the fields of a pod that choose its machine and its rights; grpo-run writes what the pod runs and
 mounts. The rule does not check these fields; `kubectl apply --dry-run=server` does.

@@ -3,10 +3,10 @@
 Adam and its relatives change each weight by about the learning rate per step, whatever the gradient, and a language
 model's weights are about 0.02. benchmarks/learning_rates.py trains the quickstart, which starts with 0.56 of its
 held-out sums right, for 40 steps. With all weights, AdamW ends at 0.72 and Adafactor at 0.94 for a rate of 0.001, and
-both at nothing from 0.003 on. With LoRA of scale 2 (lora_alpha / r) they end at 0.95 and 0.99 for 0.003, at 0.12 and
-0.04 for 0.01, and at nothing from 0.03 on; at scale 0.5 a rate of 0.01 loses nothing, so the product of rate and scale
-counts. No number became NaN and no gradient grew, so only the reward shows it. SGD's step is as large as the gradient,
-and the rule does not judge it.
+both at nothing for 0.003 or more. With LoRA of scale 2 (lora_alpha / r) they end at 0.95 and 0.99 for 0.003, at 0.12
+and 0.04 for 0.01, and at nothing for 0.03 or more; at scale 0.5 a rate of 0.01 loses nothing, so the product of rate
+and scale counts. No number became NaN and no gradient grew, so only the reward shows it. SGD's step is as large as the
+gradient, and the rule does not judge it.
 
 That model has a width of 128, and wider ones tolerate less. Published runs train all weights of language models at 1e-6
 to 1e-5, and no configuration that TRL publishes exceeds 5e-5. So from width 512 on a rate of 1e-4 or more is reported:

@@ -13,7 +13,7 @@ assumed, and the estimate was up to 2.4 times what short ones took. From 0.92 of
 part that does not depend on texts and the estimate.
 
 With images it is an error only if weights, adapter, reference, gradients, optimizer states and the CUDA context do not
-fit: their vision part is exact, but no model that sees was measured on a GPU.
+fit: their vision part is exact, but no vision model was measured on a GPU.
 
 The fixes keep the experiment unless they say otherwise. The rule does not judge models, options or releases that the
 estimate does not cover, models whose config.json is missing, or runs on the CPU. If several sizes share a GPU's name,

@@ -1,11 +1,11 @@
-"""Models that see: a decoder of a covered family behind a tower and a projector, from config.json alone."""
+"""Reads vision-language models from config.json: a covered decoder behind a tower and a projector."""
 
 import math
 from collections.abc import Mapping
 
 from grpo_recipes.user_files.architecture import Architecture, Vision, positive, read_architecture, vision_linears
 
-# What a text_config or a vision_config leaves out is the default of its class in transformers 5.23.0.
+# Values missing in a text_config or vision_config are the defaults of its class in transformers 5.23.0.
 _OF_TEXT = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
 _TEXT = {
     "llama": (4096, 11008, 32, 32000, 32, None),
@@ -28,7 +28,7 @@ SEEING = tuple(_TOWERS)
 
 
 def read_seeing(config: Mapping[str, object]) -> Architecture | None:
-    """The parts of a model that sees, as its config.json describes them; None for one that is not covered.
+    """Returns the parts of a vision-language model from its config.json; None for one that is not covered.
 
     Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
     """
@@ -51,11 +51,11 @@ def read_seeing(config: Mapping[str, object]) -> Architecture | None:
 
 
 def _vision(family: str, config: Mapping[str, object], seen: Mapping[str, object], text: int) -> Vision | None:
-    """Tower and projector. text: the hidden size of the decoder."""
+    """Returns tower and projector. text: the decoder's hidden size."""
     of_qwen = family in _OF_QWEN
     is_gated = family == "qwen2_5_vl"
     own = {"num_hidden_layers": seen.get("depth"), "num_attention_heads": seen.get("num_heads")} if of_qwen else {}
-    if family == "qwen2_vl":  # whose hidden_size is that of the decoder
+    if family == "qwen2_vl":  # whose hidden_size is the decoder's
         own |= {"hidden_size": seen.get("embed_dim")}
         own["intermediate_size"] = _times(own["hidden_size"] or 1280, seen.get("mlp_ratio", 4))
     given = {**seen, **own} if of_qwen else seen
@@ -124,11 +124,11 @@ def _times(size: object, ratio: object) -> int | None:
 def most_of_an_image(
     config: Mapping[str, object], processor: Mapping[str, object], most: int | None
 ) -> tuple[int, int] | None:
-    """The numbers and the tokens that a processor makes of an image at most; None for a model that is not covered.
+    """Returns the maximum numbers and tokens that a processor makes of an image; None for a model that is not covered.
 
-    most: pixels of the largest image, None where it may have any size. A tile of Idefics3 has five tokens beside its
-    own, and one of LLaVA-NeXT one for each line. Source: transformers 5.23.0,
-    models/<model_type>/image_processing_<model_type>.py and processing_<model_type>.py.
+    most: pixels of the largest image, None for any size. A tile of Idefics3 has five extra tokens, and one of
+    LLaVA-NeXT one for each line. Source: transformers 5.23.0, models/<model_type>/image_processing_<model_type>.py and
+    processing_<model_type>.py.
     """
     architecture, family = read_seeing(config), config.get("model_type")
     if architecture is None or architecture.vision is None:
@@ -136,7 +136,7 @@ def most_of_an_image(
     vision = architecture.vision
     if vision.is_fused:
         named = _size(processor, "size", "longest_edge") or positive(processor.get("max_pixels")) or 28 * 28 * 1280
-        if most is not None:  # edges are rounded to 28 pixels: so much it is up to seven times as wide as high
+        if most is not None:  # edges are rounded to 28 pixels: the limit holds up to an aspect ratio of seven
             named = min(named, most + 42 * math.isqrt(most) + 28**2)
         least = _size(processor, "size", "shortest_edge") or positive(processor.get("min_pixels")) or 56 * 56
         patches = -(-max(named, least) // (vision.patch // 6))

@@ -1,4 +1,4 @@
-"""The programs of constraints/ can be imported."""
+"""Makes the programs of constraints/ importable."""
 
 import sys
 from pathlib import Path

@@ -15,14 +15,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def interpreter(request: pytest.FixtureRequest) -> None:
-    """Lets trainers be forks of a Python with the libraries imported; those of the table start as a user's do."""
+    """Forks trainers from a Python with the libraries imported; those of the table start as a user's do."""
     if request.config.getoption("--distributed-table", default=None) is None:
         distributed_runs.PYTHON.append(str(request.getfixturevalue("warm_python") / "python"))
 
 
 @pytest.fixture(scope="session")
 def run_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[RunOf]:
-    """The run of a strategy and a kind, made once; at the end the table, if it was asked for and all are there."""
+    """Returns the run of a strategy and a kind, made once; writes the table at the end if requested and complete."""
     runs: dict[tuple[str, str], Run] = {}
 
     def made(strategy: str, kind: str) -> Run:

@@ -1,4 +1,4 @@
-"""A model that sees is the same training under ZeRO as with DDP: rewards, losses, held-out answers and weights."""
+"""A vision model trains the same under ZeRO as with DDP: rewards, losses, held-out answers and weights."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
 
 
 def _trained(run: Run) -> dict[str, Any]:
-    """Its trained tensors, by the names that they have in memory."""
+    """Its trained tensors, by their names in memory."""
     from peft import PeftModel
     from transformers import AutoModelForImageTextToText
 

@@ -1,4 +1,4 @@
-"""The libraries, imported once for all evidence."""
+"""Imports the libraries once for all evidence."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from library import Library
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    """Calls into torch, transformers and TRL, each in a process of its own."""
+    """Calls torch, transformers and TRL, each call in a separate process."""
     opened = Library(tmp_path_factory.mktemp("library"))
     yield opened
     opened.close()

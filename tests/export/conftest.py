@@ -11,7 +11,7 @@ from export_runs import Answer, command, trained
 
 @pytest.fixture(scope="session")
 def run_of(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The run folder of a kind; each kind is trained once."""
+    """Returns the run folder of a kind; each kind is trained once."""
     return functools.cache(lambda kind: trained(warm_python, kind, tmp_path_factory.mktemp("runs") / kind))
 
 
@@ -19,7 +19,7 @@ def run_of(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
 def exported(
     warm_python: Path, run_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., tuple[Path, dict[str, Any]]]:
-    """The folder and the answer of an export of a kind, with the words of a test; each is made once."""
+    """Returns the folder and the output of an export with a test's arguments; each export is made once."""
 
     @functools.cache
     def make(kind: str, *words: str) -> tuple[Path, dict[str, Any]]:
@@ -34,5 +34,5 @@ def exported(
 
 @pytest.fixture
 def export(warm_python: Path) -> Callable[..., Answer]:
-    """Runs `grpo-run export` with the words of a test."""
+    """Runs `grpo-run export` with a test's arguments."""
     return functools.partial(command, warm_python, "export")

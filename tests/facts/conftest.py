@@ -1,4 +1,4 @@
-"""These tests change what is installed, which one process otherwise looks up once."""
+"""Clears cached look-ups, since these tests change what is installed."""
 
 from collections.abc import Iterator
 

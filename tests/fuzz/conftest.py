@@ -1,4 +1,4 @@
-"""How much is tried: `--fuzz quick` is some seconds for every change, `--fuzz full` what is claimed."""
+"""Sets the amount of fuzzing: `--fuzz quick` takes seconds for every change, `--fuzz full` covers all claims."""
 
 import sys
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
-    """What all random choices of a run follow from."""
+    """The seed of all random choices of a run."""
     return int(request.config.getoption("--fuzz-seed"))
 
 
 @pytest.fixture(scope="session")
 def is_full(request: pytest.FixtureRequest) -> bool:
-    """Whether the large numbers are asked for."""
+    """Whether the full amount is requested."""
     return bool(request.config.getoption("--fuzz") == "full")
 
 

@@ -1,4 +1,4 @@
-"""Where the kit is found: it is no part of the installed package."""
+"""Makes gpu_kit importable; it is not part of the installed package."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Some stages as they are run on a GPU, in small, so that they keep working. `make test-gpu DEVICE=cpu` runs all."""
+"""Runs some GPU stages at a small scale, so that they keep working. `make test-gpu DEVICE=cpu` runs all."""
 
 import json
 import os

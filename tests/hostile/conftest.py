@@ -1,4 +1,4 @@
-"""How much is attempted: `--hostile quick` takes some cases of each table, `--hostile full` all of them."""
+"""Sets the number of attempts: `--hostile quick` takes a few cases of each table, `--hostile full` all of them."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 HERE = Path(__file__).parent
 CASES = 10
-"""Of a table with more, the quick form takes so many, evenly spread: each kind of attempt is among them."""
+"""The quick form takes this many cases of a larger table, evenly spread, so that each kind of attempt is covered."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

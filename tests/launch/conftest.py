@@ -1,4 +1,4 @@
-"""Every test of this folder is marked, so that a process that is left behind is found."""
+"""Marks every test of this folder, so that leftover processes are found."""
 
 import subprocess
 import uuid
@@ -21,7 +21,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def run_folder(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a run folder whose trainer is the given program, started directly or by a launcher of two."""
+    """Makes a run folder with this program as its trainer, started directly or by a launcher of two."""
 
     def make(trainer: str, *, ranks: int = 1) -> Path:
         folder = tmp_path / "run"
@@ -36,6 +36,6 @@ def run_folder(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def grpo_run() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
-    """Starts `launch` in a process of its own, which can be sent signals."""
+    """Starts `launch` in a separate process that can receive signals."""
     with launches() as start:
         yield start

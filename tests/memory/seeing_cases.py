@@ -1,4 +1,4 @@
-"""Updates of models that see, as JSON for seeing_updates.py, and as the formulas take them."""
+"""Updates of vision models, as JSON for seeing_updates.py, and as inputs of the formulas."""
 
 import json
 import os
@@ -178,7 +178,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "vision_config": {"depth": 32, "embed_dim": 1280, "hidden_size": 1536, "mlp_ratio": 4, "num_heads": 16},
     },
 }
-"""As published of Idefics3-8B, SmolVLM-256M, Gemma 3 4B, LLaVA-NeXT 7B, LLaVA 7B, Qwen2.5-VL-3B and Qwen2-VL-2B."""
+"""As published for Idefics3-8B, SmolVLM-256M, Gemma 3 4B, LLaVA-NeXT 7B, LLaVA 7B, Qwen2.5-VL-3B and Qwen2-VL-2B."""
 PROCESSORS: dict[str, dict[str, Any]] = {
     "idefics3": {"size": {"longest_edge": 1456}, "max_image_size": {"longest_edge": 364}},
     "qwen2_5_vl": {"max_pixels": 12_845_056},
@@ -186,7 +186,7 @@ PROCESSORS: dict[str, dict[str, Any]] = {
 
 
 def written(folder: Path, family: str) -> Path:
-    """A folder with the configuration of a published model, and no weights."""
+    """A folder with the configuration of a published model, without weights."""
     config = {**PUBLISHED[family], "architectures": [f"{family}ForConditionalGeneration"]}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSORS.get(family, {})))
@@ -194,7 +194,7 @@ def written(folder: Path, family: str) -> Path:
 
 
 def seeing(family: str, *, lora: dict[str, Any] | None = None, size: int = 1, **values: Any) -> dict[str, Any]:
-    """An update of a family, with images of a size: tiles of Idefics3, 16 x 16 patches of Qwen for each."""
+    """An update of a family, with images of one size: tiles of Idefics3, 16 x 16 patches of Qwen for each."""
     config = CONFIGS[family]
     shown: dict[str, Any] = {
         "idefics3": {"tiles": 4 * size + 1, "image_tokens": 16 * (4 * size + 1)},
@@ -214,7 +214,7 @@ _MIXED = {"dtype": "float32", "autocast": "bfloat16"}
 
 
 def seeing_cases() -> list[tuple[str, dict[str, Any]]]:
-    """Updates with what they are in words: of each family whole and with adapters, and images of several sizes."""
+    """Updates with descriptions: each family, full and with adapters, and images of several sizes."""
     found = []
     for family in CONFIGS:
         sizes = (1, 2, 4) if family in ("idefics3", "qwen2_5_vl") else (1,)
@@ -233,14 +233,14 @@ def seeing_cases() -> list[tuple[str, dict[str, Any]]]:
 
 
 def read_vision(asked: dict[str, Any]) -> Vision:
-    """The vision part of what is asked."""
+    """The vision part of an update's model."""
     architecture = read_seeing(asked["config"])
     assert architecture is not None and architecture.vision is not None
     return architecture.vision
 
 
 def seeing_update(asked: dict[str, Any]) -> Update:
-    """The same update as the formulas take it."""
+    """The same update as input of the formulas."""
     update = update_of(asked)._replace(pixels=asked["pixels"])
     if update.adapter is None:
         return update
@@ -248,7 +248,7 @@ def seeing_update(asked: dict[str, Any]) -> Update:
 
 
 def measured_updates(asked: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The bytes of each update, one after the other from one process."""
+    """The bytes of each update, run one after another in one process."""
     command = [sys.executable, str(Path(__file__).parent / "seeing_updates.py")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     lines = "".join(f"{json.dumps(one)}\n" for one in asked)
@@ -257,7 +257,7 @@ def measured_updates(asked: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]
 
 
 def computed_update(asked: dict[str, Any]) -> dict[str, int]:
-    """The same bytes by the formulas."""
+    """The same bytes from the formulas."""
     architecture = read_seeing(asked["config"])
     assert architecture is not None
     update = seeing_update(asked)

@@ -1,6 +1,6 @@
-"""`python seeing_updates.py`: real updates of models that see, on the CPU; each a line of JSON in, its bytes out.
+"""`python seeing_updates.py`: runs real updates of vision models on the CPU; each a line of JSON in, its bytes out.
 
-The loss is that of the installed GRPOTrainer, and each tensor is followed while it lives.
+The loss is the installed GRPOTrainer's, and every tensor is tracked while it lives.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ IMAGE_TOKEN = 5
 
 
 class _Alive(LiveBytes):
-    """The bytes of real tensors, whose values decide what the code does."""
+    """The bytes of real tensors, for code that depends on their values."""
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
 
 
 def updated(asked: Mapping[str, Any]) -> dict[str, int]:
-    """The bytes of the second update: of each kind, and the most at any moment; and the most while it generates."""
+    """The bytes of the second update: of each kind, and the overall peak; and the peak of generation."""
     live = _Alive(0)
     with live:
         model = _model(asked)
@@ -75,7 +75,7 @@ def updated(asked: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _generated(model: Any, seen: Mapping[str, Any], asked: Mapping[str, Any], live: LiveBytes) -> int:
-    """The most bytes while completions are made, as TRL has them made: without autocast of an adapted model."""
+    """The peak while completions are made, as in TRL: without autocast for an adapted model."""
     ids, length = seen["prompt_ids"], asked["completion"]
     kinds = {name: value[:, : ids.shape[1]] for name, value in seen.items() if name.endswith("type_ids")}
     rest = {name: value for name, value in seen.items() if name not in ("prompt_ids", "num_images")}
@@ -116,7 +116,7 @@ def _model(asked: Mapping[str, Any]) -> Any:
 
 
 def _seen(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What the processor of the family makes of the images of a micro-batch, and prompts with their tokens."""
+    """The processor's image inputs for a micro-batch, and prompts with their tokens."""
     config, rows = asked["config"], asked["batch"]
     ids = torch.full((rows, asked["prompt"]), 7)
     ids[:, : asked["image_tokens"]] = IMAGE_TOKEN

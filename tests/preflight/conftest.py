@@ -1,4 +1,4 @@
-"""Runs `grpo-run preflight` as a user does, on small data beside the quickstart's model."""
+"""Runs `grpo-run preflight` as a user does, on small data with the quickstart's model."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def preflight(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
 
 @pytest.fixture
 def sums(tmp_path: Path) -> Path:
-    """Forty rows of the quickstart's form."""
+    """Forty rows in the quickstart's format."""
     path = tmp_path / "sums.jsonl"
     rows = [{"question": f"{10 + i}+{20 + i}=", "answer": str(30 + 2 * i)} for i in range(40)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""Runs `grpo-run profile` as a user does, with the quickstart's model on rows of a test."""
+"""Runs `grpo-run profile` as a user does, with the quickstart's model on a test's rows."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from profile_runs import COMMAND, FEW, QUICKSTART, ROOT, Answer
 
 @pytest.fixture
 def profile(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
-    """The command with the words of a test, in its folder, whose code is allowed. rows: the data, sums.jsonl."""
+    """Runs the command with a test's arguments, in its folder, whose code is allowed. rows: the data, sums.jsonl."""
 
     def run(
         *words: object,

@@ -1,4 +1,4 @@
-"""Every test of this folder is marked, so that a process that is left behind is found."""
+"""Marks every test of this folder, so that leftover processes are found."""
 
 import subprocess
 import uuid
@@ -18,7 +18,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv(MARK, text)
     monkeypatch.setenv("PYTHON", PYTHON)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with leaving_nothing(text, within_s=1.0):  # the keeper ends a moment after what it watched
+    with leaving_nothing(text, within_s=1.0):  # the keeper ends a moment after the process it watched
         yield text
 
 
@@ -67,6 +67,6 @@ def machine() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
 
 @pytest.fixture
 def grpo_run() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
-    """Starts `launch` in a process of its own, which can be sent signals."""
+    """Starts `launch` in a separate process that can receive signals."""
     with launches() as start:
         yield start

@@ -1,4 +1,4 @@
-"""One cluster for all tests, and the run that nothing happened to."""
+"""Provides one cluster for all tests, and an undisturbed run."""
 
 import contextlib
 import shutil
@@ -13,7 +13,7 @@ from throw_away_cluster import Cluster, NoCluster, cluster
 
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of four nodes; skips with the reason where it cannot be had."""
+    """A cluster of four nodes; skips with the reason if there is none."""
     with contextlib.ExitStack() as stack:
         try:
             yield stack.enter_context(cluster(tmp_path_factory.mktemp("cluster")))
@@ -23,7 +23,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def quiet_cluster(slurm: Cluster) -> Iterator[None]:
-    """Leaves no job behind, and gives back the nodes that crashed."""
+    """Removes all jobs after a test, and restores crashed nodes."""
     yield
     slurm.cancel_all()
     slurm.repair()
@@ -31,7 +31,7 @@ def quiet_cluster(slurm: Cluster) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def uninterrupted(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The weights of the run that nothing happened to."""
+    """The weights of the undisturbed run."""
     run = begin(slurm, tmp_path_factory.mktemp("uninterrupted"), seconds=0.0)
     assert run.wait() == 0, run.story()
     return weights(run.folder)
@@ -39,7 +39,7 @@ def uninterrupted(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> s
 
 @pytest.fixture(scope="session")
 def written(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder, to be copied."""
+    """A run folder to copy."""
     return written_folder(slurm, tmp_path_factory.mktemp("written"), ROOT)
 
 

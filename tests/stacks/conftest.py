@@ -1,7 +1,7 @@
-"""The laboratory of a session, which stacks it has, and the table of what was seen.
+"""Provides the session's laboratory, its stacks, and the table of results.
 
-Tests of one stack run together, since its process is kept for them: a test that has a parameter `stack` is sorted by
-it, and left out when --stacks does not name it.
+Tests of one stack run together, since its process is kept for them: a test with a parameter `stack` is sorted by it,
+and left out unless --stacks names it.
 """
 
 import sys
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _stack(item: pytest.Item) -> str:
-    """The stack of a test, "" for one that has none."""
+    """The stack of a test, "" for a test without one."""
     call = getattr(item, "callspec", None)
     return "" if call is None else str(call.params.get("stack", ""))
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def stacks_table() -> StacksTable:
-    """What benchmarks/stacks.md is made of; a test fills in what it saw before it asserts."""
+    """The data of benchmarks/stacks.md; a test records its results before it asserts."""
     return StacksTable()
 
 
@@ -50,7 +50,7 @@ def stacks_table() -> StacksTable:
 def laboratory(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, stacks_table: StacksTable
 ) -> Iterator[Laboratory]:
-    """Runs experiments in real stacks; at the end the table, if it was asked for."""
+    """Runs experiments in real stacks; writes the table at the end if requested."""
     opened = Laboratory(tmp_path_factory.mktemp("stacks"))
     yield opened
     opened.close()
@@ -58,6 +58,6 @@ def laboratory(
     if place is not None:
         page = Path(place)
         before = page.read_text(encoding="utf-8") if page.exists() else ""
-        asked = chosen(request.config.getoption("--stacks").split(","))  # others are only compared with
+        asked = chosen(request.config.getoption("--stacks").split(","))  # others are only compared with it
         cpu_s = {name: seconds for name, seconds in opened.cpu_s.items() if name in asked}
         page.write_text(stacks_table.text(cpu_s, before), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Experiments on rows with images: a model that sees, written by the stack's own transformers, and its training."""
+"""Experiments on image rows: a vision model written by the stack's own transformers, and its training."""
 
 import json
 import sys
@@ -16,9 +16,9 @@ def model(folder: Path, *, family: str) -> str:
 
 
 def trained(folder: Path, *, run_folder: str, shims: bool) -> dict[str, Any]:
-    """Trains. Says how many tokens were drawn, how many of them are the token of an image, and what run.json has.
+    """Trains. Returns how many tokens were drawn, how many of them are image tokens, and the run.json.
 
-    shims: whether those of the plan are applied.
+    shims: whether the plan's shims are applied.
     """
     from transformers import GenerationMixin
 

@@ -1,4 +1,4 @@
-"""SHM029: the policy never samples the token of an image, and a training with images ends on each release with them."""
+"""SHM029: the policy never samples the image token, and training completes on each release that supports images."""
 
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from grpo_recipes.facts.released.windows import is_within
 
 pytestmark = pytest.mark.stacks
 RELEASES = [stack for stack in STACKS if is_within(stack.partition("/")[0], ">=0.24")]
-OTHER = 70  # a letter, which a recipe suppresses
+OTHER = 70  # a letter that a recipe suppresses
 
 
 def train(
     laboratory: Laboratory, stack: str, family: str, folder: Path, *, shims: bool = True, **sections: Any
 ) -> Outcome:
-    """Five steps of a model that is not trained, which soon samples each token, and two evaluations."""
+    """Five steps of an untrained model, which soon samples every token, and two evaluations."""
     model = laboratory.run(stack, "image_experiments.model", family=family).result
     data = {
         "path": str(write_squares(folder / "squares", 16)),

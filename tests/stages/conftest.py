@@ -13,7 +13,7 @@ from stage_runs import FIRST, Command, Run
 
 @pytest.fixture(scope="session")
 def command(warm_python: Path) -> Command:
-    """grpo-run with a Python that has the libraries."""
+    """grpo-run with a Python that has the libraries imported."""
 
     def run(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -36,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def staged(command: Command, place: Path) -> Callable[..., Run]:
-    """Trains the first recipe with changes to it, which name earlier runs by their folders."""
+    """Trains the first recipe with changes, which refer to earlier runs by folder."""
 
     def run(name: str, **changes: Any) -> Run:
         recipe = {**FIRST, "name": name, **changes}
@@ -57,7 +57,7 @@ def first(staged: Callable[..., Run]) -> Run:
 
 @pytest.fixture(scope="session")
 def second(staged: Callable[..., Run], first: Run) -> Run:
-    """A run that goes on with its adapter, with a penalty."""
+    """A run that continues with that adapter, with a penalty."""
     run = staged("second", model={"from_run": "./first"}, lora={"continue": True}, grpo={**FIRST["grpo"], "beta": 0.05})  # type: ignore[dict-item]
     assert run.code == 0, run.said
     return run

@@ -1,1 +1,1 @@
-"""What several folders of tests share."""
+"""Helpers shared by several test folders."""

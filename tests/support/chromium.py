@@ -1,4 +1,4 @@
-"""A headless Chromium that opens pages of this machine, spoken to through a pipe: nothing listens on a port."""
+"""Controls a headless Chromium for local pages through a pipe, without a listening port."""
 
 import base64
 import contextlib
@@ -31,19 +31,19 @@ LONGEST_S = 60.0
 
 
 def found() -> str | None:
-    """The program, None where there is none."""
+    """The program, None if it is not installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextlib.contextmanager
 def browser() -> Iterator["Browser"]:
-    """A browser with an empty profile, ended with all of its processes."""
+    """Starts a browser with an empty profile, and ends it with all of its processes."""
     program = found()
     assert program is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         to_read, its_write = os.pipe()
         its_read, to_write = os.pipe()
-        # It reads from descriptor 3 and writes to 4.
+        # Chromium reads from descriptor 3 and writes to 4.
         script = f'exec "$@" 3<&{its_read} 4>&{its_write}'
         process = subprocess.Popen(
             ["bash", "-c", script, "bash", program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
@@ -65,7 +65,7 @@ def browser() -> Iterator["Browser"]:
 
 
 class Browser:
-    """One tab. said: what the console had, errors and warnings alike. asked: the addresses that were asked for."""
+    """One tab. said: console errors and warnings. asked: the requested addresses."""
 
     def __init__(self, read: int, write: int) -> None:
         self.said: list[str] = []
@@ -80,7 +80,7 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **values: Any) -> Any:
-        """The answer to one command of the DevTools protocol."""
+        """Returns the response to one command of the DevTools protocol."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": values}
         if self._session is not None:
@@ -93,7 +93,7 @@ class Browser:
                 return answer["result"]
 
     def open(self, page: Path, width: int, *, dark: bool = False, height: int = 800) -> float:
-        """Opens a file; gives the seconds until it was loaded and had drawn twice."""
+        """Opens a file; returns the seconds until it was loaded and had drawn twice."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -107,7 +107,7 @@ class Browser:
         return time.monotonic() - started
 
     def value(self, expression: str) -> Any:
-        """The value of an expression in the page; of a promise what it comes to."""
+        """Evaluates an expression in the page; awaits a promise."""
         found = self.ask("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
@@ -118,7 +118,7 @@ class Browser:
             self.ask("Input.dispatchKeyEvent", type=kind, key=name, code=name)
 
     def picture(self, form: str = "png", **options: Any) -> bytes:
-        """What is seen."""
+        """Returns the visible text."""
         return base64.b64decode(self.ask("Page.captureScreenshot", format=form, **options)["data"])
 
     def _next(self) -> dict[str, Any]:

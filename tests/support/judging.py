@@ -1,4 +1,4 @@
-"""A small OpenAI-compatible server in the test's own process, which answers as a test tells it to."""
+"""Runs a small OpenAI-compatible server in the test process, with answers from the test."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ Answer = Callable[[Request], "str | tuple[int, dict[str, str], bytes]"]
 
 @dataclass(slots=True)
 class Served:
-    """A server that is listening. url: its base_url; asked: the bodies that it got; keys: the headers with a key."""
+    """A running server. url: its base_url; asked: the request bodies; keys: the headers with a key."""
 
     url: str
     asked: list[Request] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Served:
 
 @contextmanager
 def endpoint(answer: Answer) -> Iterator[Served]:
-    """A server on a free port of this machine, which ends with the block."""
+    """Runs a server on a free port of this machine until the block ends."""
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -39,14 +39,14 @@ def endpoint(answer: Answer) -> Iterator[Served]:
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked waits no longer
+            with suppress(BrokenPipeError, ConnectionResetError):  # the client no longer waits
                 self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
             pass
 
     class Server(ThreadingHTTPServer):
-        request_queue_size = 128  # of 5 a busy machine loses some
+        request_queue_size = 128  # with a backlog of 5, a busy machine loses some
 
     server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,10 +1,10 @@
-"""What a training imports of the stack and fills at first use, done once for all the forks of a process."""
+"""Imports and warms up the training stack once for all forks of a process."""
 
 import gc
 
 
 def import_libraries() -> None:
-    """Imports what a worker does; nothing of grpo_recipes, which lies in each run folder."""
+    """Imports what a worker does, but nothing of grpo_recipes, which is in each run folder."""
     import bitsandbytes  # noqa: F401
     import datasets  # noqa: F401
     import deepspeed  # noqa: F401 (accelerate does for each model, where it is installed)

@@ -1,4 +1,4 @@
-"""Two machines for a test: network namespaces with a cable between them. Linux, for root; else both are this one."""
+"""Simulates two machines: network namespaces with a virtual cable. Needs Linux and root; else both are this machine."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A machine's network. prefix: what a command begins with that runs there. address: of the machine."""
+    """A machine's network. prefix: of commands that run there. address: of the machine."""
 
     prefix: tuple[str, ...] = ()
     address: str = "127.0.0.1"
@@ -19,7 +19,7 @@ class Network:
 
 @contextmanager
 def two_networks() -> Iterator[tuple[Network, Network]]:
-    """The networks of two machines that reach each other and nothing else; where none can be made, this machine's."""
+    """Yields networks of two machines that reach only each other; this machine's if namespaces are not allowed."""
     mark = uuid.uuid4().hex[:8]
     names = (f"a{mark}", f"b{mark}")
     if os.geteuid() != 0 or shutil.which("ip") is None or not _ip("netns", "add", names[0]):

@@ -1,4 +1,4 @@
-"""A test that says nothing of processes starts none, and imports no training stack: it is one of `make test-unit`."""
+"""Keeps unmarked tests from starting processes or importing a training stack: they form `make test-unit`."""
 
 import sys
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-# Markers of tests that may.
+# Markers of tests that may start processes.
 MAY = ("processes", "stack", "stacks", "fuzz", "distributed", "hostile", "survival", "slurm", "vllm")
-# Fixtures that start processes, so that the tests that ask for them are marked.
+# Fixtures that start processes; tests that use them are marked.
 STARTING = ("small_disk", "failing_disk", "warm_python", "mark")
 _STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
 _is_watched = False
@@ -23,7 +23,7 @@ def mark_by_fixtures(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def watched(item: pytest.Item) -> Iterator[None]:
-    """Lets a process that the test starts fail it, unless a marker says that it may."""
+    """Makes a process that the test starts fail it, unless a marker allows it."""
     global _is_watched
     _is_watched = not any(item.get_closest_marker(name) for name in MAY)
     try:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-# A regular expression -> what to write instead. Only what is wrong nearly always; a blank stands for any white space.
+# A regular expression -> the replacement. Only phrases that are nearly always wrong; a blank matches any white space.
 INSTEAD = {
     r"(go|goes|going|gone|went) on (with|from)": "resume, continue",
     r"without a word": "silently",
@@ -57,7 +57,7 @@ PHRASES = [
 
 
 def translated_phrases(text: str) -> Iterator[str]:
-    """Yields `LINE: "PHRASE", write PLAIN` for each phrase of the table in a text, also one over the end of a line."""
+    """Yields `LINE: "PHRASE", write: PLAIN` for each phrase in a text, also across line ends."""
     for pattern, plain in PHRASES:
         for match in pattern.finditer(text):
             line = text.count("\n", 0, match.start()) + 1

@@ -1,4 +1,4 @@
-"""A small and complete plan."""
+"""Provides a small, complete plan."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""A page of `grpo-run report`, taken apart."""
+"""Parses a page of `grpo-run report`."""
 
 import json
 from html.parser import HTMLParser
@@ -8,7 +8,7 @@ VOID = {"meta", "input", "br", "hr", "img", "link"}
 
 
 class Page(HTMLParser):
-    """A page taken apart. Raises AssertionError for a tag that is not closed where it has to be.
+    """A parsed page. Raises AssertionError for an unclosed tag.
 
     tags: each with its attributes. first_screen: the text up to the list of parts. data: of the charts.
     """
@@ -28,7 +28,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """All that a reader sees."""
+        """The text that a reader sees."""
         return " ".join(" ".join(self.texts).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -53,6 +53,6 @@ class Page(HTMLParser):
             self.texts.append(data)
 
     def chart(self, identity: str) -> dict[str, Any]:
-        """A chart by its id."""
+        """Returns a chart by id."""
         found: dict[str, Any] = next(one for one in self.data["charts"] if one["id"] == identity)
         return found

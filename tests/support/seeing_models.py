@@ -1,4 +1,4 @@
-"""Tiny models that see, and rows with a drawn square whose colour is asked for."""
+"""Makes tiny vision models, and rows that ask for the colour of a drawn square."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from typing import Any
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "white": (255, 255, 255)}
 QUESTION = "what colour is the square?"
 SIDE = 28
-# What stands for an image in a prompt, by family; the processor makes as many tokens of it as the image has.
+# The placeholder of an image in a prompt, by family; the processor expands it to the image's tokens.
 PLACEHOLDERS = {
     "idefics3": "<image>",
     "llava_next": "<image>",
@@ -23,7 +23,7 @@ PLACEHOLDERS = {
     "qwen3_5_moe": "<|vision_start|><|image_pad|><|vision_end|>",
 }
 NEEDS_TORCHVISION = frozenset({"gemma4", "smolvlm", "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe"})
-"""Families whose processor also takes videos, which transformers reads with torchvision alone."""
+"""Families whose processor also takes videos, which transformers only reads with torchvision."""
 _TEMPLATE = (
     "{% for message in messages %}<|im_start|>{% if message['content'] is string %}{{ message['content'] }}"
     "{% else %}{% for part in message['content'] %}{% if part['type'] == 'image' %}PLACEHOLDER{% else %}"
@@ -38,7 +38,7 @@ _SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "n
 
 
 def write_seeing_model(folder: Path, family: str = "idefics3", width: int = 32) -> Path:
-    """Writes an untrained model of a family of PLACEHOLDERS, and its processor; gives the folder.
+    """Writes an untrained model of a family of PLACEHOLDERS, and its processor; returns the folder.
 
     width: of the hidden layers, with two heads.
     """
@@ -237,7 +237,7 @@ def _of_qwen(
 ) -> tuple[Any, Any]:
     token = tokenizer.convert_tokens_to_ids
     half = text["hidden_size"] // text["num_attention_heads"] // 2
-    # Qwen3.5 turns a quarter of a head
+    # Qwen3.5 rotates a quarter of a head
     sections = [1, 0, 1] if "layer_types" in text else [half - 2 * (3 * half // 8), *[3 * half // 8] * 2]
     rope = {"rope_type": "default", "mrope_section": sections, "rope_theta": 10_000.0}
     if "out_hidden_size" in seen:
@@ -306,7 +306,7 @@ def _tokenizer(family: str) -> Any:
 
 
 def square(colour: str, drawn: random.Random, side: int = 56) -> Any:
-    """An image of Pillow: a square of a colour, somewhere on black."""
+    """A Pillow image: a square of a colour, at a random place on black."""
     from PIL import Image, ImageDraw
 
     image = Image.new("RGB", (side, side), (0, 0, 0))
@@ -323,7 +323,7 @@ def png(image: Any) -> bytes:
 
 
 def write_squares(folder: Path, count: int = 24, per_row: int = 1, seed: int = 1) -> Path:
-    """Writes a .jsonl file of questions beside a folder of images, whose paths its column `picture` has."""
+    """Writes a .jsonl file of questions and a folder of images, whose paths are in the column `picture`."""
     drawn, rows = random.Random(seed), []
     (folder / "images").mkdir(parents=True, exist_ok=True)
     for place in range(count):

@@ -1,4 +1,4 @@
-"""The sources of the package as syntax trees, parsed once for all tests that read them."""
+"""Parses the package's sources once for all tests that read them."""
 
 import ast
 import functools
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
-    """The tree of a Python file. Nobody may change it."""
+    """The syntax tree of a Python file. Do not change it."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

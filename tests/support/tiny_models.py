@@ -1,4 +1,4 @@
-"""The model that the tests of the pinned stack train."""
+"""Makes the model that the tests of the pinned stack train."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ TEMPLATE = (
 
 
 def write_tiny_model(folder: Path, positions: int = 128) -> Path:
-    """Writes an untrained Qwen2 of 100 thousand parameters and a tokenizer of single characters; gives the folder."""
+    """Writes an untrained Qwen2 of 100 thousand parameters and a tokenizer of single characters; returns the folder."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM

@@ -1,11 +1,11 @@
-"""A tiny model that calls tools: its template has them, and it was taught to call one before it answers."""
+"""Makes a tiny model with a tool template, trained to call a tool before it answers."""
 
 import random
 from pathlib import Path
 from typing import Any
 
 CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
-# A call in few tokens: what is always the same of it is one each.
+# Makes a call short: each constant part of it is one token.
 PIECES = ('{"name": "', '", "arguments": {"a": ', ', "b": ', "}}", "add", "fail")
 CHARACTERS = "0123456789+=-.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ{}'\":,()[] _"
 TEMPLATE = (
@@ -32,7 +32,7 @@ RESPONSE_TEMPLATE = {
 
 
 def write_tool_model(folder: Path, steps: int = 120) -> Path:
-    """Writes a Qwen2 of 100 thousand parameters that calls its tool, add or fail, most times; gives the folder."""
+    """Writes a Qwen2 of 100 thousand parameters that usually calls its tool, add or fail; returns the folder."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -52,7 +52,7 @@ def _tokenizer() -> Any:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    # Byte-level tokenizers write a space with another letter.
+    # Byte-level tokenizers write a space as a different letter.
     words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *CHARACTERS.replace(" ", "\u0120")]
     tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -67,7 +67,7 @@ def _tokenizer() -> Any:
 
 
 def _teach(model: Any, tokenizer: Any, steps: int) -> None:
-    """Conversations of a sum, a call or two with a reply each, and an answer."""
+    """Conversations: a sum, one or two calls with a reply each, and an answer."""
     import torch
 
     draw = random.Random(0)

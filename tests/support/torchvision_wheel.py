@@ -1,9 +1,9 @@
-"""Fetches torchvision and num2words, which some processors need, into a folder that is not in .venv.
+"""Fetches torchvision and num2words, which some processors need, into a folder outside .venv.
 
     python tests/support/torchvision_wheel.py build/torchvision
 
-Where torch is a build for CPUs and the index has torchvision's build for CUDA alone, its compiled operators cannot be
-loaded. No image processor calls one; torchvision only wants to see that two of them are registered.
+If torch is a CPU build and the index only has torchvision's CUDA build, its compiled operators cannot be loaded. No
+image processor calls one; torchvision only checks that two of them are registered.
 """
 
 import subprocess
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 PACKAGES = ("torchvision==0.28.0", "num2words==0.5.14")
-"""torchvision 0.28 is the one for torch 2.13, which constraints/cpu.txt pins."""
+"""torchvision 0.28 matches torch 2.13, which constraints/cpu.txt pins."""
 _REGISTERED = """
 if not _has_ops():
     _named = torch.library.Library("torchvision", "DEF")
@@ -21,7 +21,7 @@ if not _has_ops():
 
 
 def main(folder: Path) -> None:
-    """Does nothing where it is done."""
+    """Does nothing if the folder is complete."""
     done = folder / "done"
     if done.exists():
         return

@@ -1,11 +1,11 @@
-"""A Python that has torch, transformers and TRL when it starts: what would import them is a fork of one that has.
+"""Runs Python programs as forks of a server that has already imported torch, transformers and TRL.
 
-`made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, what preflight,
+`made(folder)` returns an environment whose bin/python is a small program. It runs a worker's train.py, what preflight,
 export, generate and profile do, accelerate's launcher, the hand-written scripts that trainings are compared with, what
-gpu_kit starts for a look at torch or a model, and whatever has -Xwarm for its first word, in a fork of the server;
-anything else is the real Python in its place, which hands the small program on as sys.executable. The fork is a session
-of its own and no child of who started it: signals are passed on to it, and it dies with who waits for it. Where the
-start of processes is what is tested, the real Python is the one to take.
+gpu_kit starts to inspect torch or a model, and anything whose first argument is -Xwarm, in a fork of the server.
+Everything else runs in the real Python, which reports the small program as sys.executable. The fork has its own session
+and is not a child of its caller: signals are passed on to it, and it dies with the waiting process. Use the real Python
+where starting processes is what is tested.
 """
 
 import _imp
@@ -30,7 +30,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-# Runs without site-packages, in some milliseconds.
+# Runs without site-packages, within milliseconds.
 _STUB = """#!{real} -IS
 import json, os, signal, socket, sys
 words = sys.argv[1:]
@@ -62,7 +62,7 @@ os._exit(code)
 
 @contextmanager
 def made(folder: Path) -> Iterator[Path]:
-    """The bin folder of an environment with such a Python, and the server behind it."""
+    """Starts the server, and yields the bin folder of an environment with such a Python."""
     real, address = Path(sys.executable), folder / "server"
     (folder / "bin").mkdir()
     (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
@@ -90,7 +90,7 @@ def made(folder: Path) -> Iterator[Path]:
 
 
 def _compile_once() -> None:
-    """Lets what a run folder has of the worker, as long as it is the same text, not be compiled for each run anew."""
+    """Caches the compiled worker of run folders as long as its text is unchanged."""
     package = Path(__file__).parents[2] / "grpo_recipes"
     files = [path for part in ("contract", "worker", "rewards") for path in (package / part).rglob("*.py")]
     compiled = {path.read_bytes(): SourceFileLoader("", str(path)).get_code("") for path in files}
@@ -107,13 +107,13 @@ def _compile_once() -> None:
 
 
 class _Served:
-    """A fork, and who waits for it."""
+    """A fork, and the process that waits for it."""
 
     def __init__(self, connection: socket.socket, child: int) -> None:
         self.connection, self.child, self.ended = connection, child, os.pidfd_open(child)
 
     def answer(self) -> None:
-        """Says how the fork ended."""
+        """Reports how the fork ended."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
         with contextlib.suppress(OSError):
             self.connection.sendall(f"{code}\n".encode())
@@ -121,14 +121,14 @@ class _Served:
         os.close(self.ended)
 
     def kill(self) -> None:
-        """Ends the fork for which nobody waits any more."""
+        """Ends a fork whose waiting process is gone."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child, signal.SIGKILL)
         self.answer()
 
 
 def _serve(address: str) -> None:
-    """Answers until nobody holds the other end of standard input."""
+    """Serves until the other end of standard input is closed."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -166,7 +166,7 @@ def _begun(listener: socket.socket) -> _Served:
 
 
 def _run(request: dict[str, Any], streams: list[int]) -> None:
-    """Never returns: the program of a request, in the fork."""
+    """Runs a request's program in the fork; never returns."""
     code = 1
     try:
         _settle(request, streams)
@@ -205,7 +205,7 @@ def _settle(request: dict[str, Any], streams: list[int]) -> None:
 
 
 def _program(words: list[str]) -> None:
-    """What the interpreter does with its words: a text, a module or a file, and where it looks for modules first."""
+    """Handles arguments as the interpreter does: a text, a module or a file, and the first entry of the module path."""
     place = next(place for place, word in enumerate(words) if word in ("-c", "-m") or not word.startswith("-"))
     kind, sys.argv = words[place], words[place:]
     first = {"-c": "", "-m": os.getcwd()}.get(kind, os.path.dirname(os.path.abspath(kind)))
@@ -222,7 +222,7 @@ def _program(words: list[str]) -> None:
 
 
 def _exit_code(words: list[str]) -> int:
-    """As the interpreter ends: what was registered for the end is done, then the code of SystemExit or 1."""
+    """Exits as the interpreter does: runs exit handlers, then returns SystemExit's code or 1."""
     code = 0
     try:
         _program(words)

@@ -1,4 +1,4 @@
-"""How much work something is, measured so that a busy machine does not change the answer."""
+"""Measures work in a way that a busy machine does not change."""
 
 import gc
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def calls(action: Callable[[], object]) -> int:
-    """Calls of Python and C functions that `action` makes: the same number each time, however busy the machine is."""
+    """Counts Python and C calls that `action` makes: the same number each time, however busy the machine is."""
     count = 0
 
     def profile(_frame: FrameType, event: str, _argument: Any) -> None:
@@ -17,7 +17,7 @@ def calls(action: Callable[[], object]) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
-    gc.disable()  # it would call what ends the objects of earlier tests
+    gc.disable()  # it would call finalizers of earlier tests' objects
     sys.setprofile(profile)
     try:
         action()
@@ -28,9 +28,9 @@ def calls(action: Callable[[], object]) -> int:
 
 
 def growth(action: Callable[[int], object], size: int, times: int, rounds: int = 5) -> float:
-    """How many times longer `action(times * size)` takes than `action(size)`, in CPU seconds.
+    """Returns how many times longer `action(times * size)` takes than `action(size)`, in CPU seconds.
 
-    Each time is the least of `rounds`, and the rounds alternate, so a burst of load changes neither.
+    Each time is the minimum of `rounds`, and the rounds alternate, so a burst of load changes neither.
     """
     short, long = [], []
     for _ in range(rounds):

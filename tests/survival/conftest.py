@@ -1,4 +1,4 @@
-"""How much is killed: `--survival quick` once for each kind of run, `--survival full` twenty times."""
+"""Sets how many runs are killed: `--survival quick` once for each kind of run, `--survival full` twenty times."""
 
 import sys
 from collections.abc import Callable
@@ -19,13 +19,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
-    """What all moments follow from."""
+    """The seed of all moments."""
     return int(request.config.getoption("--survival-seed"))
 
 
 @pytest.fixture(scope="session")
 def left_alone(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
-    """The folder of a run of a kind and so many steps that nothing happened to, made once."""
+    """Returns the folder of an undisturbed run of a kind and length, made once."""
 
     @cache
     def made(kind: str, steps: int) -> Path:
@@ -38,5 +38,5 @@ def left_alone(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> C
 
 @pytest.fixture(scope="session")
 def is_full(request: pytest.FixtureRequest) -> bool:
-    """Whether the large numbers are asked for."""
+    """Whether the full number is requested."""
     return bool(request.config.getoption("--survival") == "full")

@@ -1,4 +1,4 @@
-"""Sweeps as a user starts them, with a trainer that stands in for the real one."""
+"""Sweeps as a user starts them, with a stand-in trainer."""
 
 import shutil
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from swept_runs import Swept, command
 
-# Anything but a trainer is the real Python, which hands this program on as sys.executable.
+# For anything but a trainer, the real Python runs and reports this program as sys.executable.
 _PYTHON = """#!{real} -IS
 import os, sys
 words = sys.argv[1:]
@@ -48,7 +48,7 @@ def four_gpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sweep(stand_in: Path, tmp_path: Path) -> Callable[..., Swept]:
-    """`grpo-run sweep` to its end, with the trainer that stands in."""
+    """Runs `grpo-run sweep` to its end with the stand-in trainer."""
 
     def run(*words: str, **environment: str) -> Swept:
         return command(stand_in, tmp_path, *words, **environment)

@@ -1,4 +1,4 @@
-"""Everything here is for .venv-vllm, which `make test-vllm` makes; elsewhere it is skipped at once."""
+"""Skips these tests outside .venv-vllm, which `make test-vllm` creates."""
 
 from importlib.util import find_spec
 

@@ -1,9 +1,9 @@
-"""Prints what vLLM makes of prompts with images: python images_in_vllm.py FOLDER FAMILY
+"""Compares vLLM with transformers on prompts with images: python images_in_vllm.py FOLDER FAMILY
 
-The answer is one line of JSON. of_trl: the tokens of a prompt as TRL gives it, and those of the one that vLLM answered.
-prompts: for each of three, whether vLLM answered the tokens of the loss, whether its greedy tokens are those of
-transformers, and by how much the log-probabilities of both differ; at first, after weights of the vision part were
-changed and handed over as TRL does it, and once vLLM has forgotten what it made of images before.
+Prints one line of JSON. of_trl: the tokens of a prompt as TRL gives it, and of the prompt that vLLM answered. prompts:
+for each of three, whether vLLM answered the tokens of the loss, whether its greedy tokens equal those of transformers,
+and how far their log-probabilities differ: at first, after changed weights of the vision part were handed over as TRL
+does it, and once vLLM's image cache is cleared.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 from support import seeing_models
 
-WIDTH = 64  # heads of 32, the least that vLLM has on a CPU
+WIDTH = 64  # heads of 32, the minimum of vLLM on a CPU
 OF_TOKENS = ("token_type_ids", "mm_token_type_ids")
 
 
@@ -70,7 +70,7 @@ def main(folder: Path, family: str) -> None:
 
     _, ids, _ = _tokens(processor, *rows[0])
     found: dict[str, Any] = {"of_trl": [ids, list(asked(ids, [red]).prompt_token_ids)], "at first": everything()}
-    # Source: trl 1.16.0, VLLMGeneration.sync_weights. A CPU takes only the tensors that it does not pack.
+    # Source: trl 1.16.0, VLLMGeneration.sync_weights. A CPU only accepts tensors that it does not pack.
     runner = llm.llm_engine.model_executor.driver_worker.model_runner
     torch.manual_seed(5)
     for name, weight in policy.named_parameters():
@@ -84,14 +84,14 @@ def main(folder: Path, family: str) -> None:
     found["forgotten"] = everything()
     print(json.dumps(found), flush=True)
     llm.llm_engine.engine_core.shutdown()
-    os._exit(0)  # threads of vLLM's own end the interpreter with SIGABRT now and then
+    os._exit(0)  # vLLM's threads sometimes end the interpreter with SIGABRT
 
 
 _SQUARES = (("red", 56), ("green", 56), ("blue", 84))
 
 
 def _tokens(processor: Any, images: list[Any], text: str) -> tuple[dict[str, Any], list[int], list[int]]:
-    """What the processor makes of a prompt beside tokens, its tokens, and those that it has without images."""
+    """Returns a prompt's inputs other than tokens, its tokens, and its tokens without images."""
     shown = [{"type": "image", "image": image} for image in images]
     prompt = [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
     how = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}

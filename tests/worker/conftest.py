@@ -44,7 +44,7 @@ def make_plan(tiny_model: Path, sums: Path) -> Callable[..., Changes]:
 
 @pytest.fixture(scope="session")
 def held_out(sums: Path) -> Callable[..., Changes]:
-    """The evaluation section of a plan, over the first 11 sums, with changes."""
+    """A plan's evaluation section over the first 11 sums, with changes."""
 
     def make(**changes: Any) -> Changes:
         return {
@@ -95,7 +95,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def sha256_of_text() -> Callable[[str], str]:
-    """The digest that a plan has for a reward file of this text."""
+    """A plan's digest for a reward file with this text."""
     return lambda text: hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -132,11 +132,11 @@ def trained(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def stub_plan() -> Changes:
-    """A plan whose model and data do not exist: for what must end before either is needed."""
+    """A plan whose model and data do not exist, for failures before either is needed."""
     return plan_of(Path("/nonexistent"), Path("/nonexistent"))
 
 
 @pytest.fixture
 def warm(warm_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a test start workers that have the libraries already: how a process starts is not what it is about."""
+    """Forks workers from a process with the libraries, in tests that are not about starting processes."""
     monkeypatch.setattr(worker_runs, "PYTHON", str(warm_python / "python"))

@@ -1,4 +1,4 @@
-"""A TRL script with images as one writes it by hand; prints losses and rewards. Its settings are a JSON file."""
+"""Trains on images as a hand-written TRL script does; prints losses and rewards. Its settings are a JSON file."""
 
 import hashlib
 import json
@@ -36,8 +36,8 @@ rows = rows.map(
     keep_in_memory=True,
 ).cast_column("images", ListOf(Image()))
 for run in settings["runs"]:
-    # TRL seeds before it loads a model by its name, and Qwen3.5 draws numbers while it is made: an adapter then starts
-    # from others than the first ones of the seed.
+    # TRL seeds before it loads a model by name, and Qwen3.5 draws numbers in its constructor: an adapter then does not
+    # start from the seed's first numbers.
     model = AutoModelForImageTextToText.from_pretrained(settings["model"], **{settings["dtype"]: "float32"})
     trainer = GRPOTrainer(
         model=model,
@@ -56,6 +56,6 @@ for run in settings["runs"]:
     steps = [entry for entry in trainer.state.log_history if "loss" in entry]
     if trainer.is_world_process_zero():
         print("LOSSES", json.dumps([[entry["loss"], entry["grad_norm"], entry["reward"]] for entry in steps]))
-# Two processes that end beside each other were seen to abort in a thread of torch.
+# Two processes that ended at the same time sometimes aborted in a torch thread.
 sys.stdout.flush()
 os._exit(0)

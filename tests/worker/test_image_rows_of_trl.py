@@ -1,8 +1,8 @@
-"""The rows with images of TRL's own tests of GRPOTrainer, each said as a recipe and trained: it asserts what TRL does.
+"""Trains the image rows of TRL's GRPOTrainer tests from recipes, and asserts what TRL asserts.
 
 Source: trl, tests/test_grpo_trainer.py of July 2026, TestGRPOTrainerVLM and two of TestGRPOTrainerSlow. The models are
 made here, as tiny as TRL's. 14 of the 20 rows train. Six are refused for Liger's loss, vLLM or a tool; one of these
-trains nothing in TRL, which makes a trainer there of a text model and another model's processor.
+trains nothing in TRL either, which only builds a trainer from a text model and a different model's processor.
 """
 
 import json
@@ -44,8 +44,8 @@ OF_SMOLVLM: dict[str, Any] = {
     "rewards": [{"python": "mine.py:by_hash"}],
 }
 STILL = ("post_layernorm", "layer_scalar")
-"""What stays: a norm of LLaVA's tower that the loss does not use, as TRL asserts, and a buffer of Gemma 4."""
-# Each row: its test in TRL with the model, the family of the model, and what the recipe has beside those of all.
+"""Unchanged weights: a norm of LLaVA's tower that the loss does not use, as TRL asserts, and a Gemma 4 buffer."""
+# Each row: its test in TRL with the model, the family of the model, and additions to the common recipe.
 TRAINED: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         f"test_train_vlm-{family}": (family, {})
@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def _rows(named: dict[str, Any]) -> list[Any]:
-    """The rows as parameters; one whose model cannot be made here is skipped."""
+    """The rows as parameters; skips one whose model cannot be made here."""
     has_torchvision = find_spec("torchvision") is not None
     lacking = {name: row[0] in NEEDS_TORCHVISION and not has_torchvision for name, row in named.items()}
     skipped = {name: pytest.mark.skipif(lacking[name], reason="its processor needs torchvision") for name in named}
@@ -79,13 +79,13 @@ def _rows(named: dict[str, Any]) -> list[Any]:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Callable[..., Path]:
-    """The folder of a recipe that says what TRL's tests have in common, with the changes of a row."""
+    """The folder of a recipe with the common settings of TRL's tests and the changes of a row."""
 
     def written(family: str, changes: dict[str, Any], *, images: int = 1) -> Path:
         write_seeing_model(tmp_path / "model", family)
         rows = write_squares(tmp_path, 6, per_row=images)
         (tmp_path / "mine.py").write_text(LONGER)
-        if images > 1:  # as in TRL's rows, of which some have one image and others two
+        if images > 1:  # as in TRL's rows, some of which have one image and others two
             kept = [json.loads(line) for line in rows.read_text().splitlines()]
             for row in kept[::2]:
                 row["picture"] = row["picture"][:1]

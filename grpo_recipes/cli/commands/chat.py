@@ -1,4 +1,4 @@
-"""`grpo-run chat`: a conversation with a trained model, in the terminal or from a pipe."""
+"""Implements `grpo-run chat`: a conversation with a trained model, in the terminal or from a pipe."""
 
 import io
 import json
@@ -36,7 +36,7 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
     plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
     from grpo_recipes.launch.worker_part import Exchange, part_answer  # only where something is run
 
-    if sys.stdin is None:  # closed by who started this command
+    if sys.stdin is None:  # the caller closed it
         sys.stdin = io.StringIO()
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
@@ -80,7 +80,7 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
 
 
 def _line() -> str:
-    """The next line that somebody typed or piped. Raises EOFError at the end."""
+    """Returns the next line from the terminal or the pipe. Raises EOFError at the end."""
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if is_terminal:
         import readline  # noqa: F401 input() edits lines with it

@@ -1,4 +1,4 @@
-"""`grpo-run fit`: the GPU memory that a recipe needs, machine by machine."""
+"""Implements `grpo-run fit`: the GPU memory that a recipe needs, machine by machine."""
 
 import json
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from grpo_recipes.stack.target import parse_target
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them.
+    """A machine and what a run needs of it. refused: errors that prevent the recipe from running there.
 
-    ways: what would make it fit, "" where it does or nothing is known.
+    ways: changes that would make it fit, "" if it fits or is unknown.
     unit: what has the memory, "GPU" or, on the CPU, "process": its share of this machine's memory.
     """
 
@@ -42,17 +42,17 @@ class Fitted:
     unit: str = "GPU"
 
     def verdict(self) -> str:
-        """The first word of the answer."""
+        """Returns the first word of the answer."""
         return "cannot run" if self.refused else self.estimate.verdict()
 
 
 def fit_text(found: Sequence[Fitted]) -> str:
-    """A block for each machine: the verdict, and terms by phases in GiB of one GPU."""
+    """Formats a block for each machine: the verdict, and terms by phase in GiB of one GPU."""
     return "\n\n".join(map(_memory, found))
 
 
 def fit_json(found: Sequence[Fitted]) -> str:
-    """The answer for programs, in bytes."""
+    """Returns the answer for programs, in bytes."""
     return json.dumps({"machines": [_value(one) for one in found]}, indent=2)
 
 
@@ -73,7 +73,7 @@ def _memory(one: Fitted) -> str:
 
 
 def _reasons(one: Fitted) -> list[str]:
-    """Why there is no estimate."""
+    """Returns why there is no estimate."""
     if one.refused:
         return [f"{finding.message} [{finding.rule}]" for finding in one.refused]
     return [one.estimate.unknown] if one.estimate.unknown else []
@@ -127,7 +127,7 @@ def fit(
 
 
 def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
-    """The stack on each machine. Raises Refusal for an unreadable one."""
+    """Returns the stack on each machine. Raises Refusal for an unreadable one."""
     found = {}
     for name in filter(None, (part.strip() for part in gpus.split(","))):
         declared, findings = parse_target(f"gpus={name}")
@@ -140,9 +140,9 @@ def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
 
 
 def _elsewhere(stack: Stack, name: str) -> Stack:
-    """The releases of this machine on another one, whose driver, compilers and build of torch are not known.
+    """Returns this machine's releases for a different machine, whose driver, compilers and torch build are unknown.
 
-    Nor is it known what else is installed there.
+    Other programs installed there are unknown too.
     """
     if stack.declared:
         return stack
@@ -159,14 +159,14 @@ def _elsewhere(stack: Stack, name: str) -> Stack:
 
 
 def _own_name(context: Context) -> str:
-    """Whose machines the stack's own GPUs are."""
+    """Names the owner of the stack's GPUs."""
     if context.stack.declared:
         return context.stack.origin
     return "the cluster" if is_of_a_cluster(context) else "this stack"
 
 
 def _fitted(name: str, resolution: Resolution) -> Fitted:
-    """A recipe's needs on a machine, "" for the stack's own. Raises Refusal for an unreadable recipe."""
+    """Returns a recipe's needs on a machine, "" for the stack's own. Raises Refusal for an unreadable recipe."""
     errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:
         raise Refusal(*errors)

@@ -11,7 +11,7 @@ from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 MODEL = "model.model_name_or_path"
 TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_tokens)\..*"
-"""The parts of models that see, in transformers 4.46 to 5.23; a projector behind them is adapted."""
+"""The vision parts of models in transformers 4.46 to 5.23; a projector behind them is adapted."""
 # Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes beside the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")

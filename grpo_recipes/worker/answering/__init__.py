@@ -1,1 +1,1 @@
-"""The trained model answers prompts, without a trainer."""
+"""Generates answers with a trained model, without a trainer."""

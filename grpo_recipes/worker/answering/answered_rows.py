@@ -1,4 +1,4 @@
-"""A prompt, or rows of the recipe's data, answered by the trained model and by the one that it was trained from."""
+"""Answers a prompt or data rows with the trained model and, on request, with the base model."""
 
 import contextlib
 import math
@@ -30,13 +30,12 @@ def answered_rows(
     base: bool,
     held_out: str | None = None,
 ) -> dict[str, Any]:
-    """Each row with the completions of the models and their rewards, and the mean rewards, as JSON values.
+    """Returns each row with the models' completions and rewards, and the mean rewards, as JSON values.
 
-    prompt: of a user, a text or parts of a message, which has no columns that rewards could judge by; None takes so
-    many rows of the held-out data, or of the training data where nothing is held out. held_out: the set of these rows,
-    None for that which decides.
-    base: the untrained model answers too, with the same draws.
-    Raises Refused where data or rewards are not those of the plan.
+    prompt: a user's text or message parts; it has no columns, so no rewards are computed. None uses `rows` rows of
+    the held-out data, or of the training data if nothing is held out. held_out: the set to take rows from, None for the
+    deciding one. base: also run the untrained model, with the same random draws.
+    Raises Refused if data or rewards differ from the plan's.
     """
     make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=prompt is None) as tools:
@@ -92,14 +91,14 @@ def answered_rows(
 
 
 def is_chat(data: Data, processing: Any) -> bool:
-    """Whether a prompt of the recipe is a conversation, and not text."""
+    """Whether the recipe's prompts are conversations rather than plain text."""
     if data.prompt is None:
         return getattr(processing, "chat_template", None) is not None
     return data.prompt_format == "conversational"
 
 
 def without(plan: Plan, of_prompt: Data | None, *, has_images: bool) -> list[str]:
-    """What made completions of the training, and not these. of_prompt: the data of a user's prompt, None for rows."""
+    """What shaped completions in training but is missing here. of_prompt: a user's prompt's data, None for rows."""
     environments = plan.all_environments.values() if of_prompt is not None else ()
     left_out = [f"environment {one.name}" for one in environments]
     left_out += ["the images of a row"] if of_prompt is not None and of_prompt.images and not has_images else []
@@ -114,7 +113,7 @@ def _spoken(
     given: list[dict[str, Any]],
     weights: dict[str, float],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows as they were asked, and what a model answers to each: its turns, how that ended, and its rewards."""
+    """Returns the rows as they were given to a model, with its turns, how each completion ended, and its rewards."""
     tools.given_to(policy)
     ends = ends_of(policy, plan)
     with undisturbed(policy):
@@ -135,7 +134,7 @@ def _spoken(
 
 
 def said(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: list[int]) -> dict[str, Any]:
-    """A completion as JSON values: its answer and its turns, all of its text, and how it ended."""
+    """A completion as JSON values: its answer, its turns, its full text and how it ended."""
     return {
         "completion": answer_text(completion),
         **({"turns": [_turn(message) for message in completion]} if tools.functions else {}),
@@ -146,7 +145,7 @@ def said(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: l
 
 
 def _turn(message: dict[str, Any]) -> dict[str, Any]:
-    """One message of a completion: what the model says and calls, or what a tool replied."""
+    """One message of a completion: the model's text and calls, or a tool's reply."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"text": content or ""}]
     text = "".join(str(block.get("text", "")) for block in blocks)

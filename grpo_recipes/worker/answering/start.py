@@ -1,7 +1,7 @@
-"""Lets a trained model answer: python -P worker/part.py answering.start FOLDER
+"""Runs a trained model on a request: python -P worker/part.py answering.start FOLDER
 
-FOLDER is a temporary one; request.json in it says what is asked for, and the answer is written there. Without a prompt
-or rows, a conversation comes on stdin.
+FOLDER is a temporary folder with a request.json; the answer is written there. Without a prompt or rows, a conversation
+is read from stdin.
 """
 
 import os
@@ -19,7 +19,7 @@ from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Generates, and writes the answer; 0 whatever came of it, which the answer says."""
+    """Generates and writes the answer. Returns 0 even on failure, which the answer reports."""
     here = Path(arguments[0])
     request = read_request(here)
     folder = Path(request["run"])
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
         if "prompt" not in request:
             with os.fdopen(os.dup(0)) as requests, open(os.devnull) as nothing:
-                os.dup2(nothing.fileno(), 0)  # a tool that reads stdin takes no message
+                os.dup2(nothing.fileno(), 0)  # a tool that reads stdin must not consume a message
                 return converse(plan, folder, here, requests, greedy=request["greedy"])
         asked = {name: request[name] for name in ("prompt", "rows", "greedy", "base", "held_out")}
         return answered_rows(plan, folder, here / "scratch", **asked)

@@ -52,7 +52,7 @@ def chooses(data: Data) -> bool:
 
 
 def refuse_tokens_of_images(plan: Plan, processing: Any, rows: Any, held_out: Sequence[Any]) -> None:
-    """Raises Refused for a prompt of a run that has the token of an image in its text, by its row where that is known.
+    """Raises Refused for a run's prompt with the image token in its text, with its row if known.
 
     rows: of the training. held_out: those of each set of the evaluation.
     """

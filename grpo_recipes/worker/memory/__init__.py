@@ -1,1 +1,1 @@
-"""How much memory each phase of a training held at most, and what is said when there was too little."""
+"""Measures the peak memory of each training phase, and explains out-of-memory failures."""

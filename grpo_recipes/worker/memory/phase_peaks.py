@@ -1,4 +1,4 @@
-"""The most memory that each phase of a training held, and the seconds that it took, as it goes on."""
+"""Records the peak memory and the duration of each phase during training."""
 
 import functools
 import resource
@@ -21,32 +21,32 @@ _RESET_PEAK = "5"
 
 
 class Peak(NamedTuple):
-    """The most bytes that were held, and that torch's allocator had taken of the GPU for them, None elsewhere."""
+    """Peak bytes in use, and the bytes that torch's allocator reserved on the GPU for them, None on other devices."""
 
     held: int
     reserved: int | None = None
 
     def with_more(self, other: "Peak") -> "Peak":
-        """The larger of each."""
+        """Returns the larger value of each."""
         reserved = [one.reserved for one in (self, other) if one.reserved is not None]
         return Peak(max(self.held, other.held), max(reserved, default=None))
 
 
 def counter_of(device: str) -> "GpuMemory | ResidentMemory":
-    """What counts the memory that limits a training on "cuda" or "cpu"."""
+    """Returns the counter of the memory that limits training on "cuda" or "cpu"."""
     if device == "cuda" and torch.cuda.is_available():
         return GpuMemory()
     return ResidentMemory()
 
 
 class GpuMemory:
-    """What torch allocated on this process's GPU; neither the CUDA context nor what other programs hold."""
+    """Counts what torch allocated on this process's GPU, without the CUDA context and other programs."""
 
     name = "torch.cuda.max_memory_allocated"
 
     def take(self) -> Peak:
-        """Waits for what the GPU was given, so that its seconds belong to the phase that gave it."""
-        with suppress(RuntimeError):  # a fault of the GPU is told by what meets it next
+        """Waits for queued GPU work, so that its time counts for the phase that queued it."""
+        with suppress(RuntimeError):  # the next operation reports a fault of the GPU
             torch.cuda.synchronize()
         peak = Peak(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
         torch.cuda.reset_peak_memory_stats()
@@ -54,18 +54,18 @@ class GpuMemory:
 
 
 class ResidentMemory:
-    """Resident memory, the interpreter and the libraries with it, by the kernel's own high-water mark.
+    """Counts resident memory, including interpreter and libraries, by the kernel's high-water mark.
 
-    Where the mark cannot be reset, as in some containers, each phase has the most so far, and the name says so.
+    Where the mark cannot be reset, as in some containers, each phase reports the maximum so far, and the name says so.
     Source: proc_pid_clear_refs(5), 5 written; Linux 4.0.
     """
 
     name = "VmHWM"
 
     def take(self) -> Peak:
-        """Costs some microseconds."""
+        """Takes a few microseconds."""
         mark = _STATUS.read_text().partition("\nVmHWM:")[2].split(None, 1)
-        held = int(mark[0]) << 10 if mark else resident_most()  # some sandboxes for containers have no mark
+        held = int(mark[0]) << 10 if mark else resident_most()  # some container sandboxes have no high-water mark
         try:
             _CLEAR_REFS.write_text(_RESET_PEAK)
         except OSError:
@@ -74,22 +74,22 @@ class ResidentMemory:
 
 
 def resident_most() -> int:
-    """The most bytes that were resident since the process began, or since ResidentMemory was last taken.
+    """Returns peak resident bytes since the process began, or since ResidentMemory was last taken.
 
-    Never less than what the program had that this one began as.
+    At least the peak of the program that this process ran before exec.
     """
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 Counter = GpuMemory | ResidentMemory
-"""What counts anew after each take(), the most since the call before. name: what is counted, for who compares it."""
+"""Counters whose take() returns the peak since the last call. name: what is counted; only equal ones are compared."""
 
 
 class PhasePeaks:
-    """One phase is on at any time: `load` at first, then what goes_on_with() named, and within it others.
+    """Tracks the current phase: `load` at first, then the one that goes_on_with() sets, possibly nested.
 
-    step: the optimizer step that is on, counted from 1; 0 before the first. phase: the one that is on; where it raised,
-    the one that it raised in. told: called with each phase that comes on. earlier: the record of the launches before.
+    step: the current optimizer step, counted from 1; 0 before the first. phase: the current one, or the one that
+    raised. told: called with each new phase. earlier: the record of the launches before.
     """
 
     def __init__(self, counter: Counter, earlier: Mapping[str, object]) -> None:
@@ -102,7 +102,7 @@ class PhasePeaks:
         self._lately, self._since = 0, time.perf_counter()
 
     def goes_on_with(self, phase: Phase) -> None:
-        """Ends the phase that is on and begins another."""
+        """Ends the current phase and begins the next one."""
         peak, before = self._counter.take(), self._since
         self._since = time.perf_counter()
         self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + self._since - before
@@ -114,34 +114,34 @@ class PhasePeaks:
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
-        """The phase is on until this is left; after an exception it stays, since it is what failed."""
+        """Enters a phase for the block; after an exception it stays set, since it is what failed."""
         outer = self.phase
         self.goes_on_with(phase)
         yield
         self.goes_on_with(outer)
 
     def lately(self) -> int:
-        """The most bytes of any phase since the last call."""
+        """Returns the peak bytes of any phase since the last call."""
         self.goes_on_with(self.phase)
         lately, self._lately = self._lately, 0
         return lately
 
     def most(self) -> Peak:
-        """The most of any phase so far."""
+        """Returns the peak of any phase so far."""
         self.goes_on_with(self.phase)
         return functools.reduce(Peak.with_more, self.peaks.values())
 
     def tell_all(self, trainer: Any) -> None:
-        """Takes the larger peaks of the other processes; all of them call it."""
+        """Merges the larger peaks of the other processes; every process must call it."""
         self.goes_on_with(self.phase)
         for told in gathered(trainer, [dict(self.peaks)]):
             for phase, peak in told.items():
                 self._note(phase, peak)
 
     def record(self, plan: Plan) -> dict[str, object]:
-        """Each phase that any launch saw, for run.json: bytes measured, reserved and estimated, and what counted them.
+        """Returns the phases of all launches for run.json: bytes measured, reserved and estimated, and the counter.
 
-        What another counter counted in an earlier launch is not compared with: it is of another machine.
+        An earlier launch that used a different counter ran on a different machine and is not compared.
         """
         self.goes_on_with(self.phase)
         terms = {} if plan.memory is None else plan.memory.phases
@@ -158,7 +158,7 @@ class PhasePeaks:
         return found
 
     def _before(self, phase: Phase) -> Peak | None:
-        """The most that earlier launches held in a phase."""
+        """Returns the peak of a phase in earlier launches."""
         match self._earlier.get(phase):
             case {"measured": int(held), "reserved": int() | None as reserved, "counter": self._counter.name}:
                 return Peak(held, reserved)
@@ -169,17 +169,17 @@ class PhasePeaks:
         self.peaks[phase] = peak if before is None else before.with_more(peak)
 
 
-# Where a trainer goes from one phase to another, in all supported releases of TRL.
+# Where a trainer changes phases, in all supported releases of TRL.
 #
-# Completions are made and scored inside of `_generate_and_score_completions`, in trl 0.15 inside of `_prepare_inputs`;
-# what scores within it, log-probabilities and rewards, has methods of its own from 0.15 and 0.19 on. vLLM gets its
-# weights in `_move_model_to_vllm`, from 0.29 on in `vllm_generation.sync_weights`. trl 0.14 does all of it in its loss:
-# there generation is seen by what generates, and scoring and the hand-over of weights belong to the update.
+# Completions are made and scored inside `_generate_and_score_completions`, in trl 0.15 inside `_prepare_inputs`;
+# log-probabilities and rewards have separate methods since 0.15 and 0.19. vLLM gets its weights in
+# `_move_model_to_vllm`, since 0.29 in `vllm_generation.sync_weights`. trl 0.14 does all of it in its loss: there, the
+# generating call marks generation, and scoring and the hand-over of weights count as update.
 # Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
 
 
 def watch_phases(trainer: Any, peaks: PhasePeaks) -> None:
-    """Lets the trainer's own methods say which phase is on. Before others stand in for these methods, and once."""
+    """Makes the trainer's methods report the phase. Call once, before these methods are replaced."""
     generating = next(
         (name for name in ("_generate_and_score_completions", *_prepares(trainer)) if hasattr(trainer, name)), None
     )
@@ -195,17 +195,17 @@ def watch_phases(trainer: Any, peaks: PhasePeaks) -> None:
 
 
 def watch_saves(trainer: Any, peaks: PhasePeaks) -> None:
-    """Lets checkpoints be a phase; after others stand in for the method that writes them."""
+    """Makes checkpoints a phase. Call after the method that writes them is replaced."""
     _watch(trainer, "_save_checkpoint", "save", peaks)
 
 
 def _prepares(trainer: Any) -> tuple[str, ...]:
-    """What generates in trl 0.15; the method of that name in 0.14 does nothing."""
+    """Returns what generates in trl 0.15; the method of that name in 0.14 does nothing."""
     return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in SCORING) else ()
 
 
 def _watch(owner: Any, name: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None) -> None:
-    """Puts a method of the same name before one that is there. within: the phase in which alone it is another one."""
+    """Wraps a method, if it exists, to run as a phase. within: only while this phase is current."""
     method = getattr(owner, name, None)
     if method is None:
         return
@@ -221,13 +221,13 @@ def _watch(owner: Any, name: str, phase: Phase, peaks: PhasePeaks, *, within: Ph
 
 
 class PhaseCallback(TrainerCallback):  # type: ignore[misc]
-    """Says when the training begins and a step does."""
+    """Reports the start of training and of each step."""
 
     def __init__(self, peaks: PhasePeaks, phases: StartPhases) -> None:
         self._peaks, self._phases = peaks, phases
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """All is loaded, the optimizer and a checkpoint too."""
+        """Everything is loaded, including the optimizer and a checkpoint."""
         self._peaks.goes_on_with("update")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -235,5 +235,5 @@ class PhaseCallback(TrainerCallback):  # type: ignore[misc]
         self._peaks.step = state.global_step + 1
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The first step is over, if it was that."""
+        """Ends the start phases with the first step."""
         self._phases.end()

@@ -1,1 +1,1 @@
-"""The vLLM server of a run: started, watched, started again and stopped around the training."""
+"""Starts, watches, restarts and stops a run's vLLM server around the training."""

@@ -1,4 +1,4 @@
-"""The vLLM engine in the training process as planned: TRL gives it no dtype, no revision and not the recipe's seed."""
+"""Runs the vLLM engine in the training process as planned; TRL passes no dtype, revision or recipe seed."""
 
 import functools
 import re
@@ -24,18 +24,18 @@ from grpo_recipes.worker.vllm.sampled import engine_dtype
 
 
 def seed_of_engine(seed: int, group: int) -> int:
-    """The seed of the engine of one group of processes that compute together, in 31 bits."""
+    """The engine seed for a group of processes that share a model, in 31 bits."""
     return seed_of(f"{seed} vllm {group}") >> 1
 
 
 def seed_of_generation(seed: int, group: int, step: int, call: int) -> int:
-    """The seed of one call of the engine. step: optimizer steps so far; call: counted within the step."""
+    """The seed of one engine call. step: optimizer steps so far; call: counted within the step."""
     return seed_of(f"{seed} vllm {group} {step} {call}") >> 1
 
 
 @contextmanager
 def planned_engine(plan: Plan, folder: Path) -> Iterator[None]:
-    """While it is open, an LLM that TRL builds gets the plan's model, dtype, revision, seed and engine keywords."""
+    """Gives any LLM that TRL builds inside the block the plan's model, dtype, revision, seed and engine arguments."""
     module = None if plan.vllm is None else module_with_engine()
     if module is None:
         yield
@@ -51,7 +51,7 @@ def planned_engine(plan: Plan, folder: Path) -> Iterator[None]:
 
 
 def engine_keywords(plan: Plan, of_trl: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The keywords of TRL with those of the plan, which win. TRL's own seed is the number of the group."""
+    """Merges TRL's arguments with the plan's, which win. TRL's seed is the number of the group."""
     assert plan.vllm is not None
     seed = int(plan.arguments.GRPOConfig["seed"])  # type: ignore[call-overload]
     planned: dict[str, Any] = {"dtype": plan.vllm.dtype, "seed": seed_of_engine(seed, of_trl.get("seed", 0))}
@@ -64,10 +64,10 @@ def engine_keywords(plan: Plan, of_trl: dict[str, Any], folder: Path) -> dict[st
 
 
 def seed_generations(trainer: Any) -> None:
-    """Lets the engine in this process draw from the recipe's seed, whatever the training drew before.
+    """Seeds each call of the engine in this process from the recipe, independently of training.
 
-    vLLM takes its random numbers from this process's generators. Processes that share one model have to draw the
-    same ones, and would not: each is seeded by its rank, and the dropout of a step takes as many as its batch needs.
+    vLLM uses this process's random generators. Processes that share a model must draw the same numbers, but would not:
+    each is seeded by its rank, and a step's dropout draws as many as its batch needs.
     """
     engine = vllm_engine(trainer)
     if engine is None:
@@ -81,14 +81,14 @@ def seed_generations(trainer: Any) -> None:
         step = trainer.state.global_step
         with kept_random_state():
             set_seed(seed_of_generation(seed, group, step, calls[step]))
-            calls[step] += 1  # within the step, so that a resumed run counts as the first one did
+            calls[step] += 1  # within the step, so that a resumed run counts like an uninterrupted one
             return generate(*given, **named)
 
     engine.generate = seeded
 
 
 def images_given_to_vllm(trainer: Any, prompts: Any, answers: Any) -> dict[str, Any]:
-    """As transformers would be called with the images that vLLM was given, and with what it answered behind them."""
+    """Returns the arguments for transformers for the images that vLLM got, with vLLM's answer appended."""
     images = [one["multi_modal_data"]["image"] for one in prompts if "multi_modal_data" in one]
     if not images:
         return {}
@@ -100,13 +100,13 @@ def images_given_to_vllm(trainer: Any, prompts: Any, answers: Any) -> dict[str, 
 
 
 def close_engine(trainer: Any) -> None:
-    """Ends the engine in this process while the group of processes is there, without which it ends in a traceback."""
+    """Shuts the engine down while the process group exists; later it would end in a traceback."""
     core: Any = getattr(getattr(vllm_engine(trainer), "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
         core.shutdown()
 
 
-# What vLLM knows of the tokens, and computes in: of the engine in this process, or asked of a server.
+# vLLM's tokens and dtype, of the engine in this process or as reported by a server.
 
 
 TIMEOUT_S = 60
@@ -115,14 +115,14 @@ NO_TOKEN = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What vLLM knows. vocabulary: rows of its model; text: what tokens spell; None where it does not say."""
+    """vLLM's tokens. vocabulary: rows of its model; text: how it decodes tokens; None if unknown."""
 
     vocabulary: int | None
     text: Callable[[Sequence[int]], str | None]
 
 
 def dtype_seen(plan: Plan, trainer: Any) -> str | None:
-    """What vLLM computes in, None where it cannot be seen."""
+    """Returns vLLM's compute dtype, None if unknown."""
     if plan.vllm is None:
         return None
     client = vllm_client(trainer)
@@ -130,7 +130,7 @@ def dtype_seen(plan: Plan, trainer: Any) -> str | None:
 
 
 def tokens_seen(plan: Plan, trainer: Any) -> VllmTokens | None:
-    """The tokens that vLLM has to know; None where no vLLM is in this process or was reached by it."""
+    """The tokens that vLLM must know; None if there is no vLLM or this process cannot reach it."""
     known = _known(trainer)
     if known is None:
         return None
@@ -145,7 +145,7 @@ def tokens_seen(plan: Plan, trainer: Any) -> VllmTokens | None:
 
 
 def _beyond(plan: Plan, trainer: Any, vocabulary: int | None) -> list[int]:
-    """The needed tokens that vLLM has no row for."""
+    """Returns the needed tokens that are outside vLLM's vocabulary."""
     if vocabulary is None:
         return []
     added = tokenizer_of(trainer).convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
@@ -154,7 +154,7 @@ def _beyond(plan: Plan, trainer: Any, vocabulary: int | None) -> list[int]:
 
 
 def _stops(plan: Plan, trainer: Any, known: _Known) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """Each stop that vLLM has to see as a text, its ids, and what vLLM says that they spell."""
+    """Returns each stop that vLLM must match as text, its ids, and how vLLM decodes them."""
     tokenizer, passed = tokenizer_of(trainer), _stop_ids(trainer)
     for stop in plan.expect.stop:
         ids = tokenizer.encode(stop, add_special_tokens=False)
@@ -164,7 +164,7 @@ def _stops(plan: Plan, trainer: Any, known: _Known) -> Iterator[tuple[str, tuple
 
 
 def _stop_ids(trainer: Any) -> set[int]:
-    """The stops that vLLM is told by number."""
+    """Returns the stops that vLLM gets as token ids."""
     return {int(token) for token in sampling_of_vllm(trainer).get("stop_token_ids") or ()}
 
 
@@ -180,9 +180,9 @@ def _known(trainer: Any) -> _Known | None:
 
 
 def _server_vocabulary(client: Any) -> int | None:
-    """Rows of the server's model, which it names when it refuses a stop that is none; None where it says no such thing.
+    """Returns the rows of the server's model, from its error for an invalid stop id; None if it reports none.
 
-    Nothing is generated by a request that is refused.
+    The refused request generates nothing.
     """
     body = {"prompt": [0], "max_tokens": 1, "stop_token_ids": [NO_TOKEN], "model": getattr(client, "model", None)}
     answer = _posted(client, "/v1/completions", body)
@@ -196,7 +196,7 @@ def _server_text(client: Any, ids: Sequence[int]) -> str | None:
 
 
 def _server_dtype(client: Any) -> str | None:
-    """From the endpoints for development, which TRL needs for its weights."""
+    """Uses the development endpoints, which TRL needs for its weights."""
     if not hasattr(client, "get_server_info"):
         return None
     dtype = client.get_server_info().get("model_config", {}).get("dtype")
@@ -204,7 +204,7 @@ def _server_dtype(client: Any) -> str | None:
 
 
 def _posted(client: Any, path: str, body: dict[str, Any]) -> Any:
-    """The answer of a server of vLLM's own; None for TRL's, up to 1.10, which has no such paths."""
+    """Returns the answer of vLLM's own server; None for TRL's, up to 1.10, which lacks these paths."""
     url = getattr(client, "base_url", None)
     if url is None:
         return None

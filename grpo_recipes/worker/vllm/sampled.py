@@ -1,4 +1,4 @@
-"""Holds what vLLM sampled against the policy that is trained, at the first generation and now and then after it."""
+"""Compares what vLLM sampled with the trained policy, at the first generation and at intervals afterwards."""
 
 import itertools
 import math
@@ -31,10 +31,10 @@ from grpo_recipes.worker._shared.library import (
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.proofs.seen import Sampled
 
-# The log-probabilities of completions under the live policy, as vLLM computes those of what it samples.
+# Log-probabilities of completions under the live policy, computed as vLLM does for its samples.
 
 
-# Parameters of a request that change no probability, or whose effect is known here.
+# Request parameters that change no probability, or whose effect is modelled here.
 HARMLESS = {
     "stop",
     "stop_token_ids",
@@ -53,10 +53,9 @@ OWN = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How vLLM draws a token. other: parameters that change probabilities in a way that is not followed here.
+    """How vLLM draws a token. other: parameters whose effect on probabilities is not modelled here.
 
-    min_tokens: so many tokens at the beginning of a completion could not be an end. bias: tokens, and what is added to
-    their logits.
+    min_tokens: how many tokens of a completion could not be an end. bias: tokens, and what is added to their logits.
     """
 
     temperature: float
@@ -69,7 +68,7 @@ class Sampling:
     bias: tuple[tuple[int, float], ...] = ()
 
     def is_plain(self) -> bool:
-        """Whether every token has the probability that the model gives it."""
+        """Whether every token keeps the model's own probability."""
         return (
             not self.bias
             and (self.temperature, self.top_p, self.min_p, self.repetition_penalty) == (1, 1, 0, 1)
@@ -78,7 +77,7 @@ class Sampling:
 
 
 def sampling_of(trainer: Any) -> Sampling:
-    """How this trainer lets vLLM sample; what the requests carry wins, as in TRL."""
+    """Returns the trainer's vLLM sampling settings; request parameters win, as in TRL."""
     of_requests = sampling_of_vllm(trainer)
     given: Mapping[str, Any] = {name: getattr(trainer.args, name, None) for name in OWN} | of_requests
     known = (*OWN, *HARMLESS, "min_tokens", "logit_bias")
@@ -104,11 +103,11 @@ def log_probs(
     *samplings: Sampling | None,
     shown: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Any]:
-    """(C,) float32, on the CPU, for each sampling: the log-probability of each token under the policy as it is.
+    """Returns for each sampling the log-probability of each token under the current policy: (C,) float32, on the CPU.
 
-    One forward without padding, without gradients and in the model's present mode; under ZeRO-3 all processes have to
-    call it equally often. sampling: None gives what the model says, else what is left of it when vLLM draws. shown:
-    what the model is called with beside the tokens, for a row with images.
+    Runs one forward without padding or gradients, in the model's current mode; under ZeRO-3 all processes must call it
+    equally often. sampling: None for the model's own probabilities, else those that vLLM draws from. shown: the model's
+    other inputs, for a row with images.
     """
     device = trainer.accelerator.device
     ids = torch.tensor([[*prompt, *completion]], device=device)
@@ -146,7 +145,7 @@ def _processors(sampling: Sampling) -> Any:
 
 
 def _texts_so_far(prompt: list[int], completion: list[int], device: Any) -> Any:
-    """(C, P + C - 1): for each token what stood before it, filled up with the prompt's first token."""
+    """Returns the tokens before each token, padded with the prompt's first token: (C, P + C - 1)."""
     width = len(prompt) + len(completion) - 1
     rows = [[*prompt, *completion[:place]] for place in range(len(completion))]
     return torch.tensor([[*row, *[row[0]] * (width - len(row))] for row in rows], device=device)
@@ -163,9 +162,9 @@ NO_LOG_PROBS = "this trl keeps no log-probabilities of what vLLM sampled"
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """One completion as vLLM sampled it. said: vLLM's log-probabilities; counts: which of them are to be compared.
+    """One completion as vLLM sampled it. said: vLLM's log-probabilities; counts: which of them to compare.
 
-    shown: what the policy is called with beside the tokens, {} without images.
+    shown: the policy's other inputs, {} without images.
     """
 
     prompt: list[int]
@@ -176,10 +175,10 @@ class SampledCompletion:
 
 
 class SamplerWitness:
-    """Scores a few completions of the first, second, fourth, eighth ... generation by the policy that wrote them.
+    """Scores a few completions of generations 1, 2, 4, 8, ... with the policy that wrote them.
 
-    take() gives what was found. All processes do it at the same generations, equally often. go_on() counts the policy's
-    movement from the newest completions, and looks at every 64th generation from now on. leave() takes it off.
+    take() returns the result. All processes compare at the same generations, equally often. go_on() then measures the
+    policy's movement from the newest completions and compares every 64th generation. leave() removes the hooks.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -194,16 +193,16 @@ class SamplerWitness:
         self.leave = watch_inputs(trainer, self._look)
 
     def take(self) -> Sampled | None:
-        """What was found since the last call, None where no generation was looked at."""
+        """Returns the results since the last call, None if no generation was compared."""
         found, self._found = self._found, None
         return found
 
     def go_on(self) -> None:
-        """After the hand-over was proved by what was taken last."""
+        """Call after the last result taken proved the hand-over."""
         self._is_proved, self._from = True, self._newest
 
     def _look(self, inputs: Any) -> None:
-        """At the first micro-batch of a generation, before the policy moves on from it."""
+        """Runs at a generation's first micro-batch, before the policy changes."""
         generation = generation_in_use(self._trainer)
         if generation is None or generation == self._generation:
             return
@@ -223,7 +222,7 @@ class SamplerWitness:
         moved_tokens = sum(len(row.completion) for row, _ in self._from)
         self._newest = list(zip(rows, now, strict=True))
         self._from = self._from or self._newest
-        # Older releases let vLLM say what the model's own probability was, before temperature and truncation.
+        # Older releases let vLLM report the model's own probability, before temperature and truncation.
         plain, as_drawn = self._difference(rows, now), self._difference(rows, drawn)
         nearer = plain if plain.apart + plain.cut < as_drawn.apart + as_drawn.cut else as_drawn
         return Sampled(
@@ -253,10 +252,10 @@ class SamplerWitness:
 
 
 def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[SampledCompletion]:
-    """The first completions of a micro-batch that are trained, without padding, and no more than their first tokens.
+    """Returns the first trained completions of a micro-batch, unpadded and cut to their first tokens.
 
-    As many on every process: others fill up where too few are trained. With tools those with the most turns are first;
-    tokens of replies are in them, not compared. trainer: cuts the images of each row out of those of a micro-batch.
+    Every process returns equally many; untrained ones fill up if too few are trained. With tools, those with the most
+    turns come first; replies are included but not compared. trainer: splits a micro-batch's images by row.
     """
     shown = images_by_row(trainer, inputs) if "pixel_values" in inputs else None
     masks = inputs["completion_mask"].tolist()
@@ -269,7 +268,7 @@ def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[Sampled
         prompt = inputs["prompt_ids"][place][inputs["prompt_mask"][place].bool()].tolist()
         completion = inputs["completion_ids"][place][:length].tolist()
         said = inputs[SAMPLED][place][:length].tolist()
-        # A token that could not have been an end has another probability than the model gives it.
+        # A token that could not be an end had a different probability than the model's own.
         counts = [bool(one) and at >= min_tokens for at, one in enumerate(ours[place][:length])]
         tokens, images = len(prompt) + length, {} if shown is None else shown[place]
         beside = {name: value[:, :tokens] if name in OF_TOKENS else value for name, value in images.items()}
@@ -278,12 +277,12 @@ def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[Sampled
 
 
 def _turns(mask: list[int]) -> int:
-    """How often ones begin."""
+    """Counts how often a run of ones begins."""
     return sum(one > before for before, one in itertools.pairwise([0, *mask]))
 
 
 def engine_dtype(trainer: Any) -> str | None:
-    """The dtype that vLLM computes in, None where it is in another process."""
+    """Returns vLLM's compute dtype, None if it runs in a different process."""
     engine = vllm_engine(trainer)
     configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
     return None if configuration is None else str(configuration.dtype).removeprefix("torch.")

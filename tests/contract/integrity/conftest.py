@@ -1,4 +1,4 @@
-"""A user of the test's own."""
+"""Gives each test a separate user."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of what belongs to the user, with no key in it yet."""
+    """The user's folder, without a key yet."""
     place = tmp_path / "config"
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place))

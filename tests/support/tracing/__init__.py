@@ -1,1 +1,1 @@
-"""The update of GRPO followed on fake tensors: what it would allocate, without allocating it."""
+"""Traces the update of GRPO on fake tensors, to see what it would allocate."""

@@ -1,4 +1,4 @@
-"""`python -m support.tracing`: a trace as JSON on standard input, its bytes as JSON on standard output."""
+"""`python -m support.tracing`: reads a trace as JSON on standard input, writes its bytes as JSON."""
 
 import json
 import sys

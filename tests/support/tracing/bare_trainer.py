@@ -1,4 +1,4 @@
-"""GRPOTrainer without what is around its loss: no data, no rewards, no processes."""
+"""Makes a GRPOTrainer with only its loss: no data, no rewards, no processes."""
 
 import contextlib
 from collections import defaultdict
@@ -10,7 +10,7 @@ import torch
 
 
 def bare_trainer(model: Any, traced: Mapping[str, Any]) -> Any:
-    """A GRPOTrainer that has been given only what `_compute_loss` reads, of the installed TRL."""
+    """Returns a GRPOTrainer of the installed TRL with only the attributes that `_compute_loss` reads."""
     from trl import GRPOTrainer
 
     trainer = object.__new__(GRPOTrainer)
@@ -57,7 +57,7 @@ def bare_trainer(model: Any, traced: Mapping[str, Any]) -> Any:
 
 
 def autocast(traced: Mapping[str, Any]) -> Any:
-    """The mixed precision of the Trainer; the CPU's, which fake tensors of the CPU are computed in."""
+    """The Trainer's mixed precision, for the CPU, since the fake tensors are on it."""
     if traced["autocast"] is None:
         return contextlib.nullcontext()
     return torch.autocast("cpu", dtype=getattr(torch, traced["autocast"]))
@@ -79,7 +79,7 @@ def prepare(model: Any, traced: Mapping[str, Any]) -> None:
 
 
 def batch(traced: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """One micro-batch as `_prepare_inputs` hands it to the loss, all completions as long as they may be."""
+    """One micro-batch as `_prepare_inputs` passes it to the loss, with completions of maximum length."""
     rows, prompt, completion = traced["batch"], traced["prompt"], traced["completion"]
     inputs = {
         "prompt_ids": torch.zeros(rows, prompt, dtype=torch.long),

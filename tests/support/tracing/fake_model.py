@@ -1,4 +1,4 @@
-"""The model of a recipe with the code of the installed libraries, and with fake weights."""
+"""Builds a recipe's model from the installed libraries' code, with fake weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ def build_model(traced: Mapping[str, Any]) -> Any:
 
 def materialize(model: Any) -> None:
     """Gives each parameter and buffer on "meta" a fake storage; tied ones stay tied."""
-    made: dict[int, tuple[Any, Any]] = {}  # with the original, whose id is not given again while it lives
+    made: dict[int, tuple[Any, Any]] = {}  # keeps the original too, so that its id is not reused
     for module in model.modules():
         for name, parameter in list(module._parameters.items()):
             if parameter is not None:
@@ -98,7 +98,7 @@ def _with_adapter(model: Any, traced: Mapping[str, Any]) -> Any:
 
 
 def _quantize(model: Any, traced: Mapping[str, Any]) -> None:
-    """Puts four-bit layers in the place of all linear ones but the output layer, as transformers does."""
+    """Replaces all linear layers but the output layer with four-bit ones, as transformers does."""
     import bitsandbytes
     from bitsandbytes.functional import QuantState
 

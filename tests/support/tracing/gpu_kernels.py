@@ -1,4 +1,4 @@
-"""What kernels of a GPU allocate, said with operations that a fake tensor of the CPU can do."""
+"""Models the allocations of GPU kernels with operations that a fake CPU tensor supports."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ class _FusedAttention(torch.autograd.Function):
     """Attention that keeps no matrix of scores: its inputs, its result and a sum for each row.
 
     Source: torch 2.13.0, aten/src/ATen/native/transformers/cuda/attention.cu and attention_backward.cu: the
-    memory-efficient kernel has float32 accumulators for the gradient of the query where that has 16 bits. Its result
-    lies token by token, however the query lies, so that the output projection needs no copy of it.
+    memory-efficient kernel has float32 accumulators for the gradient of a 16-bit query. Its result is laid out token by
+    token, whatever the query's layout, so the output projection needs no copy of it.
     """
 
     @staticmethod
@@ -36,10 +36,10 @@ class _FusedAttention(torch.autograd.Function):
 def attention(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, **_: Any
 ) -> tuple[torch.Tensor, None]:
-    """`scaled_dot_product_attention` as a GPU does it for a batch with padding.
+    """`scaled_dot_product_attention` as a GPU computes it for a batch with padding.
 
     The keys are repeated for grouped queries (transformers 5.23.0, integrations/sdpa_attention.py), and each call
-    makes an additive mask of the queries' type out of one of booleans (torch 2.13.0,
+    converts a boolean mask to an additive one of the queries' type (torch 2.13.0,
     aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask).
     """
     groups = query.shape[1] // key.shape[1]
@@ -60,7 +60,7 @@ def _repeated(heads: torch.Tensor, times: int) -> torch.Tensor:
 
 
 def install() -> None:
-    """Makes the libraries compute as on a GPU: attention, and the tiles of TRL's output layer where it has them."""
+    """Makes the libraries compute as on a GPU: attention, and the tiles of TRL's output layer if it has them."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -72,5 +72,5 @@ def install() -> None:
     except ImportError:  # TRL < 1.15
         return
     tiles._forward_tile = tiles._backward_tile = lambda *_, **__: None  # Triton changes a tile in place
-    tiles._addmm_fp32 = lambda *_: None  # cuBLAS writes float32 into the accumulator itself
+    tiles._addmm_fp32 = lambda *_: None  # cuBLAS writes float32 into the accumulator directly
     utils._use_triton = lambda _: True  # only the scored positions reach the output layer

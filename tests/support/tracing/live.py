@@ -1,4 +1,4 @@
-"""The bytes of all tensors that are alive, followed operation by operation."""
+"""Tracks the bytes of all live tensors, operation by operation."""
 
 import weakref
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 BLOCK_BYTES = 512
-"""torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, to which each request is rounded up."""
+"""The size that each request is rounded up to; torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize."""
 
 
 class LiveBytes(TorchDispatchMode):
-    """The bytes of the storages that are alive now, and the most there were in each phase.
+    """The bytes of the live storages, and the peak of each phase.
 
-    phase: the name under which peaks are kept. at_output: what was alive when the decoder had ended. scored: how many
-    positions a mask of booleans selects, for a fake tensor cannot be counted.
+    phase: the name under which peaks are kept. at_output: live bytes when the decoder had ended. scored: how many
+    positions a boolean mask selects, since a fake tensor cannot be counted.
 
-    A sum of two gradients is noted with the next operation, when the two are gone: autograd adds into the first of
-    them, but not while a mode like this one looks on (torch 2.13.0, torch/csrc/autograd/input_buffer.cpp).
+    A sum of two gradients is recorded at the next operation, when the two are gone: autograd adds to the first of them
+    in place, except under a dispatch mode like this one (torch 2.13.0, torch/csrc/autograd/input_buffer.cpp).
     """
 
     def __init__(self, scored: int) -> None:
@@ -44,7 +44,7 @@ class LiveBytes(TorchDispatchMode):
         return result
 
     def see(self, tensor: torch.Tensor) -> None:
-        """Counts the storage of a tensor until nobody holds it."""
+        """Counts a tensor's storage while it is referenced."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._known:
@@ -56,7 +56,7 @@ class LiveBytes(TorchDispatchMode):
             self.note()
 
     def note(self) -> None:
-        """Keeps what is alive now as the peak of the phase, if it is more than before."""
+        """Records the live bytes as the phase's peak if they exceed it."""
         self.peaks[self.phase] = max(self.peaks.get(self.phase, 0), self.now)
 
     def _gone(self, key: int, size: int) -> None:
@@ -64,10 +64,10 @@ class LiveBytes(TorchDispatchMode):
             self.now -= size
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the operation gives; where that depends on values, what it gives for a batch with padding.
+        """Runs the operation; where its result depends on values, returns what it gives for a batch with padding.
 
-        Gradients of what was picked are written into zeros in place, but not while a mode like this one looks on
-        (torch 2.13.0, torch/csrc/autograd/FunctionsManual.cpp: gather_backward, index_backward).
+        Gradients of picked values are written into zeros in place, except under a dispatch mode like this one (torch
+        2.13.0, torch/csrc/autograd/FunctionsManual.cpp: gather_backward, index_backward).
         """
         name = func._schema.name
         if name == "aten::_local_scalar_dense":
@@ -80,7 +80,7 @@ class LiveBytes(TorchDispatchMode):
         if name == "aten::scatter_add" and not torch.is_grad_enabled():
             return args[0]
         result = func(*args, **kwargs)
-        if name == "bitsandbytes::gemm_4bit":  # kernels of a GPU multiply many tokens with a dequantized copy
+        if name == "bitsandbytes::gemm_4bit":  # GPU kernels multiply many tokens with a dequantized copy
             self.see(torch.empty(args[2], dtype=args[0].dtype))
         return result
 

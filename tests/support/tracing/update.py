@@ -1,4 +1,4 @@
-"""One optimizer step of GRPO on fake tensors, and what it holds at each moment."""
+"""Traces one optimizer step of GRPO on fake tensors, with what it holds at each moment."""
 
 import os
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from support.tracing.live import LiveBytes
 
 
 def trace(traced: Mapping[str, Any]) -> dict[str, Any]:
-    """The bytes of the second update: of each term, of what each phase had at most, and of the whole.
+    """Returns the bytes of the second update: of each term, each phase's peak, and the overall peak.
 
-    traced: what `traced` of tests/memory/traces.py makes: config, dtype, autocast, quantization, lora, checkpointing,
-    attention, batch, prompt, completion, accumulation, beta, optimizer, device ("cuda" for the kernels of a GPU).
+    traced: as made by `traced` of tests/memory/traces.py: config, dtype, autocast, quantization, lora, checkpointing,
+    attention, batch, prompt, completion, accumulation, beta, optimizer, device ("cuda" for GPU kernels).
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if traced["device"] == "cuda":
@@ -69,7 +69,7 @@ def _update(
 
 
 def _follow(model: Any, live: LiveBytes) -> None:
-    """Tells the phases apart at the end of the decoder, which the output layer comes after."""
+    """Splits phases at the end of the decoder, before the output layer."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
 
     def at_the_end(module: Any, inputs: Any, output: Any) -> None:
@@ -86,14 +86,14 @@ def _follow(model: Any, live: LiveBytes) -> None:
 
 
 def _optimizer(trained: list[Any], traced: Mapping[str, Any]) -> Any:
-    """AdamW; "adamw_torch" with temporary lists, "adamw_torch_fused" without any."""
+    """AdamW; "adamw_torch" with temporary lists, "adamw_torch_fused" without."""
     if traced["optimizer"] == "adamw_torch":
         return torch.optim.AdamW(trained, lr=1e-5, foreach=True)
     return _FusedAdamW(trained)
 
 
 class _FusedAdamW:
-    """The states of AdamW in one kernel: two of the size of each parameter, in its type, and a step.
+    """The states of fused AdamW: two of the size of each parameter, in its type, and a step.
 
     Source: torch 2.13.0, torch/optim/adamw.py, adam.py: _init_group; the kernel has no fake form.
     """

@@ -1,4 +1,4 @@
-"""Breaks the shim `vllm_images`, and what TRL gives to vLLM before it."""
+"""Breaks the shim `vllm_images`, and the inputs that TRL gives to vLLM."""
 
 import os
 from types import ModuleType
@@ -6,18 +6,18 @@ from typing import Any
 
 VARIABLE = "GRPO_TEST_IMAGES"
 OTHER_PROMPT = 8
-"""So many rows later the images are those of another prompt."""
+"""The offset in rows to a different prompt's images."""
 
 
 def break_in(module: ModuleType) -> None:
-    """Replaces a part of the shim. Raises KeyError for a word that nobody knows."""
+    """Replaces a part of the shim. Raises KeyError for an unknown name."""
     word = os.environ.get(VARIABLE)
     if word is not None:
         BROKEN[word](module)
 
 
 def _tokens(module: Any) -> None:
-    """The prompts go to vLLM with the tokens of their images, as TRL gives them."""
+    """Sends prompts to vLLM with expanded image tokens, as TRL does."""
 
     def noted(self: Any, tokenize: Any) -> Any:
         def tokenized(prompts: Any) -> Any:
@@ -31,7 +31,7 @@ def _tokens(module: Any) -> None:
 
 
 def _shown(module: Any) -> None:
-    """vLLM is shown the images of other rows, behind the shim."""
+    """Gives vLLM the images of different rows, after the shim."""
     real = module._ImagePrompts.answered
 
     def answered(self: Any, generate: Any) -> Any:
@@ -47,7 +47,7 @@ def _shown(module: Any) -> None:
 
 
 def _given(module: Any) -> None:
-    """TRL gives vLLM the images of other rows."""
+    """Makes TRL give vLLM the images of different rows."""
     real = module.on_trainer
 
     def on_trainer(trainer: Any, value: object, plan: Any) -> str:
