@@ -16,7 +16,7 @@ from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.takeover.basis.context import Situation, format_value
 from grpo_recipes.takeover.basis.draft import Fate, Row
-from grpo_recipes.takeover.basis.release import Release, default_of, release_of
+from grpo_recipes.takeover.basis.release import Release, default_of, is_same, release_of
 from grpo_recipes.takeover.basis.write import tree_of
 from grpo_recipes.takeover.sections.model import mixes_experts
 from grpo_recipes.yaml.page import forbidden
@@ -40,7 +40,7 @@ def write_defaults(situation: Situation) -> None:
         if field.kind != "experiment" and name not in release.fields and not matters(field, values):
             continue
         default = default_of(field, release, values)
-        if isinstance(default, NoDefault) or _is_same(default, _format(field)):
+        if isinstance(default, NoDefault) or is_same(default, _format(field)):
             continue
         values[name] = default
         if name == ROUTER_LOSS and not mixes_experts(situation):
@@ -76,10 +76,6 @@ def known_values(situation: Situation) -> dict[str, object]:
     return values
 
 
-def _is_same(one: object, other: object) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
 def disagreements(names: Iterable[str], written: Mapping[str, object], release: Release) -> dict[str, str]:
     """Experiment defaults on which the releases that take these keys disagree: field -> each value and its first
     release.
@@ -99,7 +95,7 @@ def disagreements(names: Iterable[str], written: Mapping[str, object], release: 
             start = {one: _format(classified_fields()[one]) for one in ("use_vllm", "beta", "loss_type", name)}
             value = default_of(field, other, start)
             spans = said.setdefault(name, [])
-            if not spans or not _is_same(spans[-1][1], value):
+            if not spans or not is_same(spans[-1][1], value):
                 spans.append((version, value))
     return {name: _spans_text(spans) for name, spans in said.items() if len(spans) > 1}
 

@@ -56,6 +56,19 @@ def test_defaults_that_are_written_say_what_silence_says(release: str, tmp_path:
         assert both[0] == both[1], key
 
 
+def test_a_dumped_configuration_becomes_no_longer_than_its_own_values(tmp_path: Path) -> None:
+    silent = recipe_of(taken(tmp_path, BASE))["trl"]
+    assert recipe_of(taken(tmp_path, as_yaml(**_defaults("1.16.0"))))["trl"] == silent
+    values = _defaults("1.16.0") | {"log_level": "info", "vespo_k_neg": 2.5, "pad_to_multiple_of": None}
+    changed = {"log_level": "info", "vespo_k_neg": 2.5, "pad_to_multiple_of": None}
+    assert recipe_of(taken(tmp_path, as_yaml(**values)))["trl"] == silent | changed
+
+
+def test_a_default_of_the_release_that_the_format_lacks_stays(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(ref_model_mixup_alpha=0.9, ref_model_sync_steps=64), "trl==0.15.2")
+    assert recipe_of(one)["trl"]["ref_model_mixup_alpha"] == 0.9
+
+
 def test_a_minimal_configuration_of_the_newest_release_validates(tmp_path: Path) -> None:
     one = taken(tmp_path, BASE)
     (tmp_path / "recipe.yaml").write_text(one.text)

@@ -155,3 +155,8 @@ def in_format_words(one: ClassifiedField, value: object, release: Release, value
         if told == value and type(told) is type(value):
             return written
     return written_as(one, value, values, release.target)
+
+
+def is_same(one: object, other: object) -> bool:
+    """Whether two values are equal, and both or neither are bool."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

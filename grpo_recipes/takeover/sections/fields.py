@@ -9,7 +9,7 @@ from grpo_recipes.facts.source.field import Field
 from grpo_recipes.takeover.basis.context import SERVER_ADDRESS, Situation
 from grpo_recipes.takeover.basis.draft import ANYWAY
 from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, table_of, whole_steps
-from grpo_recipes.takeover.basis.release import in_format_words
+from grpo_recipes.takeover.basis.release import default_of, in_format_words, is_same
 
 # Fields that also process other keys.
 ANNOTATIONS = {"scale_rewards": "bool | str"}
@@ -68,8 +68,18 @@ def _place(situation: Situation, name: str, field: ClassifiedField, value: objec
         fate = given.emulated if field.kind != "experiment" else None
         text = f"{gone.package} {gone.removed_in} removed it; instead: {gone.instead}"
         fate(name, None, None, text) if fate else given.refused(name, text)
+    elif name == field.name and _is_default(situation, field, value):
+        given.mapped(name, None, because="the default")
     else:
         given.mapped(name, f"trl.{field.name}", value, because)
+
+
+def _is_default(situation: Situation, field: ClassifiedField, value: object) -> bool:
+    """Whether the release and the format both give a key without a section this value if it is missing."""
+    if field.name not in situation.release.fields:
+        return False
+    default = default_of(field, situation.release, _values(situation))
+    return is_same(value, default) and (not field.has_value or is_same(value, field.value))
 
 
 def _annotation(situation: Situation, name: str, field: ClassifiedField) -> str:
