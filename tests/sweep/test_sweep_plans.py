@@ -114,6 +114,8 @@ def test_a_finding_is_told_once_and_one_of_some_settings_names_them(
         assert [finding["key"] for finding in findings] == ["training.maxx_steps", "grpo.beta"]
         return
     told = answer.out if options == ["--validate-only"] else answer.err
+    assert "\n--set:1:1: error: " in "\n" + told
+    assert "\n--vary:1:1: error: " in "\n" + told
     assert told.count("maxx_steps [") == 1
     assert told.count("grpo.beta is 'much'") == 1
     note = "with grpo.beta=much learning_rate=1e-3; grpo.beta=much learning_rate=2e-3, 2 of 4 settings"

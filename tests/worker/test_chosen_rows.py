@@ -146,6 +146,20 @@ def test_a_row_that_cannot_be_judged_is_named(rows: list[Any], filter: str, said
     assert data.path in str(stopped.value) or "not a jinja2" in said
 
 
+@pytest.mark.parametrize(
+    ("rows", "filter", "fix"),
+    [
+        (ROWS, "{{ level }}", 'compare, as in "{{ level == 3 }}"'),
+        (NULL, "{{ prompt_tokens > 0 and level < '3' }}", 'test for null first: "{{ level is not none and ... }}"'),
+        (NESTED, "{{ of.level == '3' }}", None),
+    ],
+)
+def test_the_fix_names_the_column(rows: list[Any], filter: str, fix: str | None, tmp_path: Path) -> None:
+    with pytest.raises(Refused) as stopped:
+        prepared(data_of(tmp_path, rows, filter=filter))
+    assert [finding.fix for finding in stopped.value.findings] == [fix]
+
+
 def test_nulls_can_be_asked_for(tmp_path: Path) -> None:
     for filter in ("{{ level is not none and level == '4' }}", "{{ level != none and level == '4' }}"):
         assert kept(data_of(tmp_path, NULL, filter=filter)) == [2]

@@ -26,6 +26,7 @@ from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, run_names, setting_te
 from grpo_recipes.sweep.variations import Trial
 from grpo_recipes.trust.code import code_parts
 from grpo_recipes.trust.folders import consent
+from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 MOST_RUNS = 1000
 _NAMED = 3
@@ -72,7 +73,7 @@ def _planned(recipe: str, stack: Stack, asked: RunOptions, trials: Sequence[Tria
     places = [(place, seed) for seed in chosen for place in range(len(trials))]
     resolutions = [_resolution(recipe, stack, asked, trials[place], seed) for place, seed in places]
     findings = told_once(
-        (setting_text(trials[place]), resolution.findings)
+        (setting_text(trials[place]), _as_written(resolution.findings, trials[place]))
         for (place, _), resolution in zip(places, resolutions, strict=True)
     )
     if any(resolution.refused for resolution in resolutions):
@@ -90,6 +91,17 @@ def _planned(recipe: str, stack: Stack, asked: RunOptions, trials: Sequence[Tria
         base=experiments.index(bare_base) if bare_base in experiments else None,
     )
     return PlannedSweep(findings, sweep, ready)
+
+
+def _as_written(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
+    """The findings, with the option that gave a varied value."""
+    varied = {f"{key}={text}" for key, text in trial}
+    return [
+        one._replace(mark=one.mark._replace(file="--vary"))
+        if one.mark is not None and one.mark.file == OVERRIDE_FILE and one.mark.line_text in varied
+        else one
+        for one in findings
+    ]
 
 
 def seeds_of(text: str, first: int) -> tuple[int, ...]:

@@ -130,11 +130,12 @@ class RowFilter:
                 return self._said([row])[0]
         except _NoAnswer as problem:
             reason = f"it is {repr(problem.args[0])[:_LONGEST_VALUE]}, and neither True nor False"
-            fix = 'compare, as in "{{ level == 3 }}"'
+            fix = f'compare, as in "{{{{ {next(iter(self.reads), "level")} == 3 }}}}"'
         except (Exception, TooMuch) as problem:  # an expression may raise anything
             reason = str(problem)
-            if "null" in reason:
-                fix = 'test for null first: "{{ level is not none and level > 2 }}"'
+            null = next((name for name, value in zip(self.reads, row, strict=True) if isinstance(value, _Null)), None)
+            if null is not None:
+                fix = f'test for null first: "{{{{ {null} is not none and ... }}}}"'
         return self._refuse(f"{self._name}: row {place + 1} cannot be judged", reason, fix)
 
     def _refuse(self, what: str, because: str, fix: str | None = None) -> NoReturn:
