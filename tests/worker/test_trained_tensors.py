@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,3 +45,19 @@ def test_a_large_tensor_is_not_copied() -> None:
     before = resident_mib("VmRSS")
     fingerprints(model)
     assert resident_mib("VmHWM") - before < 8 * NUMBERS / 4 / 2**20
+
+
+def test_a_bias_that_bitsandbytes_casts_is_no_weight_in_another_dtype() -> None:
+    import torch
+    from bitsandbytes.nn import Linear4bit
+
+    from grpo_recipes.worker.trainer.trained_tensors import weight_dtypes
+
+    packed = Linear4bit(64, 64, compute_dtype=torch.bfloat16).to("cpu")
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), packed)
+    model(torch.ones(1, 64))
+    assert packed.bias.dtype == torch.bfloat16
+    trainer = SimpleNamespace(args=SimpleNamespace())
+    assert weight_dtypes(trainer, model) == ("float32",)
+    model[0].bias.data = model[0].bias.data.bfloat16()
+    assert weight_dtypes(trainer, model) == ("bfloat16", "float32")

@@ -157,18 +157,20 @@ def precision(trainer: Any, compute: str | None, scores: set[str]) -> Precision:
 
 
 def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_THE_MODEL) -> tuple[str, ...]:
-    """Returns the dtypes of the policy's or reference's own floating weights, without packed 4-bit weights.
+    """Returns the dtypes of the policy's or reference's own floating weights, without those of quantized layers.
+
+    bitsandbytes casts the bias of a quantized layer to the dtype that the layer computes in.
 
     left_out: parts of adapters' names. An output layer that TRL casts to float32 is listed only if it has another
     dtype, as "lm_head bfloat16"; DeepSpeed may give it the dtype of all tensors, and TRL casts it in each forward pass.
-    Source: trl 1.16.0 grpo_trainer.py (_cast_lm_head_to_fp32).
+    Source: trl 1.16.0 grpo_trainer.py (_cast_lm_head_to_fp32), bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward).
     """
+    packed = [module for module in model.modules() if _is_quantized(module)]
+    quantized = {parameter for module in packed for parameter in module.parameters(recurse=False)}
     found = {
         parameter: dtype_name(parameter.dtype)
         for name, parameter in model.named_parameters()
-        if parameter.is_floating_point()
-        and not any(part in name for part in left_out)
-        and not hasattr(parameter, "quant_state")
+        if parameter.is_floating_point() and not any(part in name for part in left_out) and parameter not in quantized
     }
     if getattr(trainer.args, "cast_lm_head_to_fp32", False):
         head = {found.pop(parameter, "float32") for parameter in model.lm_head.parameters()}
