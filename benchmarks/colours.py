@@ -16,11 +16,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LOWEST_RIGHT = 0.9
 MOST_CPU_S = 60.0
-HEAD = """# What the recipe colours learns
+HEAD = """# Training the recipe colours
 
-`python benchmarks/colours.py` wrote this. Each row is one run of `grpo-run recipes/colours.yaml` with that seed, on a
-CPU. Right is the share of samples that name colour and count, one for each of 256 held-out images. With grey images
-the same model names one of twelve answers without seeing anything.
+Written by `python benchmarks/colours.py`. Each row is one run of `grpo-run recipes/colours.yaml` with that seed, on a
+CPU. *Right* is the share of samples that name colour and count, with one sample for each of 256 held-out images. With
+grey images, the same model has to guess one of twelve answers.
 
 | seed | right before | right after | with grey images | steps | CPU seconds of training |
 |---|---|---|---|---|---|

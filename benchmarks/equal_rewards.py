@@ -16,9 +16,10 @@ SIZES = (4, 8, 12, 16)
 HEAD = """\
 # Groups whose rewards never vary
 
-Every reward function gives 1.0 to every completion, with these weights. Without variance are all groups of all rows.
-"TRL": whether `frac_reward_zero_std` of trl {version} says so, and the advantage that is trained; "here":
-`groups_without_variance`. Made by `python benchmarks/equal_rewards.py`, on a CPU; other devices round otherwise.
+Every reward function gives 1.0 to every completion, with the weights in the first column, so no group has variance.
+"TRL" shows whether `frac_reward_zero_std` of trl {version} reports this, and the advantage that TRL trains; "here"
+shows `groups_without_variance`. Written by `python benchmarks/equal_rewards.py` on a CPU; other devices round
+differently.
 
 | weights | {sizes} |
 |---|{rules}|

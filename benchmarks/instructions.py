@@ -239,15 +239,15 @@ def table_text(before: Mapping[str, Counted], after: Mapping[str, Counted], comm
         ]
         rows.append(f"| {name} | {' | '.join(cells)} |")
     versions = ", ".join(f"{name} {value}" for name, value in on.items())
-    return f"""# What a check executes
+    return f"""# Instructions of a check
 
-Millions of instructions, by `python benchmarks/instructions.py --table --before CHECKOUT`; before is {commit}. Counted
-with {versions}.
+Millions of instructions, counted by `python benchmarks/instructions.py --table --before CHECKOUT`; "before" is
+{commit}. Counted with {versions}.
 The floor is a process that imports yaml and click and builds one Pydantic model.
 
 {chr(10).join((*head, *rows))}
 
-What TRL's command and soup-cli take for the same is in `peers.md`, by processor time.
+`peers.md` has the CPU time of TRL's command and soup-cli for the same check.
 """
 
 

@@ -89,11 +89,11 @@ def main() -> None:
         ratio = statistics.median(cost.cpu_s / floor for cost, floor in zip(counted, floors, strict=True))
         memory_mb = max(cost.memory_mb for cost in counted)
         rows.append(f"| {program} | {recipe} | {cpu_s:.2f} | {wall_s:.2f} | {memory_mb:.0f} | {ratio:.2f} |")
-    text = f"""# What a check costs in programs like it
+    text = f"""# Cost of a check in similar programs
 
-By `python benchmarks/peers.py --write`: python {platform.python_version()}, medians of {options.rounds} rounds in turn,
-the most memory of any. Each reads a recipe of its own format; `trl grpo` has no check, so no right file is in its row.
-What each finds in a recipe is another matter: `docs/` says what `validate` looks at.
+Written by `python benchmarks/peers.py --write` with python {platform.python_version()}: medians of
+{options.rounds} rounds in turn, and the highest memory of any round. Each program reads a recipe in its own format; `trl grpo` has no check, so its row
+has no valid file. The table does not compare the mistakes that each program finds; `docs/` lists those of `validate`.
 
 {HEAD}
 {chr(10).join(rows)}

@@ -38,12 +38,13 @@ TOOL = "[{python: ../../recipes/calculator/calculator.py:calculate, timeout: 10}
 # A ChatML template whose calls TRL can parse. SmolLM2's own template does not render tools.
 TEMPLATE = distribution("trl").locate_file("trl/chat_templates/qwen3.jinja")
 HEAD = """\
-# Every path with a real model
+# Training and exporting a pretrained model
 
-SmolLM2-135M-Instruct, the recipe of `make real` with three steps of 4 prompts x 8 completions, and 4 held-out rows x 2
-samples before and after. CPU seconds are those of the whole command with all its processes, one thread each. GiB is the
-most memory of a process, and what `fit` had estimated. Proofs are those of the first steps. The last rows train all
-24 steps, without evaluation, on three stacks. Written by `python benchmarks/real_paths.py --write`.
+Each row trains SmolLM2-135M-Instruct with the recipe of `make real`, for three steps of 4 prompts x 8 completions, and
+evaluates 4 held-out rows x 2 samples before and after. CPU seconds are those of the whole command with all its
+processes, with one thread each. GiB is the peak memory of a process, and *estimated* is the estimate of `fit`. Proofs
+are those of the first steps. The last rows train all 24 steps, without evaluation, on three stacks. Written by
+`python benchmarks/real_paths.py --write`.
 
 {versions}
 

@@ -68,18 +68,18 @@ TASKS = {
     ),
 }
 HEAD = f"""\
-# Rows chosen by pass rate, and redrawn groups
+# Filtering rows by pass rate, and redrawing groups
 
-A group whose answers all get one reward trains nothing. Two ways to have fewer of them, alone and together:
-`grpo-run profile`, and a `dataset.filter` that drops rows which the untrained model never or always answers right in 8
-tries; and `resample_groups: 3`. Means over the seeds {", ".join(map(str, SEEDS))}, on one core. "Groups that vary" and
-"prompts answered" are of a step. Held-out results are the share of most likely answers that are right after some steps,
-with the lowest and the highest of the seeds. "Steps to" is the first evaluation, every 4 steps, that reached the share;
-"never" is a seed that did not. CPU seconds include the evaluations, and not the profile.
-Made by `python benchmarks/resampled_groups.py`.
+A group whose answers all get the same reward trains nothing. This page compares two ways to have fewer such groups,
+alone and together: `resample_groups: 3`, and `grpo-run profile` with a `dataset.filter` that drops rows which the
+untrained model never or always answers right in 8 tries. All values are means over the seeds
+{", ".join(map(str, SEEDS))}, on one core. "Groups that vary" and "prompts answered" count those of a step. Held-out results are the share of rows
+whose most likely answer is right, with the lowest and the highest of the seeds. "Steps to" is the first evaluation,
+every 4 steps, that reached the share; "never" is a seed that did not reach it. CPU seconds include the evaluations but
+not the profile. Written by `python benchmarks/resampled_groups.py`.
 
-Redrawn groups did best on both models, for up to a third more CPU time. The filter did not: it leaves out rows that the
-model then unlearns, and of the rows that it keeps hardly more groups vary.
+Redrawing groups did best on both models, for up to a third more CPU time. Filtering did not help: it drops rows that
+the model then unlearns, and in the remaining rows hardly more groups vary.
 """
 
 

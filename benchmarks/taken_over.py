@@ -52,17 +52,17 @@ HARD = {
     "STK013": "this release of TRL cannot be imported beside the newest transformers",
 }
 HEAD = """\
-# Configurations of others, taken over
+# Importing public configurations
 
 Written by `python benchmarks/taken_over.py FOLDER --write benchmarks/taken_over.md` from files of public repositories,
-which are not part of this one: `grpo-run init --from` of each, with the accelerate file, the release and the number of
-processes that its repository names.
+which are not part of this one. `grpo-run init --from` converts each file, with the accelerate file, the release and
+the number of processes that its repository names.
 
-- mapped: a recipe says it, or grpo-run does it anyway. emulated: a recipe says it in another way, told in the table and
-  in a comment. refused: nothing in a recipe says it, told with the reason; exit 2.
-- to fill in: the author's own rewards, which are stubs in a file beside the recipe until he puts them there.
-- validates, newest: the rules that refuse the recipe as it was written, on the release that it was written for and on
-  the newest, with as many GPUs as it asks for. What they refuse is told below.
+- mapped: a recipe has this key, or grpo-run always does this. emulated: a recipe expresses it in a different way, which
+  the table and a comment explain. refused: a recipe cannot express it; the message has the reason, exit code 2.
+- to fill in: the author's own rewards, which are stubs in a file next to the recipe until somebody fills them in.
+- validates, newest: the rules that refuse the converted recipe on the release that it was written for, and on the
+  newest, with as many GPUs as it needs. The section below lists what they refuse.
 """
 
 

@@ -109,11 +109,11 @@ def _sampled(prompt: str, model: Any, tokenizer: Any) -> list[Any]:
 def page(found: dict[str, Solved], weights: str) -> str:
     """The table, the tasks that are solved most often first."""
     head = [
-        "# What the untrained SmolLM2-135M-Instruct solves",
+        "# Pass rates of the untrained SmolLM2-135M-Instruct",
         "",
         "Written by `python benchmarks/task_pass_rates.py --write`. "
-        f"{ROWS} rows of each task behind {EXAMPLES} solved ones, {SAMPLES} samples of each row at temperature 1, of "
-        f"at most {TOKENS} tokens. A sample is right if the task scores its first line with 1.0. "
+        f"Each task has {ROWS} rows after {EXAMPLES} solved examples in the prompt, with {SAMPLES} samples of each row "
+        f"at temperature 1 and at most {TOKENS} tokens. A sample is right if the task scores its first line with 1.0. "
         f"sha256 of the weights: {weights}.",
         "",
         f"| task | config | pass@1 | pass@{SAMPLES} | mean score | rows |",

@@ -8,27 +8,27 @@ HEAD = """# The same training under each strategy
 
 Written by `make test-distributed`: `recipes/quickstart.yaml` with {steps} steps of 64 completions in two accumulation
 steps, AdamW, two processes on a CPU (`single`: one), through `grpo-run`. ZeRO-3 with
-`stage3_param_persistence_threshold: 0`, so that every parameter is sharded. Beside ddp of the same kind, largest over
-the steps: difference of the mean reward, of the loss, of the gradient norm (relative), held-out evaluations that
-differ in any answer or reward, difference of the trained weights in `final` as from_pretrained loads them. CPU seconds
-are of all processes, launcher and imports included.
+`stage3_param_persistence_threshold: 0`, so that every parameter is sharded. The columns compare each strategy with ddp
+of the same kind: the largest difference over the steps of the mean reward, of the loss and of the gradient norm
+(relative); the number of held-out evaluations that differ in any answer or reward; and the difference of the trained
+weights in `final` as from_pretrained loads them. CPU seconds include all processes, the launcher and imports.
 
 | strategy | kind | exit | reward | loss | gradient norm | evaluations | weights | CPU s |
 |---|---|---|---|---|---|---|---|---|
 """
 FOOT = """
-`single` draws other completions than two processes do, since each process has random numbers of its own; its first
-evaluation, before any step, is that of ddp.
+`single` draws different completions than two processes do, because each process has its own random numbers. Its first
+evaluation, before any step, equals that of ddp.
 
-With nf4 TRL keeps the adapter in bfloat16. ddp steps these weights themselves and logs their norm rounded to bfloat16;
-ZeRO steps a float32 copy of them. So ZeRO differs from ddp by bfloat16's rounding, 2^-8. Its three stages agree with
-each other to 1e-5 in the first step; later a weight may lie on the other side of a rounding.
+With nf4, TRL keeps the adapter in bfloat16. ddp updates these weights themselves and logs their norm rounded to
+bfloat16; ZeRO updates a float32 copy of them. ZeRO therefore differs from ddp by bfloat16's rounding, 2^-8. Its three
+stages agree with each other to 1e-5 in the first step; later, a weight may round in the other direction.
 
 accelerate gives processes without a GPU plain DDP where FSDP2 is asked for; it is changed here, so that they have it:
 `tests/distributed/fsdp_on_cpu/`.
 
-With bf16 autocast on float32 weights every strategy keeps and saves float32 weights; products and sums are rounded to
-bfloat16 in other places than under ddp.
+With bf16 autocast on float32 weights, every strategy keeps and saves float32 weights; products and sums are rounded to
+bfloat16 in different places than under ddp.
 
 CPU seconds in all: {total:.0f}
 """

@@ -14,26 +14,26 @@ COLUMNS = (*FAILURES.values(), THROUGH, SAME_EXPERIMENT, SAME_SAMPLES)
 HEAD = """# Every stack
 
 Written by `make test-stacks`: real releases, one process each, tiny models on a CPU. A stack is trl/transformers, with
-the packages of `tests/stacks/stacks.json`. Columns 0 to 4 are the failures that this project exists for, with TRL
-alone, written as its users write it:
+the packages of `tests/stacks/stacks.json`. Columns 0 to 4 show the five failures of docs/faq.md with TRL alone, in
+scripts as users write them:
 
-- 0: which logits the log-probabilities are taken from, by model class. Right is equal to a plain float32 forward to
-  1e-4; "completion only" is the cheap way, "full sequence" costs memory for the prompt too.
+- 0: the logits from which the log-probabilities are computed, by model class. "right" means equal to a plain float32
+  forward pass to 1e-4; "completion only" is the cheap way, "full sequence" also takes memory for the prompt.
 - 1: two processes with ZeRO-3, every parameter sharded, generating with transformers.
-- 2: a 4-bit model with bitsandbytes and beta 0.04; from "without adapter" on, where transformers refuses a CPU without
-  intel_extension_for_pytorch, it is told that it is there.
-- 3: a LoRA adapter with gradient checkpointing; it trains when every lora_B is not zero after two steps.
-- 4: a completion that is to end at a character, given in four ways, generating with transformers.
+- 2: a 4-bit model with bitsandbytes and beta 0.04. If transformers refuses a CPU without intel_extension_for_pytorch,
+  the test makes it believe that this package is installed, from "without adapter" to the end.
+- 3: a LoRA adapter with gradient checkpointing; it trains if every lora_B is not zero after two steps.
+- 4: a completion that should end at a character, requested in four ways, generating with transformers.
 
-The others are about the same with grpo-run:
+The other columns are about grpo-run:
 
-- through grpo-run: each failure's intent trains, with every proof of the first steps, or is refused before anything
-  starts. 1 has evaluations; quickstart is `grpo-run recipes/quickstart.yaml` with two steps and another loss.
-- same experiment: how far the gradient vectors of three steps are from an independent float64 reference, relative L2,
+- through grpo-run: grpo-run trains each of these cases with every proof of the first steps, or refuses it before
+  anything starts. 1 has evaluations; quickstart is `grpo-run recipes/quickstart.yaml` with two steps and another loss.
+- same experiment: the relative L2 distance between the gradients of three steps and an independent float64 reference,
   on fixed completions: unequal lengths, one truncated, padded prompts, a KL term, two accumulation steps (bnpo: one).
-- same samples: four steps with what transformers generates, against the newest stack.
+- same samples: four steps with completions from transformers, compared with the newest stack.
 
-CPU seconds are of all processes, imports included.
+CPU seconds include all processes and imports.
 
 """
 
