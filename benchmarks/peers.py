@@ -92,8 +92,9 @@ def main() -> None:
     text = f"""# Cost of a check in similar programs
 
 Written by `python benchmarks/peers.py --write` with python {platform.python_version()}: medians of
-{options.rounds} rounds in turn, and the highest memory of any round. Each program reads a recipe in its own format; `trl grpo` has no check, so its row
-has no valid file. The table does not compare the mistakes that each program finds; `docs/` lists those of `validate`.
+{options.rounds} rounds in turn, and the highest memory of any round. Each program reads a recipe in its own format;
+`trl grpo` has no check, so its row has no valid file. The table does not compare the mistakes that each
+program finds; `docs/` lists those of `validate`.
 
 {HEAD}
 {chr(10).join(rows)}

@@ -38,8 +38,8 @@ HEAD = f"""# ZeRO's memory: the estimate against DeepSpeed
 <!-- made by benchmarks/zero_memory.py -->
 
 Full training with float32 weights under bfloat16, checkpointed, with deepspeed 0.19.8 in two processes on the CPU:
-{PROMPTS * 8} completions of {TOKENS} tokens in a step, micro-batches of {MICRO_BATCH}, two steps. Each cell has the resident
-MiB of the fuller process and, in brackets, the estimate, which includes {LIBRARIES // MIB} for Python with its
+{PROMPTS * 8} completions of {TOKENS} tokens in a step, micro-batches of {MICRO_BATCH}, two steps. Each cell has the
+resident MiB of the fuller process and, in brackets, the estimate, which includes {LIBRARIES // MIB} for Python with its
 libraries. The last row of a strategy excludes that part: it has the additional bytes for each additional parameter of
 the largest model compared with the smallest.
 
