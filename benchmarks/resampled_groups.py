@@ -74,9 +74,10 @@ A group whose answers all get the same reward trains nothing. This page compares
 alone and together: `resample_groups: 3`, and `grpo-run profile` with a `dataset.filter` that drops rows which the
 untrained model never or always answers right in 8 tries. All values are means over the seeds
 {", ".join(map(str, SEEDS))}, on one core.
-"Groups that vary" and "prompts answered" count those of a step. Held-out results are the share of rows whose most likely answer is right, with the lowest and the highest of the seeds. "Steps to" is the first evaluation,
-every 4 steps, that reached the share; "never" is a seed that did not reach it. CPU seconds include the evaluations but
-not the profile. Written by `python benchmarks/resampled_groups.py`.
+"Groups that vary" and "prompts answered" count those of a step. Held-out results are the share of rows whose most
+likely answer is right, with the lowest and the highest of the seeds. "Steps to" is the first evaluation, every 4
+steps, that reached the share; "never" is a seed that did not reach it. CPU seconds include the evaluations but not the
+profile. Written by `python benchmarks/resampled_groups.py`.
 
 Redrawing groups did best on both models, for up to a third more CPU time. Filtering did not help: it drops rows that
 the model then unlearns, and in the remaining rows hardly more groups vary.
