@@ -1,28 +1,27 @@
-"""Measures what rows cost before the first step: `python benchmarks/data_cost.py [--rows 100000,1000000] [--check]`.
+"""Measures the cost of rows before the first step: `python benchmarks/data_cost.py [--rows 100000,1000000] [--check]`.
 
-Whole processes take turns, over one .jsonl of questions and answers, 420 bytes a row:
-script         what a TRL script does: load_dataset, and `datasets.map` with a function that makes the same prompt and
-               column of one row
-batched        the same with `batched=True`, the fastest that a script can do; what the others are compared with
-batched_again  the same script once more, whose rows `datasets` has in its cache
+Whole processes take turns, with one .jsonl file of questions and answers, 420 bytes a row:
+script         a TRL script: load_dataset, and `datasets.map` with a function that makes the same prompt and column of
+               one row
+batched        the same with `batched=True`, the fastest way for a script, with which the others are compared
+batched_again  the same script once more, with the rows in the cache of `datasets`
 ours           the rows of a plan with the same prompt as templates, in a new run folder
-ours_resumed   the same in that run folder, as a resumed run does it
+ours_resumed   the same in that run folder, as in a resumed run
 ours_jinja2    the rows of a plan whose templates have an `if` and another filter, which jinja2 renders row by row
-filtered       `batched`, and then `datasets.filter` with a function of one row, true of a third of them
+filtered       `batched`, and then `datasets.filter` with a function of one row that is true for a third of the rows
 ours_filtered  the rows of a plan with the same condition as `dataset.filter`
 counted        `batched`, and then `datasets.filter` with `batched=True` that counts the tokens of prompts with the
-               chat template of the quickstart's model, and keeps half
+               chat template of the quickstart's model, and keeps half of the rows
 ours_counted   the rows of a plan with the same limit as `dataset.max_prompt_tokens`
 mixed          `batched` and the same `datasets.filter` of two files with half of the rows each, and then
-               `interleave_datasets` by the probabilities 3 and 1 until all rows of both were drawn
+               `interleave_datasets` with the probabilities 3 and 1 until all rows of both are drawn
 ours_mixed     the mixture of a plan of the two files, with the same filters and weights, and as many prompts
-What a plan's rows cost has what the script does not do: the data file is compared with its sha256 in the plan, a
-template that a row cannot fill, a null in it and a text that is too long are refused, all within limits of time and
-memory, and the written rows are read once more for the digest that a resumed run checks. Rows that are chosen are
-compared with `filtered` and `counted`, and a mixture with `mixed`, whose rows are drawn by chance and so are others.
-CPU seconds are those behind the imports, which are the same; memory is the peak of the whole process. Ratios are
-medians over the rounds, each within its own round. All give the same rows, or nothing is measured.
-`--write` puts the table into benchmarks/data_cost.md.
+A plan does more than the script: it compares the data file with its sha256, refuses templates that a row cannot fill,
+nulls in them and texts that are too long, keeps within limits of time and memory, and reads the written rows once more
+for the digest that a resumed run checks. Filtered rows are compared with `filtered` and `counted`, and a mixture with
+`mixed`, which draws its rows at random, so these differ. CPU seconds exclude the imports, which are the same; memory is
+the peak of the whole process. Ratios are medians over the rounds, each within its own round. Except for mixtures, all
+give the same rows; otherwise the benchmark measures nothing. `--write` puts the table into benchmarks/data_cost.md.
 """
 
 import argparse
@@ -273,11 +272,11 @@ def main() -> int:
             all_hold = all_hold and holds(rounds)
             data.unlink()
     times = ", ".join(f"{name} {most:g}" for name, most in MOST_TIMES.items())
-    bounds = f"Bounds, in times of what each is compared with: CPU s of {times}; MB of each {MOST_TIMES_MEMORY:g}."
+    bounds = f"Bounds, relative to the counterpart of each: CPU s of {times}; MB of each {MOST_TIMES_MEMORY:g}."
     text = "\n".join([*table, "", bounds, machine()])
     print(text)
     if options.write:
-        PAGE.write_text(f"# What rows cost before the first step\n\n```text\n{__doc__}```\n\n{text}\n")
+        PAGE.write_text(f"# Cost of rows before the first step\n\n```text\n{__doc__}```\n\n{text}\n")
     return int(options.check and not all_hold)
 
 
