@@ -9,17 +9,17 @@ from resolving import Answer
 
 SHOWN = ("torch", "transformers", "trl", "peft", "bitsandbytes", "deepspeed", "vllm")
 HEAD = """\
-# What an installer gives
+# Packages that pip and uv install
 
-Made by `make resolve RESOLVE=full`: what pip and uv answered on {day}, for x86-64 Linux, without installing. It says
-what is found, not that it was run: `constraints/cpu.txt` was run, without a GPU, and the builds for CUDA were not yet.
-CUDA 13 needs a driver of 580 or newer, CUDA 12 one of 525.
+Written by `make resolve RESOLVE=full`. The tables show the releases that pip and uv selected on {day} for x86-64 Linux,
+without installing them. Nobody has run all of them: `constraints/cpu.txt` was run, without a GPU; the CUDA builds were
+not. CUDA 13 needs driver 580 or newer, CUDA 12 needs driver 525 or newer.
 """
 BOUNDLESS = """\
 ## Without the bounds of grpo-recipes
 
-What the names alone give, and why the extras have bounds: a torch that nobody tested with the others, and
-beside it a vLLM and a DeepSpeed that are years old, since no newer vLLM takes that torch.
+Without bounds, pip and uv select a torch that nobody tested with the other packages, and a vLLM and a DeepSpeed that
+are years old, because no newer vLLM supports that torch. The extras therefore have bounds.
 """
 
 
