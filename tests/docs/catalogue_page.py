@@ -14,32 +14,33 @@ from grpo_recipes.yaml.compose import compose
 
 PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
 STACK = "tested,vllm==0.30.0"
-INTRODUCTION = """# The catalogue
+INTRODUCTION = """# Recipe catalogue
 
-Recipes for GPUs, in `recipes/catalogue/`: `grpo-run init --list` lists them, `grpo-run init NAME` writes one as one
-file, and `extends: grpo-recipes:NAME` builds on one without copying it. Start with `qwen2_5_1_5b_gsm8k_lora`.
+`recipes/catalogue/` has recipes for GPUs. `grpo-run init --list` lists them, `grpo-run init NAME` writes a recipe as a
+single file, and `extends: grpo-recipes:NAME` builds on a recipe without copying it. Start with
+`qwen2_5_1_5b_gsm8k_lora`.
 
-**None of them has been run yet**: neither their models, nor their data, nor a GPU was available. Each validates without
-a finding for its hardware on two stacks, the tested one and trl 0.29.1 with transformers 4.57.6. One of each method was
-trained for two steps with a tiny model and its own rows. Names of columns come from the data sets' cards and from
-published code, which the file of each task names. If somebody published a run, the values are theirs; what differs is
-listed below, with the results that they reached.
+**Nobody has run these recipes yet**, because their models, their data and a GPU were not available. Each recipe
+validates without a finding for its hardware on two stacks, the tested one and trl 0.29.1 with transformers 4.57.6. One
+recipe of each method was trained for two steps with a tiny model and made-up rows. The names of columns come from the
+data sets' cards and from published code, which the file of each task cites. If there is a published run, the recipe
+uses its values; the list below has the differences and the published results.
 
-Memory is that of the fullest GPU, estimated by `grpo-run fit` for the listed hardware, with vLLM 0.30 if the
-recipe can use it. A dash means that the estimate does not cover it. For a different machine run
-`grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`; `--set` changes one value. What does not fit is
-refused before it starts, with the changes that are enough.
+GiB is the memory of the fullest GPU, as `grpo-run fit` estimates it for the listed hardware, with vLLM 0.30 if the
+recipe can use it. A dash means that the estimate does not cover the recipe. For a different machine, run
+`grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`; `--set` changes one value. grpo-run refuses a
+recipe that does not fit before it starts, and suggests changes that are enough.
 
-## How to choose
+## Choosing a recipe
 
 - **By task.** GSM8K is the cheapest, with a published result for most sizes; MATH is harder, and DAPO-Math needs long
   answers. Countdown, JSON, function calls, instructions and reversed text have rewards that need no mathematics.
-  `code` runs what the model writes: use a container.
-- **By GPU.** LoRA fits where full training does not. If memory is still short, prefer a smaller model to a 4-bit one:
-  vLLM needs a 4-bit policy's base a second time, dequantized, and transformers is several times slower.
-- **By what you change.** Your model on a task of the catalogue is `extends: grpo-recipes:bases/gsm8k`, as
-  [Recipes](recipes.md) shows; your data on the values of a recipe is `--set dataset.path=rows.jsonl`, or a recipe that
-  extends it.
+  `code` runs the model's code in [a sandbox](tools.md#code-that-the-model-writes).
+- **By GPU.** LoRA fits on GPUs on which full training does not. If memory is still short, prefer a smaller model to a
+  4-bit one: vLLM needs a second, dequantized copy of a 4-bit policy's base, and transformers is several times slower.
+- **By what you change.** To train your own model on a task, write `extends: grpo-recipes:bases/gsm8k`, as in
+  [Recipes](recipes.md#choosing-a-recipe). To train on your own data with the values of a recipe, use `--set
+  dataset.path=rows.jsonl`, or a recipe that extends it.
 """
 
 
@@ -61,7 +62,7 @@ def _place(one: Shipped) -> tuple[float, str]:
 
 def _table(by_task: dict[str, list[Shipped]]) -> list[str]:
     lines = [
-        "## What there is",
+        "## All recipes",
         "",
         "| recipe | model | trained | hardware | GiB |",
         "|---|---|---|---|---|",
