@@ -94,7 +94,7 @@ def _model(one: Shipped) -> str:
 
 
 def _sources(by_task: dict[str, list[Shipped]]) -> list[str]:
-    lines = ["## Where the values are from, and what others reached", ""]
+    lines = ["## Sources of the values, and published results", ""]
     for recipes in by_task.values():
         for one in recipes:
             lines += [f"**{one.name}**: {_said(one, 'Values')} Expected: {_said(one, 'Expected')}", ""]
