@@ -74,10 +74,10 @@ def table(checkout: Path = ROOT) -> str:
     rows = {
         "modules": len(texts),
         "lines of code, without blanks, comments, docstrings and imports": sum(map(code_lines, texts.values())),
-        "rooms (folders with modules)": len(arrows),
-        "arrows (a room imports another one)": sum(map(len, arrows.values())),
-        "circles of modules": len(circles(between)),
-        "circles of rooms": len(circles(arrows)),
+        "folders with modules": len(arrows),
+        "pairs of folders of which one imports the other": sum(map(len, arrows.values())),
+        "import cycles between modules": len(circles(between)),
+        "import cycles between folders": len(circles(arrows)),
     }
     lines = [f"| {what} | {count:,} |" for what, count in rows.items()]
     return "\n".join(["| | |", "|---|---:|", *lines]) + "\n"
