@@ -21,9 +21,9 @@ from grpo_recipes.worker.trainer.model import processing_of
 def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, greedy: bool) -> dict[str, Any]:
     """Says how the model answers, then its answer to each request, a line of JSON with `messages`.
 
-    A request may have its own `greedy`, `sampling` and `max_tokens`; a system message is in the place of the recipe's.
-    The first answer is that of `grpo-run generate`; later ones go on drawing. Raises Refused where tools are not those
-    of the plan.
+    A request may have its own `greedy`, `sampling` and `max_tokens`; a system message replaces the recipe's. The first
+    answer is that of `grpo-run generate`; later ones continue drawing. Raises Refused if tools are not those of the
+    plan.
     """
     make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=False) as tools:

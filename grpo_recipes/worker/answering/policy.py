@@ -94,9 +94,9 @@ def as_asked(data: Data, content: Any) -> list[dict[str, Any]]:
 
 
 def shown(messages: list[dict[str, Any]], plan: Plan, processing: Any) -> list[dict[str, Any]]:
-    """Messages with images of Pillow in the place of files in base64, made as those of the rows.
+    """Messages with Pillow images instead of files in base64, converted like the images of rows.
 
-    Raises ValueError with why they cannot be.
+    Raises ValueError with the reason if that fails.
     """
     data = next((one for one in plan.trained_data.values() if one.images), None)
     has_images = any(not isinstance(message["content"], str) for message in messages)

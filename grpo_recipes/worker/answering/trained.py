@@ -1,4 +1,4 @@
-"""The trained model of a run folder, loaded as it was trained, or with plain weights in the place of packed ones."""
+"""The trained model of a run folder, loaded as it was trained, or with plain weights instead of packed ones."""
 
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
 
 
 def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto", gguf_file: str | None = None) -> Any:
-    """A whole model of a folder, as anybody loads it. gguf_file: of that folder, in the place of its other weights."""
+    """The whole model in a folder, loaded in the usual way. gguf_file: in that folder, instead of its other weights."""
     name = next(iter(dtype_keyword(plan)), "dtype")  # torch_dtype before transformers 4.56
     return _loaded(str(place), plan, gguf_file=gguf_file, **{name: dtype})
 

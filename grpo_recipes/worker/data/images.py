@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
 
 
 def undecoded(rows: Any, data: Data) -> Any:
-    """The rows with bytes in the place of images of `datasets`, which it would decode whenever a row is read."""
+    """The rows with bytes instead of images of `datasets`, which would decode them at each read."""
     for name in data.images:
         if (feature := _as_bytes(rows.features.get(name))) is not None:
             rows = rows.cast_column(name, feature)
@@ -60,10 +60,10 @@ def check_image_columns(data: Data, where: str, columns: Sequence[str]) -> None:
 def with_images(
     rows: Any, data: Data, where: str, places: Sequence[int] | None, seen: dict[str, object], how: dict[str, Any]
 ) -> Any:
-    """The rows with their images in the column `images`, in the place of the columns that they come from.
+    """The rows with their images in the column `images`, instead of their original columns.
 
-    places: of the rows in the data, where it is a part. how: keywords for writing them. A digest of all images is put
-    into seen. Raises Refused for a row that has none, and for an image that cannot be read.
+    places: the positions of the rows in the data, if they are a part of it. how: keywords for writing them. Puts a
+    digest of all images into seen. Raises Refused for a row without images, and for an image that cannot be read.
     """
     digest, folder = hashlib.sha256(), _folder_of(data)
 

@@ -184,7 +184,7 @@ def _learns_the_same_in_shards(plan: Plan) -> bool:
 
 
 def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
-    """The micro-batch that the run may begin anew with, by its recipe, where nothing was trained yet and it helps."""
+    """The micro-batch with which the recipe lets the run start over, if nothing was trained yet and it helps."""
     asked = any(setting.key == ON_OUT_OF_MEMORY and setting.value == "halve" for setting in plan.settings)
     if not asked or step != 1 or phase not in ("update", "score") or plan.batch.micro_batch % 2:
         return ()

@@ -120,7 +120,7 @@ class ServerProblem(Mistake):
 
 
 class ServerLost(Exception):
-    """The server went away that has a machine of its own. The run exits with 75, and can be resumed with a new one."""
+    """A server on its own machine went away. The run exits with 75, and can be resumed with a new server."""
 
 
 # Where the vLLM server of a training is, and whether a server that somebody else runs is the right one.
@@ -157,10 +157,10 @@ def server_arguments(plan: Plan, fields: Collection[str]) -> dict[str, Any]:
 
 
 def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
-    """What the server of somebody else serves, None where there is none. arguments: the GRPOConfig.
+    """What a server that the run did not start serves, None without one. arguments: the GRPOConfig.
 
-    TRL takes whatever the server has, and hands the weights over to it. Raises Refused when nobody answers within
-    vllm_server_timeout, when it serves another model, or one that is too short for a completion.
+    TRL accepts any model of the server, and sends it the weights. Raises Refused if the server does not answer within
+    vllm_server_timeout, or serves a different model or one that is too short for a completion.
     """
     if plan.vllm is None or plan.vllm.mode != "server" or plan.vllm.server is not None:
         return None

@@ -1,4 +1,4 @@
-"""The trainer's side of a vLLM server that has a machine of its own."""
+"""The trainer's side of a vLLM server on its own machine."""
 
 import contextlib
 import json
@@ -53,7 +53,7 @@ def put_up(folder: Path, notice: Notice) -> None:
 
 
 def notice_in(folder: Path) -> Notice | None:
-    """The notice, None where there is none, or one that cannot be read."""
+    """The notice, None if it is missing or unreadable."""
     try:
         return Notice(**cast("dict[str, Any]", read_json(folder, NOTICE_FILE)))
     except (OSError, ValueError, TypeError):

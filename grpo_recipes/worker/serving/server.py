@@ -1,4 +1,4 @@
-"""One vLLM server: started in a process group of its own, waited for, and stopped without a rest."""
+"""One vLLM server: starts it in its own process group, waits for it, and stops it completely."""
 
 import contextlib
 import os
@@ -93,7 +93,7 @@ def running(
 def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *, host: str = HOST) -> Server:
     """Starts the server of a run folder. Raises ServerProblem if its port is taken.
 
-    host: the address of this machine that it listens on; without a word of it this machine alone can call it.
+    host: the address of this machine that it listens on; without it, only this machine can call the server.
     """
     port = _port(planned, host)
     known = {"{model}": model, "{host}": host, "{port}": str(port)}
