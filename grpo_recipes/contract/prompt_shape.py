@@ -1,4 +1,4 @@
-"""Checks whether TRL accepts a prompt: a text, or a list of messages with role and content."""
+"""Checks whether TRL accepts a prompt: a string, or a list of messages with role and content."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ def wrong_prompt(prompt: object) -> str | None:
     if prompt is None:
         return "it is null"
     if not isinstance(prompt, list):
-        return f"it is a {_kind(prompt)}, and neither a text nor a list of messages"
+        return f"it is a {_kind(prompt)}, neither a string nor a list of messages"
     if not prompt:
-        return "it is a list without a message"
+        return "it is an empty list"
     return next((reason for message in prompt if (reason := _wrong_message(message))), None)
 
 
 def doubtful_prompt(prompt: object, template: str | None) -> str | None:
-    """Why a usable prompt is probably not what was meant, None for others. template: the chat template if known."""
+    """Why a usable prompt is probably a mistake, None if it is not. template: the chat template if known."""
     if isinstance(prompt, str):
         return (
             "it is a list of messages written as text"
@@ -41,20 +41,20 @@ def doubtful_prompt(prompt: object, template: str | None) -> str | None:
     for message in prompt if isinstance(prompt, list) else []:
         role = message.get("role") if isinstance(message, Mapping) else None
         if role in _NO_ROLES and role not in (template or ""):
-            return f"a message has the role {role}, and chat templates know user and assistant"
+            return f"a message has the role {role}, but chat templates know user and assistant"
     return None
 
 
 def _wrong_message(message: object) -> str | None:
     if not isinstance(message, Mapping):
-        return f"it is a list of a {_kind(message)}, and not of messages"
+        return f"it is a list with a {_kind(message)}, not of messages"
     missing = [name for name in ("role", "content") if name not in message]
     if is_share_gpt(message):
-        return "its messages have `from` and `value` (ShareGPT), and TRL reads `role` and `content`"
+        return "its messages have `from` and `value` (ShareGPT), but TRL reads `role` and `content`"
     if missing and "tool_calls" not in message:
         return f"a message has no {missing[0]}, only {', '.join(sorted(map(str, message)))}"
     if has_picture(message):
-        return "a message has a picture, which only the trainer would see"
+        return "a message has an image, which only the trainer would see"
     return None
 
 
@@ -81,5 +81,5 @@ def template_of(column: str, messages: object) -> str | None:
 def _kind(value: object) -> str:
     if isinstance(value, bool):
         return "truth value"
-    kinds = {dict: "map", int: "number", float: "number", str: "text", list: "list"}
+    kinds = {dict: "map", int: "number", float: "number", str: "string", list: "list"}
     return "null" if value is None else kinds.get(type(value), type(value).__name__)

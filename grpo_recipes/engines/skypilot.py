@@ -82,9 +82,9 @@ def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
     peak = None if plan.memory is None else plan.memory.peak()
     if peak is None:
         raise Refusal.of(
-            "skypilot.accelerators is empty, and which GPUs the run fits into is not known",
+            "skypilot.accelerators is empty, and grpo-run does not know which GPUs are enough",
             because=(plan.memory and plan.memory.unknown) or "the plan has no estimate",
-            fix="skypilot.accelerators: [H100], or others by SkyPilot's names",
+            fix="skypilot.accelerators: [H100], or other names of SkyPilot",
         )
     phase, size = peak
     found = fitting(GPUS, size)

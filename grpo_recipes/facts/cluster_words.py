@@ -64,10 +64,10 @@ def faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             if not re.fullmatch(_QUALIFIED, name) or not re.fullmatch(rf"({_WORD})?", str(value)):
                 yield f"{key}.{name}", "a label and its value, such as pool: gpu, 63 characters at most"
             elif key == "labels" and name in _OWN_LABELS:
-                yield f"{key}.{name}", "absent: grpo-run finds its pods by it"
+                yield f"{key}.{name}", "absent: grpo-run finds its pods by this label"
     for name in _mapped(section, "annotations"):
         if not re.fullmatch(_QUALIFIED, name):
-            yield f"annotations.{name}", "named as a label is, such as k8s.v1.cni.cncf.io/networks"
+            yield f"annotations.{name}", "named like a label, such as k8s.v1.cni.cncf.io/networks"
     for name, value in _mapped(section, "security_context").items():
         if not (isinstance(value, bool) if name == "allowPrivilegeEscalation" else _are_capabilities(name, value)):
             yield f"security_context.{name}", "allowPrivilegeEscalation, or capabilities with drop, or add: [IPC_LOCK]"
@@ -76,7 +76,7 @@ def faults(section: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         if kind is None:
             yield f"pod.{name}", f"one of {', '.join(POD_FIELDS)}"
         elif not isinstance(value, kind):
-            yield f"pod.{name}", "a text" if kind is str else "a list" if kind is list else "a mapping"
+            yield f"pod.{name}", "a string" if kind is str else "a list" if kind is list else "a mapping"
 
 
 def _are_capabilities(name: str, value: object) -> bool:

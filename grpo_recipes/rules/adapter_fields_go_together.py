@@ -1,11 +1,11 @@
 """The fields under `lora` can be combined.
 
 LoraConfig raises ValueError for some combinations. `layers_to_transform` needs a list of `target_modules`, not the word
-all-linear, which is the format's default. `layers_pattern` needs `layers_to_transform`. `lora_bias` needs a plain start
-and no DoRA. PEFT rejects others only when it builds the adapter, after loading the model: a layer supports only one of
-DoRA, aLoRA and the other variants, and a tensor in `target_parameters` supports neither dropout nor a variant. It
-silently accepts the rest: in inference mode nothing is trained, and settings of an initialisation that was not chosen
-have no effect.
+all-linear, which is the format's default. `layers_pattern` needs `layers_to_transform`. `lora_bias` cannot be combined
+with DoRA or with an `init_lora_weights` that is not true or false. PEFT rejects others only when it builds the adapter,
+after loading the model: a layer supports only one of DoRA, aLoRA and the other variants, and a tensor in
+`target_parameters` supports neither dropout nor a variant. It silently accepts the rest: in inference mode nothing is
+trained, and settings of an initialisation that the recipe does not choose have no effect.
 """
 
 from collections.abc import Iterator
@@ -31,6 +31,7 @@ OF_A_START = {"loftq_config": "loftq", "eva_config": "eva", "corda_config": "cor
 PARTS = ("velora_config", "kasa_config", "eva_config", "corda_config", "lora_ga_config", "arrow_config", "use_bdlora")
 IN_LORA_CONFIG = "LoraConfig raises ValueError for it"
 WHEN_BUILT = "PEFT raises ValueError when it builds the adapter, after loading the model"
+TWO_VARIANTS = f"both are variants of LoRA; {WHEN_BUILT}"
 
 
 def _value(context: Context, name: str) -> object:
@@ -81,10 +82,10 @@ def _bias(context: Context) -> Iterator[Finding]:
 def _variants(context: Context) -> Iterator[Finding]:
     chosen = [name for name in VARIANTS if _value(context, name) not in (None, False, [])]
     if _value(context, "init_lora_weights") == "mica" and chosen:
-        told = f"{chosen[0]} and init_lora_weights mica are both variants of LoRA"
-        yield _finding(context, chosen[0], told, WHEN_BUILT)
+        told = f"{chosen[0]} cannot be combined with init_lora_weights mica"
+        yield _finding(context, chosen[0], told, TWO_VARIANTS)
     for name in chosen[1:]:
-        yield _finding(context, name, f"{chosen[0]} and {name} are both variants of LoRA", WHEN_BUILT)
+        yield _finding(context, name, f"{name} cannot be combined with {chosen[0]}", TWO_VARIANTS)
 
 
 def _tensors(context: Context) -> Iterator[Finding]:
@@ -118,10 +119,8 @@ def _of_no_use(context: Context) -> Iterator[Finding]:
         because = "PEFT needs an object, and raises AttributeError for a map after loading the model"
         yield _finding(context, "runtime_config", "runtime_config cannot be written in a recipe", because)
     if isinstance(_value(context, "arrow_config"), dict):
-        because = "PEFT raises AttributeError without such adapters, after loading the model"
-        yield _finding(
-            context, "arrow_config", "arrow_config routes between adapters that are already trained", because
-        )
+        because = "PEFT routes between them, and raises AttributeError without them, after loading the model"
+        yield _finding(context, "arrow_config", "arrow_config needs adapters that are already trained", because)
     for name in PARTS:
         if _value(context, name) is not None and not isinstance(_value(context, name), dict):
             told = f"{name} is {_value(context, name)}, but must be a map"

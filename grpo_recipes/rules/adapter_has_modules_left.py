@@ -1,12 +1,12 @@
 """`exclude_modules` leaves at least one module to adapt, and by default excludes the vision part.
 
-PEFT matches `exclude_modules` like `target_modules`: a list holds whole names or their last parts, a text is one
+PEFT matches `exclude_modules` like `target_modules`: a list holds whole names or their last parts, a string is one
 regular expression for the whole name. If it covers every target, PEFT raises ValueError ("No modules were targeted for
 adaptation") after loading the model.
 
 With `dataset.images` and the default of `target_modules`, the rule excludes the vision part of the model, which stays
 unchanged, as in most published recipes. PEFT would adapt its linear layers too, because all-linear and names such as
-q_proj match them. If a recipe sets `target_modules`, the rule keeps them, and a note says where they reach the vision
+q_proj match them. If a recipe sets `target_modules`, the rule keeps them, and reports a note if they reach the vision
 part.
 """
 
@@ -32,7 +32,7 @@ SEE_WITH_THEM = {"gemma3", "idefics2", "idefics3", "llava", "llava_next", "palig
 def decide(context: Context) -> Iterator[Setting]:
     written = context.given(EXCLUDED) or context.given(TARGETS)
     if context.has_section("lora") and image_columns(context) and not written:
-        yield decided(EXCLUDED, TOWERS, "target_modules is not written, and the vision part stays as it is")
+        yield decided(EXCLUDED, TOWERS, "the recipe does not set target_modules, so the vision part stays unchanged")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not excluded or context.value("LoraConfig.target_parameters") or not _covers(context, excluded):
         return
     shown = f"[{', '.join(words(excluded))}]" if isinstance(excluded, list) else str(excluded)
-    because = [f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"]
+    because = [f"{shown} covers all target_modules", "PEFT raises ValueError after loading the model"]
     yield context.wrong("exclude_modules leaves no module to adapt", EXCLUDED, because)
 
 
@@ -51,9 +51,11 @@ def _reaches_the_vision_part(context: Context) -> Iterator[Finding]:
     targets, config = context.value(TARGETS), model_config(context) or {}
     reached = sorted(OF_TOWERS & {*words(targets)}) if config.get("model_type") in SEE_WITH_THEM else []
     if is_all_linear(targets) or reached:
-        said = f"target_modules {', '.join(reached) or targets} also adapt the vision part"
-        because = "its linear layers have such names" if reached else "all-linear means those of all parts"
-        fix = f"peft.exclude_modules: '{TOWERS}' leaves it as it is"
+        said = f"target_modules {', '.join(reached) or targets} would also adapt the vision part"
+        because = (
+            "its linear layers have the same names" if reached else "all-linear means the linear layers of all parts"
+        )
+        fix = f"peft.exclude_modules: '{TOWERS}' leaves it unchanged"
         yield context.finding(said, TARGETS, because, fix=fix, severity="note")
 
 

@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     pattern = words(context.value(PATTERN))
     if model is not None and pattern and not any(model[1].layers.endswith(name) for name in pattern):
         name = model[1].layers.rpartition(".")[2]
-        because = [f"they are {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
+        because = [f"they are in {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
         told = f"the model's layers are not called {' or '.join(pattern)}"
         yield context.wrong(told, PATTERN, because, name)
 

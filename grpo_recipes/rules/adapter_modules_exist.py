@@ -2,7 +2,7 @@
 
 PEFT raises ValueError, after loading the model, if it finds none of `target_modules`. If it finds at least one, it
 silently ignores the others: `[q_prj, v_proj]` trains an adapter on v_proj only. `modules_to_save` and
-`target_parameters` behave alike. A list holds names or their last parts, never patterns. A text is one regular
+`target_parameters` behave alike. A list holds names or their last parts, never patterns. A string is one regular
 expression that has to match the whole name, so `q_proj` or `q_proj,v_proj` match nothing. Only linear layers and
 embeddings can be adapted, not norms or whole blocks.
 
@@ -47,7 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
         given = [key for key in (TARGETS, SAVED, PARAMETERS) if context.given(key) and context.value(key)]
         asked = [key for key in given if not is_all_linear(context.value(key))]
         if asked and not wrong and model_config(context) is None:
-            yield not_at_hand(context, f"whether the model has what {asked[0].partition('.')[2]} names", asked[0])
+            yield not_at_hand(context, f"whether the model has the names in {asked[0].partition('.')[2]}", asked[0])
         return
     everything = names.adapted + names.other
     if isinstance(targets, list):
@@ -58,7 +58,7 @@ def check(context: Context) -> Iterator[Finding]:
     if isinstance(context.value(TOKENS), dict):
         yield from _entries(context, TOKENS, names, names.embedding, "PEFT raises ValueError after loading the model")
     tensors = names.parameters + tuple(f"{name}.{kind}" for name in names.linear for kind in ("weight", "bias"))
-    yield from _entries(context, PARAMETERS, names, tensors, "PEFT silently ignores it if it finds something else")
+    yield from _entries(context, PARAMETERS, names, tensors, "PEFT silently ignores it if another entry matches")
 
 
 def _texts(context: Context, targets: object, names: ModuleNames | None) -> Iterator[Finding]:
@@ -78,14 +78,18 @@ def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Itera
     if all(re.fullmatch(r"\w+", part) for part in listed) and (len(listed) > 1 or pattern in known_endings()):
         if pattern == "lm_head":
             return
-        because = "a text is one regular expression that has to match a module's whole name; this one matches no module"
-        yield _finding(context, TARGETS, f"target_modules {pattern!r} is a text, not a list", because, listed)
+        because = (
+            "a string is one regular expression that has to match a module's whole name; this one matches no module"
+        )
+        yield _finding(context, TARGETS, f"target_modules {pattern!r} is a string, not a list", because, listed)
         return
     wrong = list(_unfit(context, TARGETS, pattern, names))
     yield from wrong
     finds = ask((pattern,), names.adapted)[0].finds if names is not None and not wrong else ()
     if finds and not any(finds) and names is not None and not names.also:
-        because = f"it must match a whole name, as {names.linear[0]}; PEFT raises ValueError after loading the model"
+        because = (
+            f"it must match a whole name, such as {names.linear[0]}; PEFT raises ValueError after loading the model"
+        )
         yield _finding(context, TARGETS, f"target_modules {pattern!r} matches no module", because, None)
 
 
@@ -112,7 +116,7 @@ def _misspelt(context: Context, key: str) -> Iterator[Finding]:
     meant = [part.strip(" '\"`[]") for entry in entries for part in entry.split(",") if part.strip(" '\"`[]")]
     if not wrong:
         return
-    because = "a list holds whole names or their last parts; PEFT silently ignores one that it does not find"
+    because = "a list holds whole names or their last parts; PEFT silently ignores a name that it does not find"
     fix = None if any(NO_NAME.search(part) for part in meant) else list(dict.fromkeys(meant))
     yield _finding(
         context, key, f"{wrong[0]!r} cannot be the name of a module", because, fix, (entries.index(wrong[0]),)

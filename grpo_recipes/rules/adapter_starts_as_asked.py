@@ -41,7 +41,7 @@ def _word(context: Context, start: str) -> Iterator[Finding]:
         because = f"PEFT raises ValueError after loading the model; it knows true, {', '.join(WORDS)}, pissa_niter_16"
         yield context.wrong(told, START, because, close[0] if close and close[0] not in PREPARED else None)
     elif kind in PREPARED:
-        because = "nothing prepares this start here, so PEFT silently takes the ordinary one"
+        because = "grpo-run does not prepare this initialisation, so PEFT silently uses the default"
         yield context.wrong(f"init_lora_weights {kind} is not supported", START, because, True)
     elif kind == "corda":
         because = "PEFT raises ValueError for a layer without `preprocess_corda`, after loading the model"

@@ -51,11 +51,11 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
         return
     old = next((g for g in used_gpus(context) or () if g.capability is not None and g.capability < OLDEST_GPU), None)
     if old is not None and old.capability is not None:
-        because = f"{old.name} has {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
+        because = f"{old.name} has capability {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
         yield context.wrong(f"{word} needs a GPU of capability 8.0", KEY, because, "sdpa")
         return
     if used_gpus(context) is None:
-        message = f"whether the GPUs of {context.stack.origin} run {word} is not known"
+        message = f"whether the GPUs of {context.stack.origin} run {word} is unknown"
         yield context.not_checked(message, KEY, UNKNOWN_GPUS)
     if word == "flash_attention_2":
         yield from _package(context, word)
@@ -72,7 +72,7 @@ def _whole(context: Context, word: str) -> Iterator[Finding]:
         return
     told = f"{word} needs 16-bit numbers, but the model is in float32 without autocast"
     if is_autocast:
-        told = f"{word} needs 16-bit numbers, but an adapter on float32 weights generates without autocast"
+        told = f"{word} needs 16-bit numbers, but generation with the adapter uses float32"
     because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
     yield context.wrong(told, KEY, because, "bfloat16", at=("model", "dtype"))
 

@@ -28,12 +28,12 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _capability(context: Context) -> Iterator[Finding]:
     if used_gpus(context) is None:
-        message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is not known"
+        message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is unknown"
         yield context.not_checked(message, BF16, UNKNOWN_GPUS)
     for gpu in used_gpus(context) or ():
         if gpu.capability is None:
             because = "grpo-run has no datasheet of this GPU"
-            yield context.not_checked(f"whether {gpu.name} computes in bfloat16 is not known", BF16, because)
+            yield context.not_checked(f"whether {gpu.name} computes in bfloat16 is unknown", BF16, because)
             return
         if gpu.capability < (8, 0):
             said = f"bf16 autocast needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}"

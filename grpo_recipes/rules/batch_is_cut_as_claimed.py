@@ -54,7 +54,7 @@ def check(context: Context) -> Iterator[Finding]:
     if size is not None and not has_its_micro_batch(context):
         own = context.value(MICRO_BATCH)
         said = f"training.per_device_train_batch_size is {own}, but training.cut says {size}"
-        because = "one of them cuts the batch, and the cut is part of the experiment"
+        because = "they contradict each other, and the cut is part of the experiment"
         yield context.wrong(said, MICRO_BATCH, because, fix=f"remove per_device_train_batch_size, or {SIZE}: {own}")
 
 

@@ -24,9 +24,9 @@ def check(context: Context) -> Iterator[Finding]:
         return
     every = context.whole(EVERY)
     if every == 0:
-        what, key = ("the best evaluation", KEEP) if keeps else ("evaluations without a better one", STOP)
-        said = f"{what} cannot be found: nothing is evaluated during the training"
-        because = f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after the training"
+        what, key = ("keep_best", KEEP) if keeps else ("stop_after", STOP)
+        said = f"{what} has no effect: nothing is evaluated during training"
+        because = f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after training"
         yield context.finding(said, key, because, fix="every_steps: 100, or another interval")
     else:
         yield from _too_few(context, every)
@@ -34,9 +34,9 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _without_checkpoint(context, every)
     if keeps and context.value(PUSH) is True:
         said = "push_to_hub would push the model of the last step, not the best one"
-        because = "the trainer pushes the weights that it holds at the end of the training"
+        because = "the trainer pushes the weights that it holds at the end of training"
         yield context.wrong(
-            said, PUSH, because, fix="remove push_to_hub; grpo-run export RUNDIR --push NAME sends what final/ holds"
+            said, PUSH, because, fix="remove push_to_hub; grpo-run export RUNDIR --push NAME uploads final/"
         )
 
 
@@ -52,9 +52,7 @@ def _too_few(context: Context, every: int) -> Iterator[Finding]:
         what = "keep_best has only one evaluation to choose from"
         yield context.finding(what, EVERY, because, fix=fix, severity="warning")
     if isinstance(stop, int) and number <= stop:
-        what = (
-            f"the training never stops early: stop_after is {stop}, and it has {number} evaluation{'s' * (number > 1)}"
-        )
+        what = f"stop_after {stop} never stops training: it has only {number} evaluation{'s' * (number > 1)}"
         yield context.finding(what, STOP, because, fix=fix, severity="warning")
 
 

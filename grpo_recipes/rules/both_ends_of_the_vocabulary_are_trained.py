@@ -27,9 +27,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     left = ends.output if trained == [ends.embedding] else ends.embedding
     text, patch = both_ends(context)
-    why = (
-        f"{left} is the same matrix now, and a separate one then" if ends.is_tied else f"the rows of {left} are random"
-    )
+    why = f"{left} keeps the old matrix" if ends.is_tied else f"the new rows of {left} stay random"
     said = f"{trained[0]} is trained, but {left} is not"
     because = f"modules_to_save trains a copy: {why}"
     yield context.finding(said, SAVED, because, severity="warning", fix=text, patch=patch)

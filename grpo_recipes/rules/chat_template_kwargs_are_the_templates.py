@@ -39,11 +39,14 @@ def check(context: Context) -> Iterator[Finding]:
     for name in given:
         if name in PASSED:
             yield _finding(
-                context, name, f"{name} cannot be a variable of the template", "TRL passes it itself: TypeError"
+                context,
+                name,
+                f"{name} cannot be a variable of the template",
+                "TRL passes it itself, and the call raises TypeError",
             )
         elif name in CONTRADICT and given[name]:
             why = "TRL asks for the beginning of an answer as token ids, which raises ValueError"
-            yield _finding(context, name, f"{name} contradicts what TRL asks for", why)
+            yield _finding(context, name, f"{name} contradicts TRL's own arguments", why)
     known = _variables(context)
     others = [name for name in given if name not in (*PASSED, *CONTRADICT, *OF_THE_CALL)]
     if others and template_text(context) is None:

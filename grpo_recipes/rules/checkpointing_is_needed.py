@@ -42,7 +42,7 @@ def decide(context: Context) -> Iterator[Setting]:
     trial = {CHECKPOINTING: False} if size is None else {CHECKPOINTING: False, MICRO_BATCH: size}
     share = share_needed(context, trial, READS, IN_AN_UPDATE)
     if share is None:
-        why = "how much memory an update needs without it is not known"
+        why = "how much memory an update needs without it is unknown"
     elif share > FILLED:
         why = f"an update without it needs {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
     else:

@@ -46,7 +46,9 @@ def check(context: Context) -> Iterator[Finding]:
     for name in unknown:
         path = ("training", "gradient_checkpointing_kwargs", name)
         said = f"torch's checkpoint has no argument {name}"
-        because = "the first forward pass raises ValueError, or with use_reentrant false a layer gets it and raises"
+        because = (
+            "the first forward pass raises ValueError, or, with use_reentrant false, passes it to a layer that raises"
+        )
         fix = "use_reentrant: false" if "reentr" in name else None
         yield context.finding(said, KWARGS, because, fix=fix, patch=[Patch(path, remove=True), *_meant(kwargs, name)])
     if not unknown:
@@ -65,7 +67,7 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
         because = "torch raises ValueError for it at the first forward pass"
         yield context.wrong(said, KWARGS, because, False, at=path, mark=context.mark(KWARGS))
     elif value is False and _reentrant(context):
-        message = "use_reentrant false with an adapter under ZeRO-3"
+        message = "use_reentrant must be true for an adapter under ZeRO-3"
         why = "ZeRO-3 gathers frozen parameters again in the backward pass; TRL 1.9 and later set it to true"
         fix = "gradient_checkpointing_kwargs: {use_reentrant: true}"
         yield context.wrong(message, KWARGS, why, True, at=path, severity="warning", fix=fix, mark=context.mark(KWARGS))

@@ -3,7 +3,7 @@
 A checkpoint holds no completions that are still to be trained on. A run resumed between two generations would generate
 new completions for prompts that it had already answered, and end with different weights than an uninterrupted run. A
 generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer step takes
-gradient_accumulation_steps of them, so save_steps x accumulation has to be a multiple of the former. The format's
+gradient_accumulation_steps of them, so save_steps x accumulation has to be a multiple of that number. The format's
 default of 500 is rounded up to such a number, or follows the evaluations if the best checkpoint is kept. With any other
 number, the run delays each checkpoint until the generation is used up: resuming stays exact, but checkpoints are
 written at different steps.
@@ -56,7 +56,7 @@ def check(context: Context) -> Iterator[Finding]:
         [
             f"a generation ends every {unit} optimizer steps: {feeds} micro-batches x num_iterations {iterations}"
             f" ({context.origin(ITERATIONS)}), {accumulation} in a step",
-            "a checkpoint holds no completions, so one that is due earlier waits until they are used up",
+            "a checkpoint holds no completions; if it is due earlier, it waits until they are used up",
         ],
         nearest,
         severity="warning",

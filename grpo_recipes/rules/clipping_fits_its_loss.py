@@ -1,11 +1,11 @@
 """Clipping bounds let the policy learn, and the loss reads them.
 
 A completion that the policy just wrote has the ratio 1. A delta below 1 cuts that off: no completion that is better
-than its group gets a gradient, and only the worse ones train. A delta of up to 1 + epsilon_high moves the upper bound,
-above which it should be. cispo bounds the ratio by epsilon_high itself, not by 1 + epsilon_high: the usual 0.2 sets
-every ratio to 0.2, so gradients are a fifth and no token is weighted; its authors use 5.0. sapo and vespo do not clip,
-and cispo reads only epsilon_high. An epsilon of 1 or more puts the lower bound at 0 or below, which no ratio reaches,
-so worse completions are never clipped. Such a value is often the upper bound itself, 1.2 for 0.2.
+than its group gets a gradient, and only the worse ones train. A delta should be above the upper bound, 1 +
+epsilon_high; a lower one moves that bound. cispo bounds the ratio by epsilon_high itself, not by 1 + epsilon_high: the
+usual 0.2 sets every ratio to 0.2, so gradients are a fifth and no token is weighted; its authors use 5.0. sapo and
+vespo do not clip, and cispo reads only epsilon_high. An epsilon of 1 or more puts the lower bound at 0 or below, which
+no ratio reaches, so worse completions are never clipped. Such a value is often the upper bound itself, 1.2 for 0.2.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def _low_delta(context: Context, delta: float, high: float) -> Finding:
         DELTA,
         ["a new completion has the ratio 1, which delta cuts off"]
         if cut
-        else ["delta should bound worse completions beyond the usual clipping; here it moves the bound of better ones"],
+        else ["delta should limit worse completions beyond the usual clipping; here it moves the bound of better ones"],
         max(4.0, 2 * (1 + high)),
         fix="delta: 4.0, or remove it",
         severity="error" if cut else "warning",

@@ -38,8 +38,8 @@ def check(context: Context) -> Iterator[Finding]:
     for name in PICTURES:
         is_other = name in own and name not in image_columns(context)
         if (name in added or is_other) and reads_text_alone(context):
-            why = "TRL treats rows with such a column as pictures, and this is a text model"
-            yield _finding(context, name, "makes TRL treat the rows as pictures", why)
+            why = "TRL treats the column as images, and this is a text model"
+            yield _finding(context, name, "makes TRL treat the rows as images", why)
 
 
 def reads_text_alone(context: Context) -> bool:

@@ -44,7 +44,7 @@ def check(context: Context) -> Iterator[Finding]:
         f"{context.text(MODEL)} has {positions} positions, fewer than the longest prompt and completion",
         COMPLETION,
         [
-            f"{completion + rest} = max_completion_length {completion} + {rest} of the prompt",
+            f"{completion + rest} = max_completion_length {completion} + {rest} prompt token{'' if rest == 1 else 's'}",
             ends if name else goes_on,
         ],
         fix=None if better > 0 else f"max_prompt_length below {positions}",

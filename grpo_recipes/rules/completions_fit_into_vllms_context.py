@@ -70,9 +70,9 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
     fix, patch = f"{key}: {value}", [Patch(("generation", key), value)]
     if not isinstance(prompt, int):
         fix, patch = f"{key}: {sum_of} the tokens of the longest prompt, {value} where that has {left}", []
-    name = "vllm_max_model_length" if written else f"the context of {context.text(MODEL)}"
+    name = f"vllm_max_model_length {room}" if written else f"the model's context of {room} tokens"
     return context.finding(
-        f"{name} holds {room} tokens: {'no' if never else 'not every'} prompt leaves room for the longest completion",
+        f"{name} cannot hold {'any' if never else 'every'} prompt with the longest completion",
         LENGTH if written else COMPLETION,
         because,
         fix=fix,

@@ -2,7 +2,8 @@
 
 GRPO learns from the difference of rewards within a group. If sampling always takes the most likely token, all
 completions of a group are the same, every advantage is 0, and the run trains nothing while it looks healthy: loss 0,
-gradient 0, frac_reward_zero_std 1. top_k 1 and min_p 1 leave one token; a temperature or a top_p close to 0 nearly so.
+gradient 0, frac_reward_zero_std 1. top_k 1 and min_p 1 leave one token; a temperature or a top_p close to 0 has nearly
+the same effect.
 """
 
 from collections.abc import Iterator

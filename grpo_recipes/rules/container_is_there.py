@@ -59,5 +59,5 @@ def _missing(context: Context, image: str) -> Finding:
         because = f"{parent} has no {name}"
     except OSError:
         near, because = [], f"there is no folder {parent}"
-    fix = f"image: {os.path.join(parent, near[0])}, if you meant that" if near else "the path of an image that is there"
+    fix = f"image: {os.path.join(parent, near[0])}, if you meant that" if near else "the path of an image that exists"
     return context.finding(f"image {image} does not exist", f"{KEY}.image", because, fix=fix)

@@ -59,7 +59,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
             try:
                 columns = columns_of(path)
             except (ValueError, OSError) as error:
-                because = ["columns are read from the first row, and datasets cannot load such a file"]
+                because = ["datasets cannot load the file, and the first row defines the columns"]
                 fix = "one JSON object per line, the first with all columns"
                 yield context.finding(f"{context.recipe_key(key)} {value}: {error}", key, because, fix=fix)
                 return
@@ -81,14 +81,14 @@ def _unreadable(path: str) -> str | None:
     if not os.path.exists(path):
         return path_slip(path) or NOT_THERE
     if not os.path.isfile(path) and not os.path.isdir(path):
-        return "it is a device, a pipe or a socket, which may never end"
+        return "it is a device, a pipe or a socket, and reading it may never end"
     if os.path.isfile(path) and data_format(path) is None:
         return "its suffix is not .jsonl, .json, .csv or .parquet"
     real = os.path.realpath(path)
     if real in (*NO_DATA, os.path.expanduser("~")) or real.startswith(KERNEL):
         return "it is a system folder, not data"
     if os.path.isdir(path):
-        return "a folder has a data file's suffix" if data_format(path) else None
+        return "it is a folder with the suffix of a data file" if data_format(path) else None
     try:
         open_regular(path).close()
     except OSError as error:
@@ -99,9 +99,7 @@ def _unreadable(path: str) -> str | None:
 def _what_to_do(problem: str) -> str:
     if "suffix" in problem:
         return "write the rows as .jsonl, one JSON object per line"
-    return (
-        "the path itself, relative to the recipe" if problem != NOT_THERE else "put the file there, or correct the path"
-    )
+    return "a path relative to the recipe" if problem != NOT_THERE else "put the file there, or correct the path"
 
 
 def _split(context: Context, section: str) -> Iterator[Finding]:
@@ -133,7 +131,7 @@ def _columns(
                 f"{file} has no column prompt, and dataset.prompt is not set",
                 f"{section}.path" if context.path(f"{section}.path")[1:2] == ("sets",) else "dataset.path",
                 f"its columns are {listed(columns)}",
-                fix=f'prompt: "{written}"' + ("" if likely else ", with the column that has it"),
+                fix=f'prompt: "{written}"' + ("" if likely else ", with the column that holds the question"),
                 patch=[Patch(_prompt_of(context, section), written)] if len(likely) == 1 else [],
             )
     else:
@@ -174,7 +172,7 @@ def _template(
     try:
         needed = template_variables(text)
     except TemplateProblem as problem:
-        because = ["jinja2 raises TemplateSyntaxError for it, before the model is loaded"]
+        because = ["jinja2 raises TemplateSyntaxError before the model is loaded"]
         fix = 'write a variable in two braces on each side: "{{ question }}"'
         yield context.finding(f"the template cannot be read: {problem}", key, because, fix=fix, mark=mark)
         return
@@ -186,10 +184,10 @@ def _template(
         near = nearest_words(missing[0], (columns or ())[:1000], cutoff=0.7) if is_one else []
         fix = f"use {near[0]}, if you meant that" if near else f"use one of {listed(columns or ())}"
         if len(columns or ()) == 1 and (other := next((one for one in ";\t|" if one in (columns or ("",))[0]), None)):
-            fix = f"separate its columns by commas; they are separated by {other!r}"
+            fix = f"separate the columns with commas instead of {other!r}"
         rows = context.path("evaluation.path")
         if section == "evaluation" and rows[1:2] == ("sets",) and context.path(key)[:1] == ("dataset",):
             own = key.removeprefix("dataset.")
-            fix, key, mark = f"{own} in {dotted(rows[:-1])}, with templates over these", "evaluation.path", None
+            fix, key, mark = f"{own} in {dotted(rows[:-1])}, with templates for its columns", "evaluation.path", None
             why = [f"dataset.{own} reads it", *why]
         yield context.finding(said, key, why, fix=fix, mark=mark)

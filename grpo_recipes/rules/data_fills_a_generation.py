@@ -19,7 +19,7 @@ PROMPTS, ROWS, SIZE = "training.prompts_per_step", "dataset.max_rows", "dataset.
 
 def check(context: Context) -> Iterator[Finding]:
     if context.items("datasets"):
-        return  # a source that ends begins anew
+        return  # a source that ends starts again
     needed = prompts_of_a_generation(context)
     path, most = data_file(context), context.value(ROWS)
     has = rows_up_to(path, needed) if path is not None and own_columns(context) is not None else None

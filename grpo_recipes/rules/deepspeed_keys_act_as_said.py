@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _norm(context, zero, strategy)
         yield from _offloaded(context, zero, strategy)
     if str(keys.get("gradient_allreduce_op")).lower() == "sum" and context.whole("world.num_processes") > 1:
-        because = "the gradient of a step is the mean over the processes; a sum is larger by their number"
+        because = "the gradient of a step should be the mean over the processes"
         said = "gradient_allreduce_op sum multiplies the gradient by the number of processes"
         yield _finding(context, ("gradient_allreduce_op",), said, because)
     for section, name in MASTERS.items():
@@ -59,7 +59,7 @@ def _of_another_stage(context: Context, zero: Mapping[str, object], strategy: st
 def _gathered(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
     for name in GATHER:
         if strategy == "zero3" and name in zero and zero[name] is not True and not context.has_section("lora"):
-            because = "the trainer then saves a model without weights, and DeepSpeed's shards beside it"
+            because = "the trainer then saves a model without weights, next to DeepSpeed's shards"
             yield _finding(context, (ZERO, name), f"without {name} the saved model is empty", because, instead=True)
 
 
@@ -74,7 +74,12 @@ def _norm(context: Context, zero: Mapping[str, object], strategy: str) -> Iterat
         because = "offloaded optimizer states need it; DeepSpeed raises ValueError"
     else:
         return
-    yield _finding(context, (ZERO, "compute_grad_norm"), "DeepSpeed needs the norm of the gradients", because)
+    yield _finding(
+        context,
+        (ZERO, "compute_grad_norm"),
+        "compute_grad_norm cannot be false: DeepSpeed needs the norm of the gradients",
+        because,
+    )
 
 
 def _offloaded(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:

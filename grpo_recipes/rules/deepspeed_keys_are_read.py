@@ -1,4 +1,4 @@
-"""DeepSpeed reads every key under distributed.deepspeed, and no key repeats one of the recipe.
+"""DeepSpeed reads every key under distributed.deepspeed, and no key repeats a key of the recipe.
 
 DeepSpeed silently ignores an unknown key at the top of its file: `zero_optimisation` trains without ZeRO. An unknown
 key inside `zero_optimization` raises when training starts, after loading the model. Batch sizes, precision, stage,
@@ -68,7 +68,7 @@ def _owned(context: Context, path: tuple[str, ...], home: str) -> Finding:
 
 def _gone(context: Context, path: tuple[str, ...], release: str) -> Finding:
     name = ".".join(path)
-    because = f"deepspeed {release} has removed the feature and raises DeepSpeedConfigError for the key"
+    because = f"deepspeed {release} no longer has this feature, and raises DeepSpeedConfigError"
     return _finding(context, path, f"DeepSpeed no longer has {name}", because, f"remove {name}", _without(path))
 
 
@@ -88,7 +88,7 @@ def _unknown(
 def _no_map(context: Context, path: tuple[str, ...]) -> Finding:
     name = ".".join(path)
     return _finding(
-        context, path, f"{name} must be a map of keys", "DeepSpeed reads keys in it", f"remove {name}", _without(path)
+        context, path, f"{name} must be a map of keys", "DeepSpeed reads keys from it", f"remove {name}", _without(path)
     )
 
 

@@ -1,8 +1,8 @@
 """DeepSpeed can read every value under distributed.deepspeed, and `auto` is used only where it is filled in.
 
 DeepSpeed checks types and ranges when training starts, after loading the model. The trainer fills in "auto" for what it
-knows, which grpo-run writes anyway, and for three sizes that follow the model; accelerate raises ValueError for any
-other.
+knows, which grpo-run writes anyway, and for three sizes that follow the model; for any other key, accelerate raises
+ValueError.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,13 +42,13 @@ def _walk(context: Context, keys: Mapping[str, object], above: tuple[str, ...]) 
             yield from _walk(context, value, path)
         elif value == "auto":
             if name not in FILLED:
-                because = "accelerate raises ValueError for it when training starts"
-                yield _finding(context, path, f"nothing fills in auto for {name}", because)
+                because = "accelerate raises ValueError when training starts"
+                yield _finding(context, path, f"{name} cannot be auto: nothing fills it in", because)
         elif key in WORDS and not above and str(value).lower() not in WORDS[key]:
-            yield _finding(context, path, f"{name} is {value}", f"it is one of {', '.join(WORDS[key])}")
+            yield _finding(context, path, f"{name} cannot be {value}", f"it must be one of {', '.join(WORDS[key])}")
         elif wanted := _unlike(value, known.values.get(".".join(above), {}).get(key)):
             because = f"it must be {wanted}, and DeepSpeed raises ValidationError when training starts"
-            yield _finding(context, path, f"{name} is {'null' if value is None else value}", because)
+            yield _finding(context, path, f"{name} cannot be {'null' if value is None else value}", because)
 
 
 def _finding(context: Context, path: tuple[str, ...], said: str, because: str) -> Finding:

@@ -1,6 +1,6 @@
 """A section without keys counts as missing.
 
-`lora:` with nothing below it is null to YAML, and null removes a section: every weight is trained. Likewise an empty
+`lora:` with nothing below it is null in YAML, and null removes a section, so every weight is trained. Likewise an empty
 `quantization:` quantizes nothing. For an adapter with the format's defaults, write a key or `lora: {}`.
 """
 

@@ -1,9 +1,9 @@
 """An environment has instance methods that the model can call.
 
 The model calls public methods of its completion's object. Some releases of TRL treat a static or class method as a tool
-and others do not, and it has no state of the completion. A method without `self` raises at every call. Without any
-methods, nothing happens between reset and reward. TRL calls `get_reward` without arguments; its reward has the class's
-name and weight 1. If one of the recipe's rewards has the same name, every metric mixes the two up.
+and others do not, and it has no access to the completion's state. A method without `self` raises at every call. Without
+any methods, nothing happens between reset and reward. TRL calls `get_reward` without arguments; its reward has the
+class's name and weight 1. If one of the recipe's rewards has the same name, every metric mixes the two up.
 """
 
 from collections.abc import Iterator
@@ -30,22 +30,22 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _of_method(context, said, name, method)
     if not called and not found.is_open and not context.value("tools"):
         message = f"{said.file}:{found.line}: {said.name} has no method that the model can call"
-        because = "its public methods other than reset and get_reward are tools, and it has no such method"
+        because = "its public methods other than reset and get_reward are tools, and it has no others"
         yield context.finding(message, KEY, because, fix="a method with type hints and a docstring", severity="warning")
     if "get_reward" in found.methods:
         function = found.methods["get_reward"].function
         where = f"{said.file}:{function.line}"
         needed = [one.name for one in function.parameters if one.is_needed]
         if needed and not function.is_decorated:
-            message = f"{where}: get_reward asks for {listed(needed)}"
+            message = f"{where}: get_reward requires {listed(needed)}"
             because = "TRL calls it without arguments, which raises TypeError at the first reward"
             yield context.finding(
-                message, KEY, because, fix="def get_reward(self) -> float, which reads the object's state"
+                message, KEY, because, fix="def get_reward(self) -> float, reading the object's state"
             )
         names = reward_names(context.items("rewards"))
         if said.name in names:
             yield context.finding(
-                f"a reward of the recipe and get_reward are both called {said.name}",
+                f"a reward of the recipe has the same name as the environment's: {said.name}",
                 "rewards",
                 f"{where}: the environment's reward has the name of its class",
                 fix="give the class another name",
@@ -58,10 +58,10 @@ def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> I
     if method.bound_to != "object":
         kind = "a static method" if method.bound_to == "nothing" else "a class method"
         message = f"{where}: {name} is {kind}"
-        why = "only some releases of TRL treat such a method as a tool, and it has no state of a completion"
+        why = "only some releases of TRL treat it as a tool, and it has no access to a completion's state"
         yield context.finding(
             message, KEY, why, fix=f"def {name}(self, ...), or _{name} if the model should not call it"
         )
     elif not method.takes_self:
-        because = ["Python passes the object at every call, which raises TypeError"]
+        because = ["Python passes the object at every call, and the method raises TypeError"]
         yield context.finding(f"{where}: {name} takes no self", KEY, because, fix=f"def {name}(self, ...)")

@@ -31,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
     taken = [one.name for one in own if one.kind == "plain"]
     missing = [one.name for one in own if one.is_needed and one.name not in config]
     if missing:
-        message = f"{where}: {said.name} needs {listed(missing)}, which config does not have"
+        message = f"{where}: {said.name} needs {listed(missing)}, but config lacks it"
         yield context.finding(
             message, "environment.python", RAISED, fix=f"config: {{{', '.join(f'{name}: ...' for name in missing)}}}"
         )

@@ -48,18 +48,18 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
         missing = [one.name for one in plain if one.is_needed and one.name not in columns]
         if missing:
             told = f"{where}: reset reads column {listed(missing)}, which the rows do not have"
-            fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that has it'
+            fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that holds it'
             yield context.finding(told, KEY, f"TRL calls it with {listed(sorted(columns))}", fix=fix)
         untaken = sorted(columns - {one.name for one in plain})
         if untaken and all(one.kind != "**" for one in function.parameters):
             message = f"{where}: reset does not take {listed(untaken)}"
             why = "TRL calls it with every column of the row, which raises TypeError at the first completion"
-            yield context.finding(message, KEY, why, fix="**others as its last parameter")
+            yield context.finding(message, KEY, why, fix="add **others as the last parameter")
     yield from _of_sets(context, where, [one.name for one in plain if one.is_needed])
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
-        told = "the server answers all completions of a row with the prompt of the first"
+        told = "the server uses the first prompt of a row for all its completions"
         reason = f"{where}: the result of reset becomes part of the prompt"
-        fix = "a reset that returns the same for the same row, or vllm_mode: colocate"
+        fix = "return the same text for the same row, or vllm_mode: colocate"
         yield context.finding(told, MODE, reason, fix=fix, severity="warning")
 
 
@@ -73,7 +73,7 @@ def _of_sets(context: Context, where: str, needed: list[str]) -> Iterator[Findin
             which = f"held-out set {name} does" if name else "the held-out rows do"
             told = f"{where}: reset reads column {listed(missing)}, which {which} not have"
             fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} {"in the set" if name else "under dataset"}'
-            yield one.finding(told, "evaluation.path", f"it is called with {listed(sorted(columns))}", fix=fix)
+            yield one.finding(told, "evaluation.path", f"TRL calls it with {listed(sorted(columns))}", fix=fix)
 
 
 def _columns(context: Context) -> frozenset[str] | None:

@@ -3,7 +3,7 @@
 Without `dataset.path` the rows are episodes: each has its number in the column `episode`, which `reset` can take, and
 an empty prompt, to which TRL adds what `reset` returns. There is one episode for each prompt that `max_steps` draws, at
 most 100,000, after which they repeat; `dataset.max_rows` sets a different number. `evaluation.max_rows` is the number
-of held-out episodes, numbered from 1,000,000,000 on. If nothing sets the number, TRL raises ValueError.
+of held-out episodes, numbered from 1,000,000,000. If nothing sets the number, TRL raises ValueError.
 """
 
 from collections.abc import Iterator
@@ -48,13 +48,13 @@ def check(context: Context) -> Iterator[Finding]:
     if not are_episodes(context):
         return
     if context.value(ROWS) is None:
-        said = "max_steps does not say how many episodes the run has"
-        because = "an environment that owns its data never ends: TRL raises ValueError without max_steps"
+        said = "neither max_steps nor dataset.max_rows sets the number of episodes"
+        because = "an environment that owns its data never runs out of rows; TRL raises ValueError without max_steps"
         yield context.finding(
-            said, STEPS, because, fix="max_steps: 1000; or max_rows under dataset, the episodes of an epoch"
+            said, STEPS, because, fix="max_steps: 1000; or dataset.max_rows, the number of episodes in an epoch"
         )
     for name, of_set in held_out_sets(context):
         if of_set.value("evaluation.path") is None and of_set.value(HELD_OUT) is None:
-            said = f"{name or 'evaluation'} does not say how many episodes it has"
-            because = "the environment owns the data, and never runs out of rows"
+            said = f"{name or 'evaluation'} has no number of episodes"
+            because = "the environment owns the data and never runs out of rows"
             yield of_set.wrong(said, HELD_OUT, because, SOME)

@@ -6,10 +6,10 @@ steps, such as Adam, turns these into full updates. Releases, group sizes and de
 recipe trains on different noise elsewhere. The shim `equal_rewards` sets these advantages to exactly zero, with every
 loss, scaling and aggregation; the KL and entropy terms of a loss still train.
 
-Groups whose rewards differ keep TRL's advantages bit for bit, if the difference exists in float32 and exceeds the 1e-8
-below which TRL logs none; scale smaller rewards or weights up. `--accept SHM024` leaves TRL unchanged. TRL 0.14
-computes advantages inside its loss; there, the shim sets their factors to zero. It can be removed when TRL compares the
-rewards of a group with a tolerance relative to their size.
+Groups whose rewards differ keep TRL's advantages bit for bit, if the difference exists in float32 and exceeds 1e-8,
+below which TRL logs no difference; scale up smaller rewards or weights. `--accept SHM024` leaves TRL unchanged. TRL
+0.14 computes advantages inside its loss; there, the shim sets their factors to zero. It can be removed when TRL
+compares the rewards of a group with a tolerance relative to their size.
 """
 
 from collections.abc import Iterator

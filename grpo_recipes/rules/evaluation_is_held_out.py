@@ -1,7 +1,7 @@
 """Evaluation uses rows that are not trained on.
 
 Evaluating the same split of the same path would measure memorization. A file has only the split train, so evaluation
-needs a second file. No source of a mixture has held-out rows.
+needs a second file. Rows of a mixture's sources are not held out.
 """
 
 from collections.abc import Iterator, Mapping

@@ -4,10 +4,10 @@ vLLM in the training processes answers them (`colocate`). Each completion has it
 row and the sample. The engine's other random generators are restored afterwards, and each training generation starts
 with its own seed, fresh weights and an empty prompt cache. So training is bit for bit the same as without evaluation.
 
-A server uses random numbers in its own process, which advance from request to request. According to its source, vLLM
-0.31 advances them on a CPU even for requests with their own seeds, but not on a GPU. So with a server, transformers
-answers, unless `evaluation.use_vllm: true` selects the server; training then continues with different, equally likely
-draws. It is no less reproducible: a server handles requests as they arrive, so two runs with one differ anyway.
+A server has its own random numbers, which advance from request to request. According to its source, vLLM 0.31 advances
+them on a CPU even for requests with their own seeds, but not on a GPU. So with a server, transformers answers, unless
+`evaluation.use_vllm: true` selects the server; training then continues with different, equally likely draws. It is no
+less reproducible: a server handles requests as they arrive, so two runs with one differ anyway.
 
 transformers also answers if `use_vllm: false` says so, if the model calls tools, if rows have images, and with TRL
 before 1.11.
@@ -32,15 +32,18 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     asked = context.value("evaluation.use_vllm")
     if turns_of(context) is not None:
-        who, why = "transformers", "rows that call tools differ in their number of turns"
+        who, why = "transformers", "rows that call tools have different numbers of turns"
     elif image_columns(context):
-        who, why = "transformers", "vLLM is shown the images of the training's own prompts alone"
+        who, why = "transformers", "vLLM gets only the images of training prompts"
     elif asked is False:
         who, why = "transformers", f"use_vllm: false ({context.origin('evaluation.use_vllm')})"
     elif context.value("GRPOConfig.vllm_mode") == "colocate":
-        who, why = "vllm", "each row has its own seed, so the training's random numbers do not change"
+        who, why = "vllm", "each row has its own seed, so training's random numbers do not change"
     elif asked is True:
-        who, why = "vllm", "use_vllm: true; the server's random numbers may advance, which changes the training"
+        who, why = "vllm", "use_vllm: true; the server's random numbers may advance, which changes training"
     else:
-        who, why = "transformers", "the training needs the server's random numbers; evaluation.use_vllm: true asks it"
+        who, why = (
+            "transformers",
+            "training needs the server's random numbers; evaluation.use_vllm: true uses it anyway",
+        )
     yield decided(GENERATED_BY, who, why)

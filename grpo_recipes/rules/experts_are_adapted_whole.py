@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
         for pair in FUSED:
             missing = [name for name in pair if name not in names]
             if len(missing) == 1 and missing[0] in model[1].also:
-                said = f"{pair[0]} and {pair[1]} of the experts are one tensor"
+                said = f"target_modules names only one of {pair[0]} and {pair[1]}, one tensor in the experts"
                 yield context.wrong(said, TARGETS, RAISES, [*targets, missing[0]])
     if not fused:
         return

@@ -16,7 +16,7 @@ def check(context: Context) -> Iterator[Finding]:
     strategy = context.text(STRATEGY)
     if context.settings.under(KEY) and strategy != "fsdp2":
         yield context.finding(
-            f"fsdp needs fsdp2, but the strategy is {strategy}",
+            f"fsdp needs the strategy fsdp2, but the strategy is {strategy}",
             KEY,
             because=["accelerate silently ignores it otherwise"],
             fix="strategy: fsdp2, or remove fsdp",

@@ -6,7 +6,7 @@ multiple of the global batch. This can happen only if you set TRL's own batch fi
 `training.prompts_per_step` always gives valid numbers. GRPOConfig accepts an empty batch; torch's data loader raises
 ValueError for it, after loading the model.
 
-TRL 0.17 has no fields for the generation batch, which is that of the optimizer step, and GRPOTrainer checks it. TRL
+TRL 0.17 has no fields for the generation batch: it is the batch of the optimizer step, and GRPOTrainer checks it. TRL
 0.18.0 to 0.19.0 miss the second mistake because of a missing parenthesis, and then train fewer steps per generation.
 """
 
@@ -46,7 +46,7 @@ def _shape(context: Context) -> Iterator[Finding]:
     generations = context.whole("GRPOConfig.num_generations")
     batch, steps = context.value(BATCH), context.value(STEPS)
     if batch is not None and steps is not None:
-        because = ["GRPOConfig raises ValueError for both", "each follows from the other"]
+        because = ["each follows from the other, and GRPOConfig raises ValueError for both"]
         yield context.wrong("generation_batch_size and steps_per_generation cannot both be set", STEPS, because)
         return
     if isinstance(batch, int) and batch % (size * processes):
@@ -75,7 +75,7 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
             f"{total} = per_device_train_batch_size {size} x {processes} processes x {steps} steps"
             if not isinstance(batch, int)
             else f"generation_batch_size is {batch}",
-            "TRL raises ValueError for it, after seconds of imports in every process",
+            "TRL raises ValueError, after seconds of imports in every process",
         ],
         value,
         at=("trl", key.rpartition(".")[2]),

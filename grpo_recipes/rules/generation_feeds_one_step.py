@@ -22,5 +22,5 @@ def check(context: Context) -> Iterator[Finding]:
         said = f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation"
         yield context.wrong(said, PER_GENERATION, because, 1, fix="optimizer_steps_per_generation: 1, or trl==0.18.0")
     if context.given(STEPS) and context.value(STEPS) not in (None, context.value(ACCUMULATION)):
-        said = f"steps_per_generation {context.value(STEPS)} is not gradient_accumulation_steps"
+        said = f"steps_per_generation {context.value(STEPS)} differs from gradient_accumulation_steps"
         yield context.wrong(said, STEPS, because, fix="remove steps_per_generation, or trl==0.18.0")

@@ -5,7 +5,7 @@ format has no key: `frequency_penalty` or `bad_words` for vLLM, `no_repeat_ngram
 They define the experiment, so a key that the chosen backend does not know is an error, even if `use_vllm: auto` chose
 that backend. transformers keeps an unknown key but never reads it, a vLLM server silently ignores it, and vLLM in the
 training process raises TypeError at the first generation. Evaluation generates with transformers and reads only
-transformers' keys. TRL before 0.19 does not pass such keys on.
+transformers' keys. TRL before 0.19 does not pass these keys on.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
     fields = context.facts.fields("GRPOConfig")
     if fields is not None and "generation_kwargs" not in fields:
         said = f"{context.facts.source('GRPOConfig')} does not pass generation_kwargs on"
-        yield _finding(context, HOME, said, "trl 0.19.0 is the first that has them", "remove generation_kwargs")
+        yield _finding(context, HOME, said, "trl 0.19.0 is the first release that does", "remove generation_kwargs")
         return
     backend = _backend(context)
     known = keys_of(backend, context.facts)
@@ -47,8 +47,8 @@ def check(context: Context) -> Iterator[Finding]:
         if name not in ALWAYS and name not in homes() and name not in refused() and known is not None:
             yield from _judged(context, name, value, known, backend)
     if known is None:
-        message = f"whether the target's {backend} reads these keys is not known"
-        because = [f"what the release of {backend} reads is not known here"]
+        message = f"whether the target's {backend} reads these keys is unknown"
+        because = [f"grpo-run does not know which keys this release of {backend} reads"]
         yield context.not_checked(message, KEY, because)
 
 
@@ -76,7 +76,7 @@ def _judged(context: Context, name: str, value: object, known: frozenset[str], b
             said = f"{name} is {value!r}, but must be {must}"
             yield _finding(context, path, said, f"vLLM declares it {field.annotation}", f"remove {name}")
         elif context.has_section("evaluation") and context.value("evaluation.generated_by") != "vllm":
-            why = "transformers generates its completions, and has no such key"
+            why = "transformers generates its completions, and does not know the key"
             said = f"evaluation samples without {name}"
             yield _finding(context, path, said, why, f"remove {name}, or evaluation", warns=True)
 

@@ -3,7 +3,7 @@
 One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and the
 number of processes grpo-run computes the micro-batch, the accumulation steps and the steps that one generation feeds.
 The micro-batch is the given one, or the largest of at most 16384 completion tokens whose update fits into 0.85 of the
-GPU, as `grpo-run fit` estimates; under ZeRO-3 the largest that also leaves room for held-out rows beside the gathered
+GPU, as `grpo-run fit` estimates; under ZeRO-3 the largest that also leaves room for held-out rows next to the gathered
 weights, if possible. If the completions cannot be split evenly, a different batch would be a different experiment, so
 that is an error and is not rounded. A recipe that claims its processes and micro-batch with `training.cut` gets these,
 and its prompts have to fit them (see BAT006).

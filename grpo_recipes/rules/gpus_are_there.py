@@ -19,16 +19,16 @@ GPUS = "launch.gpus_per_node"
 def check(context: Context) -> Iterator[Finding]:
     asked = context.value(GPUS)
     if is_of_a_cluster(context) and asked == "auto":
-        message = "launch.gpus_per_node is auto, but the GPUs of the cluster are not known"
-        reason = "a cluster gives a job the GPUs that it asks for; those of this machine do not matter"
+        message = "launch.gpus_per_node is auto, but the GPUs of the cluster are unknown"
+        reason = "a cluster gives a job the GPUs that it requests; this machine's GPUs do not matter"
         fix = "launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU"
         yield context.finding(message, GPUS if context.given(GPUS) else ENGINE, reason, fix=fix)
         return
     is_guessed = asked == "auto" and context.stack.gpus is None and claimed(context, PROCESSES) is None
     if is_guessed and not context.stack.declared:
-        reason = "it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"
+        reason = "it has an NVIDIA driver, but nvidia-smi is missing, fails or did not answer within 30 s"
         fix = "launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU"
-        yield context.finding("how many GPUs this machine has is not known", GPUS, reason, fix=fix)
+        yield context.finding("the number of GPUs in this machine is unknown", GPUS, reason, fix=fix)
         return
     gpus = context.stack.gpus
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):
@@ -36,8 +36,8 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"
         yield context.wrong(said, GPUS, why, len(gpus))
     elif gpus is None and isinstance(asked, int) and asked and not is_of_a_cluster(context):
-        yield context.not_checked(f"whether {context.stack.origin} has {asked} GPUs is not known", GPUS, UNKNOWN_GPUS)
+        yield context.not_checked(f"whether {context.stack.origin} has {asked} GPUs is unknown", GPUS, UNKNOWN_GPUS)
     processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
     if used and processes != used:
         because = ["each process drives one GPU", f"{context.settings['world.gpus'].why}"]
-        yield context.wrong(f"{processes} processes on {used} GPUs", "launch.num_processes", because, used)
+        yield context.wrong(f"{processes} processes cannot train on {used} GPUs", "launch.num_processes", because, used)

@@ -28,17 +28,17 @@ def check(context: Context) -> Iterator[Finding]:
     played = next((section for section in PLAYED if context.has_section(section)), None)
     if played is not None:
         because = "the turns of a completion cannot be played again for the groups that are kept"
-        yield context.wrong(f"resample_groups draws no completions of `{played}`", RESAMPLE, because, 0)
+        yield context.wrong(f"resample_groups cannot be combined with `{played}`", RESAMPLE, because, 0)
     elif context.items("datasets"):
         if context.value("dataset.sort_by") is not None or context.given(SHUFFLES):
             said, because = (
-                "resample_groups draws from shuffled sources alone",
-                "in their own order the next ones differ",
+                "resample_groups needs shuffled sources",
+                "further prompts come next in each source; in its own order they differ from the others",
             )
             yield context.wrong(said, RESAMPLE, because, 0)
     elif context.value(SHUFFLES) is False:
-        said = "resample_groups draws from shuffled data alone"
-        because = "further prompts are read from the end of the data; in its own order they are not like the others"
+        said = "resample_groups needs shuffled data"
+        because = "further prompts come from the end of the data; in its own order they differ from the others"
         yield context.wrong(said, SHUFFLES, because, True, fix="shuffle_dataset: true, or resample_groups: 0")
     elif (
         not context.items("datasets")
@@ -46,11 +46,11 @@ def check(context: Context) -> Iterator[Finding]:
         and rows <= (prompts := prompts_of_a_generation(context))
     ):
         said = "resample_groups has no further prompts to draw"
-        yield context.wrong(said, RESAMPLE, f"the {rows} rows are those of one generation of {prompts} prompts", 0)
+        yield context.wrong(said, RESAMPLE, f"one generation of {prompts} prompts uses all {rows} rows", 0)
 
 
 def _rows(context: Context) -> int | None:
-    """Rows of the data as far as they matter here, None where they are not known."""
+    """Rows of the data, counted up to one more than a generation needs; None if unknown."""
     path, enough = data_file(context), prompts_of_a_generation(context) + 1
     in_file = rows_up_to(path, enough) if path is not None else None
     known = (context.value(ROWS), in_file, context.value(SIZE) if makes_rows(context) else None)

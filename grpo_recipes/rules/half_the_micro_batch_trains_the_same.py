@@ -4,7 +4,7 @@ With `training.on_out_of_memory: halve`, a run (or a trial with --smoke) that ru
 step starts once more with half the micro-batch and twice the accumulation. That is the same experiment if the gradient
 does not depend on the cut. It is not if the recipe claims its cut, if a loss depends on the micro-batch, or if the
 target accepts only one micro-batch. An automatic micro-batch that is odd on some machine is not a mistake of the
-recipe: such a run stops.
+recipe; that run stops.
 """
 
 from collections.abc import Iterator

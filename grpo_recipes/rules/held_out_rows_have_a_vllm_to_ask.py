@@ -23,13 +23,13 @@ def check(context: Context) -> Iterator[Finding]:
         return
     generates = context.value("GRPOConfig.use_vllm") is True
     if turns_of(context) is not None:
-        why = "the model calls tools, and only transformers answers such rows"
+        why = "the model calls tools, and only transformers answers these rows"
     elif image_columns(context):
-        why = "the rows have images, and only transformers answers such rows"
+        why = "the rows have images, and only transformers answers these rows"
     elif generates:
-        why = f"{context.facts.source('GRPOConfig')}: the worker can only ask the vLLM of trl 1.11 and newer"
+        why = f"{context.facts.source('GRPOConfig')}: the worker can use vLLM for evaluation only since trl 1.11"
     else:
         why = f"generation.use_vllm is false ({context.origin('GRPOConfig.use_vllm')})"
-    said = "this run has no vLLM that can answer the held-out rows"
+    said = "evaluation.use_vllm needs a vLLM, and this run has none for held-out rows"
     fix = "use_vllm: null, which uses vLLM if possible"
     yield context.finding(said, KEY, why, fix=fix, patch=[Patch(("evaluation", "use_vllm"), None)])

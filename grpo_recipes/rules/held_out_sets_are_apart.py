@@ -1,6 +1,6 @@
-"""Held-out sets differ from each other, and with several the recipe names the one that decides.
+"""Held-out sets differ from each other, and with several sets the recipe names the deciding set.
 
-`evaluation.sets` defines sets by name, so the keys of a single set next to it would define another one without a name.
+`evaluation.sets` defines sets by name, so the keys of a single set next to it would define another set without a name.
 Names become parts of file names and metrics. Two equal sets measure the same thing twice. `keep_best` and `stop_after`
 need a single number: with several sets, `decided_by` names the set whose reward they use. If all rewards of a set have
 weight 0, its reward is 0 at each step, so the first evaluation would be the best.
@@ -37,9 +37,9 @@ def check(context: Context) -> Iterator[Finding]:
     yield from _rewards(context)
     keys = [f"evaluation.{key}" for key in ("keep_best", "stop_after") if context.value(f"evaluation.{key}")]
     if keys and decides is None and len(sets) > 1:
-        said = f"{' and '.join(keys)} cannot tell which set decides"
+        said = f"{' and '.join(keys)} need{'s' * (len(keys) == 1)} to know which set decides"
         because = f"there are {len(sets)}: {', '.join(sets)}"
-        fix = f"decided_by: {sets[0]}, or another of them"
+        fix = f"decided_by: {sets[0]}, or another set"
         yield context.finding(said, keys[0], because, fix=fix)
 
 
@@ -58,7 +58,7 @@ def _names(context: Context, sets: list[str]) -> Iterator[Finding]:
     for name in sets:
         if NAME.fullmatch(name) is None:
             said = f"a set cannot be called {name!r}"
-            because = "files and metrics have the name: letters, digits, _ and -, at most 64"
+            because = "the name is part of file names and metrics: at most 64 letters, digits, _ and -"
             mark = context.source.mark(("evaluation", "sets", name))
             yield context.finding(said, SETS, because, fix="a name such as gsm8k", mark=mark)
     for place, name in enumerate(sets):
@@ -66,7 +66,7 @@ def _names(context: Context, sets: list[str]) -> Iterator[Finding]:
         if other is not None:
             said = f"{name} and {other} differ only in upper and lower case"
             mark = context.source.mark(("evaluation", "sets", name))
-            because = "files have the names, and some file systems take the two for one"
+            because = "the names are parts of file names, and some file systems ignore case"
             yield context.finding(said, SETS, because, fix=f"a name other than {other}", mark=mark)
 
 
@@ -89,8 +89,8 @@ def _rewards(context: Context) -> Iterator[Finding]:
         judging = judged_by(one)
         if judging and without_weight.issuperset(judging):
             said = f"{name}: the weight of {' and '.join(dict.fromkeys(judging))} is 0"
-            because = "the reward of the set is their weighted sum, so it is 0 whatever the model answers"
-            fix = "add a reward with a weight to those of the set"
+            because = "the reward of a set is a weighted sum, so it is 0 whatever the model answers"
+            fix = "add a reward with a weight to the set"
             mark = context.source.mark(("evaluation", "sets", name, "rewards"))
             yield context.finding(said, SETS, because, fix=fix, mark=mark)
         for place, reward in enumerate(judging):
@@ -106,4 +106,4 @@ def _rewards(context: Context) -> Iterator[Finding]:
                 better = near[0] if near else names[0]
                 patch = [Patch(path, better)]
                 said, mark = f"{name}: no reward is called {reward}", context.source.mark(path)
-                yield context.finding(said, SETS, because, fix=f"{better} in its place", patch=patch, mark=mark)
+                yield context.finding(said, SETS, because, fix=f"use {better} instead", patch=patch, mark=mark)

@@ -3,7 +3,7 @@
 In a prompt, this token represents a part of an image. A completion that contains it makes the loss fail, because there
 are more such tokens than image parts. Untrained models soon sample it, trained ones rarely. Since trl 1.16, TRL
 suppresses it in generation, unless `suppress_tokens` of `generation_kwargs` replace its own. The shim `image_tokens`
-suppresses it on older releases and beside other tokens.
+suppresses it on older releases, and together with other tokens.
 """
 
 from collections.abc import Iterator
@@ -24,4 +24,4 @@ def decide(context: Context) -> Iterator[Setting]:
     if trl is not None and is_within(trl, "<1.16.0"):
         yield decided(OWNS[0], True, "this TRL lets the policy sample the token of an image")
     elif "suppress_tokens" in context.mapping("generation.generation_kwargs"):
-        yield decided(OWNS[0], True, "suppress_tokens replace the token of an image that TRL suppresses")
+        yield decided(OWNS[0], True, "suppress_tokens replaces TRL's own list, which has the token of an image")

@@ -2,21 +2,21 @@
 
 TRL trains on the images of a column `image` or `images`, and of parts of messages, whatever a recipe says. Evaluation,
 preflight and rewards get those of `dataset.images` and no others: a held-out score would silently belong to a different
-task than the training. An `image_url` in a message is loaded for generation and missing in the loss. So rows with other
+task than training. An `image_url` in a message is loaded for generation and missing in the loss. So rows with other
 images are refused. A vision-language model also trains on text, which TRL supports since 0.20 (MDL003); its processor
 needs Pillow, for some families torchvision (STK010).
 
 TRL takes a list of images for each row since 0.24; before, it reads one column `image`, and with `images` it silently
-trains on text. Images belong to messages and to a model that sees. The rule refuses whatever would lose them:
+trains on text. Images need messages and a vision-language model. The rule refuses settings that would lose them:
 continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. vLLM sees the images of
 the loss only in the training process, on the releases and for the families that SHM030 names. Tools, environments,
 rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
 PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
 generation feeds one step and there is no reference model.
 
-FSDP2 shards the classes that a model names: LLaVA-NeXT and Gemma 3 name classes that they do not have, a ValueError
-before the first step, and the output layer of Idefics3 silently got other gradients than with DDP (accelerate 1.15.0,
-trl 1.16.0). ZeRO trains as DDP does.
+FSDP2 shards the classes that a model names: LLaVA-NeXT and Gemma 3 name classes that they do not have, which raises
+ValueError before the first step. The output layer of Idefics3 silently got different gradients than with DDP
+(accelerate 1.15.0, trl 1.16.0). ZeRO trains as DDP does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,9 +32,9 @@ from grpo_recipes.rules.vllm_is_shown_the_images import images_kept_from_vllm
 
 ID = "DAT005"
 IMAGES, FIRST = "dataset.images", "0.24.0"
-_CUT = "a cut may take some of the tokens of an image"
-_UNTRIED = "nothing has shown that images reach the model and the loss with it"
-# What is refused beside images where its value is true: the key, how it is called, why.
+_CUT = "truncation may remove some tokens of an image"
+_UNTRIED = "no test shows that images reach the model and the loss with it"
+# What is refused together with images if its value is true: the key, its name in the message, why, the fix.
 BESIDE = (
     (
         "GRPOConfig.use_transformers_continuous_batching",
@@ -77,7 +77,7 @@ def _unnamed(context: Context, place: str, key: str) -> Finding:
     of_text = text_model(config) if config is not None and sees(config) else None
     instead = f", with a text model such as {of_text} for {context.text(MODEL)}" if of_text else ""
     said = f"the rows have images in {place}, which dataset.images does not name"
-    because = "only the trainer would see them; evaluation would silently ask without them"
+    because = "only the trainer would see them; evaluation would silently leave them out"
     if instead or key == "dataset.columns" or place == "messages":
         fix = f"a column of images that dataset.images names; or remove them and train on text{instead}"
     else:
@@ -88,56 +88,59 @@ def _unnamed(context: Context, place: str, key: str) -> Finding:
 def _with_images(context: Context) -> Iterator[Finding]:
     trl, config = context.stack.version("trl"), model_config(context)
     if trl is not None and is_within(trl, f"<{FIRST}"):
-        because = "it reads one column `image`, and trains on text alone where the rows have a list of images"
+        because = "it reads one column `image`, and silently trains on text if the rows have lists of images"
         yield context.finding(f"trl {trl} does not take dataset.images", IMAGES, because, fix=f"trl>={FIRST}")
     if config is not None and not sees(config):
         because = "its config.json has no vision part, and TRL would stop at the first batch"
-        fix = "model_name_or_path: a model that sees, or no dataset.images"
-        yield context.finding(f"{context.text(MODEL)} is a model of text", MODEL, because, fix=fix)
+        fix = "model_name_or_path: a vision-language model, or remove dataset.images"
+        yield context.finding(
+            f"{context.text(MODEL)} is a text model, but dataset.images is set", MODEL, because, fix=fix
+        )
     if makes_rows(context) or are_episodes(context):
-        because = "its rows are made, and have no column of images"
-        yield context.finding("dataset.images needs given rows", IMAGES, because, fix="dataset.path with images")
+        because = "the rows are generated, and have no column of images"
+        yield context.finding("dataset.images needs dataset.path", IMAGES, because, fix="path: a data set with images")
     if context.value("dataset.prompt_format") == "standard" and context.value("dataset.prompt") is not None:
-        because = "TRL puts images into messages, and stops at a plain text"
+        because = "TRL puts images into messages, and fails on plain text"
         fix = "prompt_format: conversational"
         yield context.wrong(
             "dataset.images needs messages", "dataset.prompt_format", because, "conversational", fix=fix
         )
     for key, what, why, fix in BESIDE:
         if key in context.settings and context.value(key):
-            yield context.finding(f"dataset.images does not go with {what}", key, why, fix=fix)
+            yield context.finding(f"dataset.images cannot be combined with {what}", key, why, fix=fix)
     for kept in images_kept_from_vllm(context) if context.value("GRPOConfig.use_vllm") is True else ():
-        yield context.finding(f"dataset.images does not go with {kept.what}", kept.key, kept.why, fix=kept.fix)
+        yield context.finding(f"dataset.images cannot be combined with {kept.what}", kept.key, kept.why, fix=kept.fix)
     if config is not None and config.get("model_type") == "paligemma":
         yield from _of_paligemma(context)
     if context.value("distributed.strategy") == "fsdp2":
-        said, because = "dataset.images does not go with fsdp2", "models that see do not start with it, or train amiss"
+        said = "dataset.images cannot be combined with fsdp2"
+        because = "vision-language models fail to start with it, or get wrong gradients"
         yield context.wrong(said, "distributed.strategy", because, "zero3", fix="strategy: zero3")
     for section in ("environment", "environments", "rollout"):
         if context.has_section(section):
-            said = f"dataset.images does not go with {section}"
+            said = f"dataset.images cannot be combined with {section}"
             yield context.finding(said, section, _UNTRIED, fix=f"train without {section}")
     if any(reward.get("model") is not None for reward in context.items("rewards")):
-        because = "TRL gives it prompt and completion as text"
+        because = "TRL passes it the prompt and the completion as text"
         yield context.finding(
-            "a reward model does not see dataset.images", "rewards", because, fix="a reward in Python"
+            "a reward model does not see dataset.images", "rewards", because, fix="use a reward in Python"
         )
 
 
 def _of_paligemma(context: Context) -> Iterator[Finding]:
-    because = "TRL scores completions before the step, with what the processor gives: labels too, a TypeError"
+    because = "TRL then scores completions before the step, and the processor's labels raise TypeError"
     for key, wanted in SCORED_BEFORE:
         if (value := context.value(key)) not in (None, wanted):
             name = key.partition(".")[2]
-            said = f"PaliGemma with images does not go with {name} {value}"
+            said = f"PaliGemma with images cannot be trained with {name} {value}"
             yield context.wrong(said, key, because, wanted, fix=f"{name}: {wanted}")
 
 
 def _without(context: Context) -> Iterator[Finding]:
     if any(one.get("images") for one in context.items("datasets")):
-        because = "rows have images all or none, and those of a source without dataset.images are text"
-        said = "some sources have images and others have none"
-        yield context.finding(said, "datasets", because, fix="images in each source")
+        because = "either all rows have images or none, and a source without images has only text"
+        said = "some sources have images and others do not"
+        yield context.finding(said, "datasets", because, fix="set images in each source")
     elif context.value("dataset.max_pixels") is not None:
         because = "the recipe names no column of images"
         fix = "dataset.images: the column with the images; or remove max_pixels"

@@ -1,9 +1,10 @@
 """Importance ratios compare whole distributions.
 
-With top_p, top_k or min_p vLLM samples from the likeliest tokens, and reports probabilities among only those; a
-repetition penalty shifts them. The trainer computes its own over all tokens. The ratio of the two is then below 1, by
-the share of probability that was cut away, and the ratio of a sequence is the product over its tokens. TRL's correction
-for vLLM mistakes the difference for policy drift and silently weakens the gradient, most of all for long completions.
+With top_p, top_k or min_p vLLM samples only from the likeliest tokens, and reports probabilities among them; a
+repetition penalty shifts them. The trainer computes probabilities over all tokens. The ratio of the two is then below
+1, by the share of probability that was cut away, and the ratio of a sequence is the product over its tokens. TRL's
+correction for vLLM mistakes the difference for policy drift and silently weakens the gradient, most of all for long
+completions.
 """
 
 from collections.abc import Iterator
@@ -30,8 +31,8 @@ def check(context: Context) -> Iterator[Finding]:
         f"{' and '.join(cut)} weaken{'' if len(cut) > 1 else 's'} the gradient through the importance ratio",
         f"GRPOConfig.{cut[0]}",
         [
-            "vLLM reports probabilities among the tokens it sampled from, the trainer computes them among all tokens",
-            f"{mode} takes the difference for a drift of the policy: {amount}",
+            "vLLM reports probabilities among the tokens it sampled from; the trainer computes them over all tokens",
+            f"{mode} treats the difference as policy drift: {amount}",
         ],
         fix=", ".join(f"{name}: {'null' if WHOLE[name] is None else WHOLE[name]}" for name in cut)
         + ", or vllm_importance_sampling_correction: false",

@@ -1,6 +1,6 @@
 """The window of importance ratios is not empty, and contains the ratio 1.
 
-vLLM's probabilities differ a little from the trainer's. TRL weights each token or sequence by their ratio, kept between
+vLLM's probabilities differ a little from the trainer's. TRL weights each token or sequence by their ratio, clipped to
 vllm_importance_sampling_clip_min and clip_max. GRPOConfig raises ValueError for an empty window, and for a truncating
 mode without bounds. It accepts a window without the ratio 1: a masking mode then drops every sample of the policy
 itself, and the run learns nothing; a clip_max of 0 or less reverses the gradient. Loss `vespo` takes only token modes;
@@ -31,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif by_vllm:
         yield from _without_one(context, least, most, str(mode))
     if by_vllm and context.value("GRPOConfig.loss_type") == "vespo" and str(mode).startswith("sequence_"):
-        why = "GRPOTrainer raises ValueError for it, after loading the model"
+        why = "GRPOTrainer raises ValueError after loading the model"
         better = f"token_{str(mode).partition('_')[2]}"
         yield _finding(context, "mode", f"loss vespo needs a mode per token, not {mode}", why, better)
 
@@ -39,12 +39,14 @@ def check(context: Context) -> Iterator[Finding]:
 def _without_one(context: Context, least: object, most: object, mode: str) -> Iterator[Finding]:
     masks = mode.endswith("_mask")
     if isinstance(most, int | float) and (most <= 0 or (masks and most < 1)):
-        why = "ratios are above 0: all are clipped to a number that reverses the gradient"
+        why = "ratios are above 0, so all are clipped to a number that reverses the gradient"
         if masks:
-            why = "a sample of the policy itself has the ratio 1 and is dropped: the run silently learns nothing"
-        yield _finding(context, "clip_max", f"clip_max {most:g} is below every ratio that matters", why, 3.0)
+            why = "a sample of the policy itself has the ratio 1 and is dropped, so the run silently learns nothing"
+        yield _finding(
+            context, "clip_max", f"clip_max {most:g} is below {'1' if masks and most > 0 else 'every ratio'}", why, 3.0
+        )
     elif masks and isinstance(least, int | float) and least > 1:
-        why = "a sample of the policy itself has the ratio 1 and is dropped: the run silently learns nothing"
+        why = "a sample of the policy itself has the ratio 1 and is dropped, so the run silently learns nothing"
         yield _finding(context, "clip_min", f"clip_min {least:g} is above 1", why, None)
 
 

@@ -26,7 +26,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if limit is None:
         why = "ten minutes, since the recipe sets no time limit"
     elif limit // 4 >= USUAL_S:
-        why = "ten minutes, since the length of a step is not known"
+        why = "ten minutes, since the length of a step is unknown"
     else:
         why = f"a quarter of the time limit of {limit} seconds"
     yield decided(SIGNAL, USUAL_S if limit is None else _within(limit), why)
@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
     limit, signal = seconds(context.value(TIME)), context.whole(SIGNAL)
     if limit is not None and signal >= limit:
         better = _within(limit)
-        said = f"Slurm signals the run {signal} seconds before the end of a job of {limit} seconds"
+        said = f"signal_seconds {signal} covers the whole time limit of {limit} seconds"
         because = [f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"]
         yield context.wrong(said, SIGNAL, because, better)
 

@@ -1,11 +1,11 @@
-"""A judge gets the completion, and its answer can be read.
+"""A judge gets the completion, and its answer has a readable score.
 
-A `judge` is asked with `judge.prompt`, a jinja2 template that has to have `completion` in it; without it every
-completion of a row gets the same score. `judge.score` is a regular expression with one group, the number; without it
-the answer has one number, or ends with one as "7/10" does. `judge.request` has none of model, messages, stream and n,
-which are grpo-run's own. The key of an endpoint is never in a recipe: `judge.key_variable` names an
-environment variable whose name says that its value is secret, because grpo-run hides the values of such variables in
-everything that it writes. The other columns that the template reads are looked for by RWD002.
+`judge.prompt` is a jinja2 template, and has to use `completion`; otherwise every completion of a row gets the same
+score. `judge.score` is a regular expression with one group, the number; without it the answer has to contain one
+number, or end with one, as in "7/10". grpo-run sets model, messages, stream and n, so `judge.request` cannot. The key
+of an endpoint is never in a recipe: `judge.key_variable` names an environment variable whose name marks a secret,
+because grpo-run hides the values of these variables in everything that it writes. RWD002 checks the other columns that
+the template reads.
 """
 
 import re
@@ -18,13 +18,13 @@ from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "RWD009"
 OF_THE_COMPLETION = ("completion", "prompt")
-"""What a judge's template has beside the columns of the row."""
+"""Variables of a judge's template in addition to the columns of the row."""
 _OWN = ("model", "messages", "stream", "n")
 _LOOPBACK = r"https://.*|http://(localhost|127\.[0-9.]+|\[::1\])([:/].*)?"
 
 
 def judge_columns(judge: dict[str, Any]) -> list[str]:
-    """The columns that a judge's template reads; none where it cannot be read."""
+    """The columns that a judge's template reads; empty if the template has a syntax error."""
     try:
         return sorted(template_variables(judge["prompt"]).difference(OF_THE_COMPLETION))
     except TemplateProblem:
@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _judge(context, ("rewards", index, "judge"), judge)
             if reward.get("options"):
                 path: Path = ("rewards", index, "options")
-                because = "options are keywords of a function; a judge has keys of its own, such as request"
+                because = "options are keywords of a function; a judge has its own keys, such as request"
                 yield _at(context, path, "a judge has no options", because, patch=Patch(path, remove=True))
 
 
@@ -52,42 +52,46 @@ def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Find
     template, address = (*path, "prompt"), (*path, "base_url")
     try:
         if "completion" not in template_variables(judge["prompt"]):
-            because = "its prompt has no {{ completion }}, so all completions of a row would get the same score"
-            yield _at(context, template, "the judge does not get the completion", because, fix="add {{ completion }}")
+            because = "without {{ completion }} all completions of a row get the same score"
+            yield _at(context, template, "judge.prompt has no {{ completion }}", because, fix="add {{ completion }}")
     except TemplateProblem as problem:
-        because = "jinja2 raises TemplateSyntaxError for it, before the model is loaded"
+        because = "jinja2 raises TemplateSyntaxError before the model is loaded"
         fix = 'write a variable in two braces on each side: "{{ completion }}"'
         yield _at(context, template, f"the judge's prompt cannot be read: {problem}", because, fix=fix)
     url, key, scale = str(judge["base_url"]), judge["key_variable"], judge["scale"]
     if (whole := url.rstrip("/")).endswith("/chat/completions"):
         better = whole.removesuffix("/chat/completions")
-        because = "/chat/completions is added to base_url"
-        yield _at(context, address, "base_url names one service of the endpoint", because, patch=Patch(address, better))
+        because = "grpo-run adds /chat/completions to base_url"
+        yield _at(
+            context, address, "base_url must not end with /chat/completions", because, patch=Patch(address, better)
+        )
     if key is not None:
         from grpo_recipes.contract.secrets.known_secrets import names_a_secret
 
         if not names_a_secret(key):
-            because = "grpo-run hides values of variables whose names have a word such as KEY or TOKEN"
+            because = "grpo-run hides the values of variables whose names contain a word such as KEY or TOKEN"
             fix = "the name of a variable, e.g. JUDGE_API_KEY, and never the key itself"
             yield _at(context, (*path, "key_variable"), "key_variable does not name a secret", because, fix=fix)
         elif not re.fullmatch(_LOOPBACK, url):
-            because = "base_url begins with http: whoever is between here and there can read the key and the texts"
+            because = "base_url begins with http, so anyone on the way can read the key and the texts"
             said = "the judge's key would travel unencrypted"
-            yield _at(context, address, said, because, fix="https, if the endpoint has it")._replace(severity="warning")
+            yield _at(context, address, said, because, fix="https, if the endpoint supports it")._replace(
+                severity="warning"
+            )
     for name in (name for name in _OWN if name in judge["request"]):
         own, fix = (*path, "request", name), "judge.model" if name == "model" else "judge.prompt"
-        because = "grpo-run sends one message, and reads one whole answer"
-        fix = f"leave it out{f'; {fix} says it' if name in ('model', 'messages') else ''}"
-        yield _at(context, own, f"judge.request has {name}", because, fix=fix, patch=Patch(own, remove=True))
+        because = "grpo-run sends one message and reads one whole answer"
+        fix = f"leave it out{f', and use {fix}' if name in ('model', 'messages') else ''}"
+        yield _at(context, own, f"judge.request cannot set {name}", because, fix=fix, patch=Patch(own, remove=True))
     if judge["score"] is not None and (wrong := _not_one_group(judge["score"])):
         because = "the group is the number, e.g. score: 'Score: ([0-9.]+)'"
-        yield _at(context, (*path, "score"), f"judge.score {wrong}", because, fix="put the number alone in ( )")
+        yield _at(context, (*path, "score"), f"judge.score {wrong}", because, fix="put only the number in ( )")
     if scale is not None and not scale[0] < scale[1]:
-        because = "they are the lowest and the highest score, which become 0 and 1"
+        because = "its first number is the lowest score, which becomes 0, and its second the highest, which becomes 1"
         yield _at(
             context,
             (*path, "scale"),
-            f"judge.scale goes from {scale[0]:g} to {scale[1]:g}",
+            f"judge.scale [{scale[0]:g}, {scale[1]:g}] does not increase",
             because,
             patch=Patch((*path, "scale"), scale[::-1]) if scale[0] > scale[1] else None,
             fix=None if scale[0] > scale[1] else "scale: [0, 10]",
@@ -99,5 +103,5 @@ def _not_one_group(pattern: str) -> str:
     try:
         groups = re.compile(pattern).groups
     except (re.error, OverflowError, ValueError, RecursionError) as problem:
-        return f"is no regular expression: {problem}"
+        return f"is not a regular expression: {problem}"
     return "" if groups == 1 else f"has {groups or 'no'} group{'' if groups == 1 else 's'}"

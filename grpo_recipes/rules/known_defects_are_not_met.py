@@ -2,7 +2,7 @@
 
 A released combination of packages can be right for one recipe and wrong for another: trl 0.15.0 trains with vLLM, and
 trains adapters, but with both together it samples from the base model. A reviewed table lists such defects with the
-releases that have them, the recipe keys that trigger them, how they were seen and the nearest releases without them. A
+affected releases, the recipe keys that trigger them, how they were observed and the nearest releases without them. A
 combination that works for no recipe is STK013.
 """
 

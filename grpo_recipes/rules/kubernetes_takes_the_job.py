@@ -1,9 +1,9 @@
 """Kubernetes accepts the names and quantities of a recipe, and the Job has an image and a disk.
 
-The API server refuses a whole manifest for one bad name or quantity, and reports the manifest's field, not the
-recipe's key. It accepts some mistakes: `16m` of memory is a sixtieth of a byte, with which no pod starts.
-`kubernetes.pod` takes the fields of a pod that choose its machine and its rights; grpo-run writes what the pod runs and
-mounts. The rule does not check these fields; `kubectl apply --dry-run=server` does.
+The API server refuses a whole manifest for one bad name or quantity, and reports the manifest's field, not the recipe's
+key. It accepts some mistakes: with `16m` of memory, a sixtieth of a byte, no pod starts. `kubernetes.pod` takes the
+fields of a pod that choose its machine and its rights; grpo-run writes what the pod runs and mounts. The rule does not
+check these fields; `kubectl apply --dry-run=server` does.
 """
 
 import re
@@ -19,7 +19,7 @@ ID = "WLD010"
 SECTION = "kubernetes"
 REQUIRED = {
     "image": ("the pods need an image with the training stack", "registry.example.com/team/grpo-run:1"),
-    "volume_claim": ("the run folder has to outlive the pods", "the name of a PersistentVolumeClaim"),
+    "volume_claim": ("the run folder has to outlive the pods", "NAME, of a PersistentVolumeClaim"),
 }
 
 

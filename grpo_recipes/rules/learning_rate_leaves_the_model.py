@@ -9,8 +9,8 @@ and scale counts. No number became NaN and no gradient grew, so only the reward 
 gradient, and the rule does not judge it.
 
 That model has a width of 128, and wider ones tolerate less. Published runs train all weights of language models at 1e-6
-to 1e-5, and no configuration that TRL publishes exceeds 5e-5. So from width 512 on a rate of 1e-4 or more is reported:
-it is usually an adapter's rate, as 2e-4.
+to 1e-5, and no configuration that TRL publishes exceeds 5e-5. So at a width of 512 or more, the rule reports a rate of
+1e-4 or more, which is usually an adapter's rate, such as 2e-4.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(
             context,
             f"learning rate {rate:g} with {optim} is high enough to destroy {trained}",
-            "each weight moves by about the rate per step, and weights are about 0.02: a small model lost all it knew",
+            "each weight moves by about the rate per step, and weights are about 0.02; a small model lost all it knew",
         )
     elif not is_adapter and rate >= RUIN_OF_WIDE and _width(context) >= WIDE:
         yield _finding(

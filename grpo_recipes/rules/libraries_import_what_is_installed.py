@@ -1,4 +1,4 @@
-"""No key makes a library import a module or write to a path of the recipe's choice.
+"""No key makes a library import a module, or write outside the run folder.
 
 PEFT imports the modules in megatron_core and auto_mapping; DeepSpeed's monitors and profilers create files and folders
 at any path. Code may come only from rewards and from the model, which `run` lists by sha256 and asks consent for, and a
@@ -20,14 +20,14 @@ NEEDED = "nvme_path"
 def check(context: Context) -> Iterator[Finding]:
     for name in IMPORTING:
         if context.value(f"LoraConfig.{name}") not in (None, "megatron.core"):
-            because = "PEFT imports the module that it names"
+            because = "PEFT would import the module"
             yield _refused(context, ("lora", name), f"lora.{name} is refused", because)
     for path in _outside(context.mapping("distributed.deepspeed"), DEEPSPEED):
         name = ".".join(map(str, path[len(DEEPSPEED) :]))
-        because = "DeepSpeed writes there, and a run may only write into its run folder; a relative path is inside it"
+        because = "DeepSpeed writes there, and a run may write only into its run folder; use a relative path"
         yield _refused(context, path, f"the path of {name} is outside the run folder", because)
     if context.mapping("distributed.deepspeed").get("compile"):
-        because = "some releases of DeepSpeed import the module that its backend names"
+        because = "some releases of DeepSpeed import the module in its backend"
         yield _refused(context, (*DEEPSPEED, "compile"), "the DeepSpeed key compile is refused", because)
 
 

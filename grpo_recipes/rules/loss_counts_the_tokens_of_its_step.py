@@ -1,4 +1,4 @@
-"""A loss that is divided by the tokens of the step counts those of the step, not of the generation.
+"""A loss that is divided by the tokens of a step uses that step's tokens, not the whole generation's.
 
 dapo, cispo and vespo divide by the number of trained tokens. TRL counts them once per generation; if one generation
 feeds several optimizer steps, TRL before 1.9.1 divides the loss by the tokens of all of them, so the gradient is too

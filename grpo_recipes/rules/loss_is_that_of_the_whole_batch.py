@@ -2,12 +2,12 @@
 
 loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantile below 1 takes its threshold from the
 tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe has a different
-gradient on a different machine (measured: up to a fifth), and one that differs between releases, since they fill
-micro-batches in different orders. So both are refused beyond one process and one accumulation step, unless
-`training.cut` makes the cut part of the experiment. Since trl 0.23, the threshold is taken over the micro-batches of
-all processes, so without accumulation any number of them has the gradient of one; trl 0.21 and 0.22 gather different
-numbers of entropies, which hangs. `per_device_train_batch_size: auto` takes all completions of a step at once if that
-helps, and, in one process, also if the target does not know dapo, which is then the same as bnpo.
+gradient on a different machine (measured: up to a fifth) and on a different release, since releases fill micro-batches
+in different orders. So both are refused beyond one process and one accumulation step, unless `training.cut` makes the
+cut part of the experiment. Since trl 0.23, the threshold is taken over the micro-batches of all processes, so without
+accumulation any number of them has the gradient of one; trl 0.21 and 0.22 gather different numbers of entropies, which
+hangs. `per_device_train_batch_size: auto` takes all completions of a step at once if that helps, and, in one process,
+also if the target does not know dapo, which is then the same as bnpo.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if _pieces_of(context, key) != 1 or has_cut(context):
         return
     if key is not None:
-        why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so the whole batch is one"
+        why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, which is the whole batch"
         yield decided(OWNS[0], True, why)
     elif context.value(LOSS) == "dapo" and not _knows_dapo(context):
         why = "this TRL computes dapo as bnpo, which is the same on a batch in one piece"
@@ -68,7 +68,7 @@ def check(context: Context) -> Iterator[Finding]:
         " completions have a different gradient than one batch",
         cut,
         at=("training", "cut"),
-        fix=f"training.cut: {{processes: {processes}, per_device_train_batch_size: {size}}}, where this cut is part of"
+        fix=f"training.cut: {{processes: {processes}, per_device_train_batch_size: {size}}}, if this cut is part of"
         f" the experiment; or {_whole(context, key)}",
     )
 

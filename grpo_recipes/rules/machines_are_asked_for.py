@@ -21,7 +21,7 @@ def check(context: Context) -> Iterator[Finding]:
     for section, name in SECTIONS.items():
         if context.has_section(section) and engine != name and (engine == "local" or is_of_a_cluster(context)):
             why = f"launch.engine is {engine}"
-            yield _finding(context, (section,), "no job is submitted", why, f"launch.engine: {name}")
+            yield _finding(context, (section,), f"`{section}` has no effect", why, f"launch.engine: {name}")
     for name in ("main_process_ip", "main_process_port"):
         key = f"launch.{name}"
         if not context.given(key) or context.value(key) is None:

@@ -1,6 +1,6 @@
 """Every machine of a run trains with the same number of processes.
 
-accelerate starts `launch.num_processes` divided by the machines on each of them and drops the rest: 5 on 2 machines
+accelerate divides `launch.num_processes` by the number of machines and drops the remainder: 5 processes on 2 machines
 become 4, and the batch differs from the planned one. On GPUs the number follows from `launch.gpus_per_node` (WLD002).
 """
 

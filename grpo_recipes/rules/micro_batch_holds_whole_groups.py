@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
         micro_batch_key(context),
         [
             f"{size * processes} = per_device_train_batch_size {size} x {processes} processes",
-            f"trl {context.stack.version('trl')} raises ValueError for it in GRPOTrainer",
+            f"trl {context.stack.version('trl')} raises ValueError in GRPOTrainer",
         ],
         fix=f"per_device_train_batch_size: {better if own else 'auto'}, or trl==0.17.0",
         patch=micro_batch_patches(context, better if own else "auto"),

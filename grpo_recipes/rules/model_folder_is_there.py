@@ -42,7 +42,7 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
     if adapter is not None:
         return _adapter(context, value, path, adapter)
     if os.path.isfile(os.path.join(path, "plan.json")):
-        because = [f"{path} has a plan.json", "a run's trained model is in its final/"]
+        because = [f"{path} has a plan.json", "the trained model of a run is in its final/"]
         said = f"{value} is a run folder, not a model"
         return context.finding(said, KEY, because, fix=f"from_run: {value}", patch=_from_run(value))
     why = f"{path} has no config.json"
@@ -67,7 +67,7 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
     if address is not None:
         yield _address(context, value, address[1], address[2])
     elif slip := path_slip(value):
-        yield _finding(context, f"{value}: {slip}", "the path itself, or ~/")
+        yield _finding(context, f"{value}: {slip}", "a plain path, or one that begins with ~/")
     elif "://" in value:
         yield _finding(context, f"{value} is a web address", "the folder with the downloaded model, or its hub id")
     elif value.count("/") > 1 or not all(part and part.strip() == part for part in value.split("/")):
@@ -75,8 +75,8 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
     elif (snapshot := cached_snapshot(value)) and (adapter := read_adapter(str(snapshot))) and not _is_model(snapshot):
         yield _adapter(context, value, str(snapshot), adapter)
     elif near := _near_folder(context, value):
-        said = f"{value} counts as a hub id, but {near} is a folder beside the recipe"
-        because = "transformers looks for anything that is not a folder on the hub"
+        said = f"{value} is read as a hub id, but the recipe's folder has a folder {near}"
+        because = "if there is no such folder, transformers looks on the hub"
         yield context.finding(said, KEY, because, severity="warning", fix=f"model_name_or_path: ./{near}")
 
 
@@ -99,7 +99,7 @@ def _near_folder(context: Context, value: str) -> str | None:
 
 
 def _finding(context: Context, message: str, fix: str) -> Finding:
-    because = ["a hub id is name or owner/name", "there is no such folder beside the recipe"]
+    because = ["a hub id is name or owner/name", "the recipe's folder has no such folder"]
     return context.finding(message, KEY, because, fix=fix)
 
 

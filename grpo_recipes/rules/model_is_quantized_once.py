@@ -29,9 +29,9 @@ def check(context: Context) -> Iterator[Finding]:
     method = OWN if by_width else str(inner.get("quant_method"))
     name = context.text(MODEL)
     if method in NEVER_TRAINED:
-        because = f"transformers raises ValueError when the Trainer is built: {method} cannot be trained"
-        said = f"{name} is quantized with {method}"
-        yield context.finding(said, MODEL, because, fix="name the model in full precision")
+        because = f"transformers does not train {method}, and raises ValueError when the Trainer is built"
+        said = f"{name} cannot be trained: it is quantized with {method}"
+        yield context.finding(said, MODEL, because, fix="model_name_or_path: the model in full precision")
     elif context.has_section("quantization"):
         yield from _twice(context, name, method, inner)
     elif method in BY_ADAPTER and not context.has_section("lora"):

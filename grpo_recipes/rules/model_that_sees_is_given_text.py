@@ -22,11 +22,11 @@ def check(context: Context) -> Iterator[Finding]:
         return
     of_text = text_model(config)
     yield context.finding(
-        f"{context.text(MODEL)} is a vision model, and is trained on text only",
+        f"{context.text(MODEL)} is a vision-language model, but is trained on text only",
         MODEL,
         [
-            "the recipe names no dataset.images, and rows with a column of images stop preflight and the run",
-            f"the rows of {context.text('dataset.path')} are not known here",
+            "dataset.images is not set; if the rows have images, preflight and the run stop",
+            f"grpo-run has not read the rows of {context.text('dataset.path')}",
         ],
         severity="warning",
         fix="dataset.images: the column with the images; or grpo-run preflight, which checks all rows"

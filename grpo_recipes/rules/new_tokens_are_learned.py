@@ -27,5 +27,5 @@ def check(context: Context) -> Iterator[Finding]:
         return
     text, patch = both_ends(context)
     said = f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values"
-    because = "LoRA freezes every module that it does not name, and the new rows are random"
+    because = "LoRA freezes the embeddings, and the rows of new tokens start at random values"
     yield context.finding(said, KEY, because, severity="warning", fix=f"lora: {{{text}}}", patch=patch)

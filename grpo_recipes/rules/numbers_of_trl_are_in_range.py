@@ -2,7 +2,7 @@
 
 GRPOConfig accepts any number. A temperature of 0 in sapo divides 0 by 0, and the gradient becomes nan. Padding to a
 multiple of 0 raises ZeroDivisionError at the first batch. An adaptive entropy coefficient whose minimum exceeds its
-maximum jumps between them. A reference model that takes over more than all of the policy moves away from it.
+maximum jumps between them. A reference model whose mixup share of the policy exceeds 1 moves away from the policy.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from grpo_recipes.rules._shared.context import Context
 ID = "GRP004"
 # name: lowest value, whether it is excluded, highest value, what to write, and why.
 RANGES: dict[str, tuple[float, bool, float, float, str]] = {
-    "pad_to_multiple_of": (1, False, float("inf"), 8, "TRL pads sequences to a multiple of it"),
+    "pad_to_multiple_of": (1, False, float("inf"), 8, "TRL pads sequences to a multiple of this number"),
     "sapo_temperature_pos": (0, True, float("inf"), 1.0, "sapo divides by it, and the gradient becomes nan"),
     "sapo_temperature_neg": (0, True, float("inf"), 1.05, "sapo divides by it, and the gradient becomes nan"),
-    "ref_model_mixup_alpha": (0, True, 1, 0.6, "it is the share that the reference model takes of the policy"),
+    "ref_model_mixup_alpha": (0, True, 1, 0.6, "it is the share of the policy that is mixed into the reference model"),
 }
 PADDING = "pad_to_multiple_of"
 LEAST, GREATEST = "GRPOConfig.entropy_coef_min", "GRPOConfig.entropy_coef_max"
@@ -59,7 +59,7 @@ def _entropy_bounds(context: Context) -> Iterator[Finding]:
         return
     if isinstance(least, int | float) and isinstance(greatest, int | float) and least > greatest:
         said = f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}"
-        because = "the coefficient jumps between them, and is the larger one where entropy is high enough"
+        because = "the coefficient would jump between them"
         yield context.wrong(
             said, LEAST if context.given(LEAST) else GREATEST, because, greatest, at=("trl", "entropy_coef_min")
         )

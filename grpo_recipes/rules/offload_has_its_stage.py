@@ -3,8 +3,8 @@
 Only DeepSpeed offloads. Only ZeRO-3 offloads parameters: the other stages silently ignore the key. Optimizer states on
 nvme need ZeRO-3 too, otherwise they silently stay in memory; nvme needs a path. For offloaded optimizer states
 accelerate replaces any optimizer by DeepSpeed's CPU Adam, and passes on only the learning rate and the weight decay:
-betas and epsilon are lost. `zero_force_ds_cpu_optimizer: false` keeps the recipe's optimizer. On the CPU there is
-nothing to offload from, and DeepSpeed compiles that optimizer when the run starts.
+betas and epsilon are lost. `zero_force_ds_cpu_optimizer: false` keeps the recipe's optimizer. On the CPU offloading
+saves nothing, and DeepSpeed compiles that optimizer when the run starts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def _impossible(context: Context, key: str) -> list[Finding]:
     """At most one finding: the first reason why nothing is offloaded."""
     strategy, device = context.text("distributed.strategy"), context.text(key)
     if context.value("world.device") == "cpu":
-        said = "on the CPU there is nothing to offload from"
+        said = f"{key.partition('.')[2]} {device} has no effect on the CPU"
         why = "it saves no memory, and DeepSpeed compiles its CPU optimizer when the run starts"
     elif key == PARAMETERS and strategy != "zero3":
         said = f"offload_param_device needs zero3, but the strategy is {strategy}"
@@ -65,9 +65,9 @@ def _without_path(context: Context, key: str) -> list[Finding]:
         return []
     return [
         context.finding(
-            f"{key.partition('.')[2]} nvme has no path",
+            f"{key.partition('.')[2]} nvme needs an nvme_path",
             key,
-            "DeepSpeed fails when it loads the model or makes the optimizer",
+            "DeepSpeed fails when it loads the model or creates the optimizer",
             fix=f"deepspeed: {{zero_optimization: {{{section}: {{nvme_path: /local_nvme}}}}}}",
         )
     ]
@@ -79,7 +79,10 @@ def _replaced(context: Context) -> Iterator[Finding]:
     optim = context.text("GRPOConfig.optim")
     lost = [name for name, own in ITS_OWN.items() if context.value(f"GRPOConfig.{name}") != own]
     if optim not in SAME_ALGORITHM:
-        said, why = f"optim {optim} is replaced by Adam", "accelerate takes DeepSpeed's CPU Adam for every optimizer"
+        said, why = (
+            f"optim {optim} is replaced by Adam",
+            "accelerate uses DeepSpeed's CPU Adam instead of any optimizer",
+        )
     elif lost:
         said = f"{', '.join(lost)} would be lost"
         why = "accelerate passes only the learning rate and the weight decay to DeepSpeed's CPU Adam"

@@ -2,9 +2,9 @@
 
 TRL 0.14 counts prompts in per_device_train_batch_size, generates num_generations completions for each, and computes the
 log-probs without an attention mask. With several prompts in a micro-batch it pads shorter ones on the left and silently
-scores what follows the padding wrong: the gradient was 98 % off; with one prompt at a time it equals that of every
-other release. So each micro-batch takes one prompt, and accumulation makes up the batch. A group cannot be split over
-processes there.
+computes wrong log-probs after the padding: the gradient was 98 % off. With one prompt at a time it equals the gradient
+of every other release. So each micro-batch has one prompt, and accumulation makes up the batch. A group cannot be split
+over processes.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ OWNS = ("batch.one_prompt",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    why = "this TRL scores padded prompts wrong, so a micro-batch takes one prompt"
+    why = "this TRL computes wrong log-probs for padded prompts, so a micro-batch has one prompt"
     yield decided(OWNS[0], True, why)
 
 
@@ -34,10 +34,10 @@ def check(context: Context) -> Iterator[Finding]:
     size, generations = context.value(MICRO_BATCH), context.whole("GRPOConfig.num_generations")
     if isinstance(size, int) and size != generations:
         yield context.finding(
-            f"a micro-batch of {size} completions is not one prompt with its {generations}",
+            f"a micro-batch of {size} completions is not one prompt with its {generations} completions",
             micro_batch_key(context),
-            f"trl {context.stack.version('trl')} passes no attention mask, so it scores prompts that are"
-            " padded to the length of others wrong",
+            f"trl {context.stack.version('trl')} passes no attention mask, and computes wrong"
+            " log-probs for padded prompts",
             fix=f"per_device_train_batch_size: {generations}, {'' if has_cut(context) else 'or auto, '}or trl==0.15.2",
             patch=micro_batch_patches(context, generations),
         )
@@ -51,7 +51,7 @@ def _prompts(context: Context) -> Iterator[Finding]:
         return
     better = -(-prompts // processes) * processes
     said = f"{prompts} prompts per step cannot be split over {processes} processes"
-    because = f"trl {context.stack.version('trl')} makes all completions of a prompt in one process"
+    because = f"trl {context.stack.version('trl')} generates all completions of a prompt in one process"
     yield context.wrong(
         said, "training.prompts_per_step", because, better, fix=f"prompts_per_step: {better}, or trl==0.17.0"
     )

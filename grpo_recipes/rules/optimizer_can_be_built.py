@@ -1,10 +1,10 @@
 """The trainer can build the optimizer: its package, its modules and a suitable number of processes.
 
-Most values of `optim` need a package that nothing else needs. The trainer imports it when it makes the optimizer, after
-loading the model. GaLore and APOLLO project the gradients of chosen modules and need a list of them. Their layerwise
-forms step inside the backward pass, so they support neither accumulated gradients nor several processes. `optim_args`
-is one text, "name=value,name=value". A different form raises ValueError at the same late moment, and a name that the
-optimizer does not know is silently ignored.
+Most values of `optim` need a package that nothing else needs. The trainer imports it when it creates the optimizer,
+after loading the model. GaLore and APOLLO project the gradients of chosen modules and need a list of them. Their
+layerwise forms step inside the backward pass, so they support neither accumulated gradients nor several processes.
+`optim_args` is one string, "name=value,name=value". A different form raises ValueError at the same late moment, and a
+name that the optimizer does not know is silently ignored.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ OTHER_HARDWARE = {"adamw_torch_xla": "a TPU", "adamw_torch_npu_fused": "an Ascen
 def check(context: Context) -> Iterator[Finding]:
     optim = context.text(OPTIM)
     if optim in OTHER_HARDWARE:
-        because = "the trainer raises ValueError for it on a GPU or the CPU, after loading the model"
+        because = "on a GPU or the CPU, the trainer raises ValueError after loading the model"
         yield context.wrong(f"{optim} needs {OTHER_HARDWARE[optim]}", OPTIM, because, "adamw_torch_fused")
         return
     yield from _package(context, optim)
@@ -41,12 +41,12 @@ def _package(context: Context, optim: str) -> Iterator[Finding]:
         return
     if not context.stack.is_known(package):
         because = [f"{context.stack.origin} does not say"]
-        message = f"not checked: whether {package} is installed, which {optim} needs"
+        message = f"not checked: whether {package}, which {optim} needs, is installed"
         yield context.not_checked(message, OPTIM, because)
     elif context.stack.is_absent(package):
         install = "'grpo-recipes[quantization]'" if package == "bitsandbytes" else package
         said = f"optim {optim} needs {package}, which is not installed"
-        why = "the trainer raises ImportError for it, after loading the model"
+        why = "the trainer raises ImportError after loading the model"
         yield context.finding(said, OPTIM, why, fix=f"pip install {install}, or optim: adamw_torch_fused")
 
 
@@ -58,7 +58,7 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
             yield context.wrong(said, TARGETS, "only GaLore and APOLLO read optim_target_modules", severity="warning")
     elif not isinstance(targets, str | list) or not targets:
         said = f"optim {optim} needs optim_target_modules"
-        because = "the trainer raises ValueError without them, after loading the model"
+        because = "without them, the trainer raises ValueError after loading the model"
         yield context.wrong(
             said, OPTIM if targets is None else TARGETS, because, "all-linear", at=("trl", "optim_target_modules")
         )
@@ -73,19 +73,19 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
     else:
         return
     whole = optim.removesuffix("_layerwise")
-    because = "it steps inside the backward pass, and the trainer raises when it makes the optimizer"
-    yield context.wrong(f"{optim} cannot work with {reason}", OPTIM, because, whole)
+    because = "it steps inside the backward pass, and the trainer raises when it creates the optimizer"
+    yield context.wrong(f"optim {optim} does not support {reason}", OPTIM, because, whole)
 
 
 def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     parts, arguments = text.replace(" ", "").split(","), table("trainer_words")["optimizer_arguments"]
     if any(part.count("=") != 1 for part in parts):
-        said = f"optim_args is not name=value,name=value: {text}"
-        because = "the trainer raises ValueError for it, after loading the model"
+        said = f"optim_args {text} is not name=value,name=value"
+        because = "the trainer raises ValueError after loading the model"
         yield context.finding(said, ARGS, because, fix=f'optim_args: "{(arguments.get(optim) or ("name",))[0]}=..."')
         return
     if optim.startswith("rmsprop_bnb"):
-        because = "bitsandbytes gets them as text and raises TypeError"
+        because = "bitsandbytes gets them as strings and raises TypeError"
         yield context.wrong(f"optim {optim} does not take optim_args", ARGS, because)
         return
     fitting = [start for start in arguments if optim.startswith(start)]

@@ -1,10 +1,10 @@
 """Rows that have an order keep it.
 
-`training.shuffle_dataset` is false for rows that `dataset.sort_by` sorts, for the episodes of an environment, so that a
-longer run begins with those of a shorter one, and for `datasets`: the order of a mixture is that of the whole run, and
-each source in it is shuffled by itself, unless the recipe says `shuffle_dataset: false` or sorts the source. TRL would
-shuffle all of it, so with `shuffle_dataset: true` there is no curriculum, and the shares of the sources are left to
-chance. A recipe can shuffle episodes.
+`training.shuffle_dataset` is false in three cases: for rows that `dataset.sort_by` sorts; for the episodes of an
+environment, so that a longer run begins with the episodes of a shorter one; and for `datasets`, because a mixture is
+ordered over the whole run. Each of its sources is shuffled separately, unless the recipe sets `shuffle_dataset: false`
+or sorts the source. With `shuffle_dataset: true` TRL would shuffle everything, so there would be no curriculum, and the
+shares of the sources would be left to chance. A recipe can shuffle episodes.
 """
 
 from collections.abc import Iterator
@@ -24,25 +24,27 @@ def decide(context: Context) -> Iterator[Setting]:
     if context.given(SHUFFLE):
         return
     if context.items(MIXTURE):
-        yield decided(SHUFFLE, False, "a mixture has the order of the whole run; its sources are shuffled in it")
+        yield decided(SHUFFLE, False, "a mixture is ordered over the whole run; each source is shuffled separately")
     elif context.value(SORT) is not None:
         yield decided(SHUFFLE, False, f"sort_by {context.value(SORT)} orders the rows")
     elif are_episodes(context):
-        yield decided(SHUFFLE, False, "episodes come in their order")
+        yield decided(SHUFFLE, False, "episodes run in order")
 
 
 def check(context: Context) -> Iterator[Finding]:
     sort_by, has_sources = context.value(SORT), bool(context.items(MIXTURE))
     if context.value(SHUFFLE) is True and (has_sources or sort_by is not None):
         said = f"shuffle_dataset would undo {'the order of the mixture' if has_sources else f'sort_by {sort_by}'}"
-        because = "each source is shuffled by itself" if has_sources else "TRL draws shuffled rows in random order"
+        because = (
+            "each source is already shuffled separately" if has_sources else "TRL draws shuffled rows in random order"
+        )
         yield context.wrong(said, SHUFFLE, because)
     own = own_columns(context) if sort_by is not None else None
     if own is None:
         return
     name, known = str(sort_by).removeprefix("-"), own | frozenset(context.mapping("dataset.columns"))
     if name not in known:
-        said = f"sort_by reads column {name}, which the data does not have"
+        said = f"sort_by reads column {name}, but the data has no such column"
         yield context.finding(
             said, SORT, f"its columns are {listed(sorted(known))}", fix="sort_by: a column of the rows"
         )

@@ -27,10 +27,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     names = module_names(config, context.stack.version("transformers"))
     if context.has_section("lora"):
-        why = "the adapter's model has it one level deeper"
+        why = "an adapter moves it one level deeper"
     elif names is not None and EMBEDDING not in names.embedding:
         of_words = [name for name in names.embedding if "pos" not in name and not name.endswith("wpe")]
-        why = f"this one has {', '.join(of_words) or 'none'}"
+        why = f"this model has {', '.join(of_words) or 'no embedding'}"
     else:
         return
     said = "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head"

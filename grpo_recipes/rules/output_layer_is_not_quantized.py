@@ -2,9 +2,9 @@
 
 transformers does not quantize the output layer, unless `llm_int8_skip_modules` names other modules: the list replaces
 that default, for 4 bits too. If lm_head is missing from it, the output layer is quantized, unless it shares its weights
-with the embedding. TRL 1.16 multiplies the hidden states by these weights itself, and silently takes the raw integers
-of 8 bits for weights. Measured: the entropy of an untrained model falls from that of guessing to almost nothing, and
-the loss belongs to other probabilities than those that were sampled from.
+with the embedding. TRL 1.16 multiplies the hidden states by these weights itself, and silently uses raw 8-bit integers
+as weights. Measured: the entropy of an untrained model falls from that of guessing to almost nothing, and the loss uses
+different probabilities than sampling did.
 """
 
 from collections.abc import Iterator

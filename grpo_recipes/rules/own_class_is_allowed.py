@@ -1,9 +1,10 @@
-"""A model whose class is beside its weights may run that code.
+"""A model with its own class has permission to run that code.
 
 A local config.json with `auto_map` names the model's own code. If transformers has a class for the `model_type`, it
 uses that, whatever auto_map says; otherwise it raises ValueError without `trust_remote_code: true`, after the plan and
-the queue. This is an error if the installed transformers trains and lacks such a class, and a warning for a release
-that is not installed, since only its well-known types are known. As for all code, a run asks for consent first.
+the queue. This is an error if the installed transformers trains the model and lacks the class, and a warning for a
+release that is not installed, since grpo-run knows only its common types. As for all code, a run asks for consent
+first.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
     if is_in_transformers is None:
         why = f"transformers raises ValueError unless it has a class for model_type {kind} itself"
     else:
-        why = f"transformers {context.stack.version('transformers')} has no class for model_type {kind}: ValueError"
+        why = f"transformers {context.stack.version('transformers')} has no class for {kind} and raises ValueError"
     yield context.wrong(
         f"{context.text(MODEL)} has its own class, but its code may not run",
         MODEL,

@@ -1,10 +1,10 @@
-"""TRL's own environment is made of its `config`, by a package that is installed.
+"""TRL's own environment can be constructed from its `config`, and its package is installed.
 
 `environment.python` can name `trl.experimental.openreward:OpenRewardSpec`, which needs the package openreward, or
-`trl.experimental.harbor:HarborSpec`, which needs harbor and with it Python 3.12. TRL imports the package when it asks
-for the first task, and calls the class with the keywords of `config`: a wrong one raises TypeError. The split is
-that of `dataset.split`, and for held-out rows that of `evaluation.split`. `validate` asks no service; `preflight` and a
-run ask it before they load a model, and say if it does not answer.
+`trl.experimental.harbor:HarborSpec`, which needs harbor and with it Python 3.12. TRL imports the package when it
+requests the first task, and calls the class with the keywords of `config`; a wrong keyword raises TypeError.
+`dataset.split` sets the split, and `evaluation.split` that of held-out rows. `validate` calls no service; `preflight`
+and a run call it before they load a model, and report if it does not answer.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,14 @@ def check(context: Context) -> Iterator[Finding]:
     package, python = SPECS[target], context.stack.python
     if target == HARBOR and python is not None and tuple(map(int, python.split(".")[:2])) < HARBORS_PYTHON:
         because = [f"{context.stack.origin} has Python {python}"]
-        yield context.finding("harbor needs Python 3.12 or newer", KEY, because, fix="a virtual environment of 3.12")
+        yield context.finding(
+            "harbor needs Python 3.12 or newer", KEY, because, fix="use a virtual environment with Python 3.12"
+        )
     elif not context.stack.is_known(package):
         because = [f"{context.stack.origin} does not say"]
         yield context.not_checked(f"not checked: whether {package} is installed", KEY, because)
     elif context.stack.is_absent(package):
-        because = [f"{said.name} imports it when it asks for the first task"]
+        because = [f"{said.name} imports it when it requests the first task"]
         yield context.finding(f"{package} is not installed", KEY, because, fix=f"pip install {package}")
     yield from _of_config(context, target)
 
@@ -45,15 +47,15 @@ def _of_config(context: Context, target: str) -> Iterator[Finding]:
     config, name = context.mapping(CONFIG), target.rpartition(":")[2]
     first = "dataset" if target == HARBOR else "target"
     if not isinstance(config.get(first), str):
-        because = [f"{name} is made with it"]
+        because = [f"{name} needs it"]
         example = "owner/tasks" if target == HARBOR else "http://localhost:8080"
         yield context.finding(f"config has no {first}", CONFIG, because, fix=f"config: {{{first}: {example}}}")
     if "split" in config:
         path = ("environment", "config", "split")
-        because = ["held-out rows are of another split, which evaluation.split says"]
+        because = ["dataset.split sets the split, and evaluation.split that of held-out rows"]
         patch = [Patch(path, remove=True), Patch(("dataset", "split"), config["split"])]
         yield context.finding(
-            "config has split", CONFIG, because, fix=f"dataset: {{split: {config['split']}}}", patch=patch
+            "config cannot set split", CONFIG, because, fix=f"dataset: {{split: {config['split']}}}", patch=patch
         )
     module = installed_module(target.rpartition(":")[0])
     found = None if module is None else class_of(module.file, name)

@@ -2,10 +2,10 @@
 
 `python: trl.rewards:think_format_reward` names a module of a package and a name in it. A function that takes
 completions, or any keyword, is the reward itself: TRL calls it, with the options as keywords. Any other function, or a
-class, makes the reward: it is called once, with only the options. A wrong module or name raises ImportError or
+class, creates the reward: it is called once, with only the options. A wrong module or name raises ImportError or
 AttributeError in the training processes; a wrong option raises TypeError or disappears in **kwargs. grpo-run reads the
-package's source and never runs it before you consent. A package that this machine lacks in the release of `--target` is
-not checked.
+package's source and never runs it before you consent. The rule does not check a package if this machine does not have
+the release of `--target`.
 """
 
 import ast
@@ -55,7 +55,7 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         )
     elif isinstance(named.found, str) or named.is_factory is None:
         how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
-        message = f"not checked: how {named.name} is called, which its source does not show"
+        message = f"not checked: how {named.name} is called; its source does not show it"
         yield context.finding(message, "rewards", how, severity="not-checked", mark=mark)
     elif isinstance(named.found.node, ast.ClassDef):
         yield from _of_class(context, path, named, named.found, options)
@@ -100,9 +100,9 @@ def _of_class(
         return
     where = f"it is defined in {found.at} of {named.package} {named.release}"
     if not read.may_have("__call__"):
-        said = f"{named.name} is a class whose objects cannot be called"
-        because = ["TRL calls the class's object, which has no __call__", where]
-        fix = "a function in your own file that uses it"
+        said = f"{named.name} is a class without __call__"
+        because = ["TRL calls an object of the class as the reward", where]
+        fix = "write a function in your own file that uses it"
         yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark((*path, "python")))
     elif made := read.methods.get("__init__"):
         needed = [one.name for one in made.function.parameters if one.is_needed and one.name not in options]
@@ -111,7 +111,7 @@ def _of_class(
 
 def _lacking(context: Context, path: Path, name: str, options: list[str], where: str) -> Iterator[Finding]:
     for option in options:
-        said = f"{name} needs its option {option}"
+        said = f"{name} needs the option {option}"
         because = ["TRL gets the reward by calling it once with the options", where]
         yield context.finding(
             said, "rewards", because, fix=f"options: {{{option}: ...}}", mark=context.source.mark(path)
@@ -129,7 +129,7 @@ def _of_function(
         said = f"{named.name} has no **kwargs"
         because = [f"TRL also passes {', '.join(missing)} and every column", where]
         yield context.finding(
-            said, "rewards", because, fix=f"a function in your own file that calls {named.name}", mark=mark
+            said, "rewards", because, fix=f"write a function in your own file that calls {named.name}", mark=mark
         )
     known = [name for name in function.parameters if named.is_factory or name not in CALLED_WITH]
     given = set(options)

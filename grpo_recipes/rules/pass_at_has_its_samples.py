@@ -1,7 +1,7 @@
 """pass@k has at least k completions per row.
 
-The probability that one of k completions passes is estimated from all sets of k among the `samples` of a row, so there
-have to be k. A number that is listed twice gives the same result twice.
+The probability that one of k completions passes is estimated from all sets of k among the `samples` of a row, so a row
+needs at least k samples. A number that is listed twice gives the same result twice.
 """
 
 from collections.abc import Iterator
@@ -27,5 +27,5 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(said, PASS_AT, because, fix=f"samples: {max(once)}, with greedy: false", patch=patch)
     if len(once) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
-        because = "each number has one entry in metrics.jsonl, named after it"
+        because = "each number has one entry in metrics.jsonl"
         yield context.wrong(f"pass_at lists {twice} twice", PASS_AT, because, once)

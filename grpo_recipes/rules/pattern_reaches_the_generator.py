@@ -1,6 +1,6 @@
 """A pattern for completions reaches the generator, which supports it.
 
-`vllm_structured_outputs_regex` keeps completions to a regular expression. Only vLLM supports it: if transformers
+`vllm_structured_outputs_regex` restricts completions to a regular expression. Only vLLM supports it: if transformers
 generates, TRL never reads it, and the model answers freely. vLLM parses the pattern at the first completion, after
 loading the model, and raises if it is not a regular expression. vLLM 0.31 also raises for constructs that need memory
 of the text: back references, lookahead or lookbehind, and word boundaries.
@@ -38,10 +38,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.value(USE_VLLM) is not True:
         yield context.wrong(
-            "vllm_structured_outputs_regex does not reach transformers' generation",
+            "vllm_structured_outputs_regex has no effect: transformers generates",
             PATTERN,
             [
-                "TRL passes it only to vLLM; completions would silently ignore it",
+                "TRL passes it only to vLLM, and completions would silently ignore it",
                 f"use_vllm is {str(context.value(USE_VLLM)).lower()}: {context.origin(USE_VLLM)}",
             ],
             fix="use_vllm: true, or remove vllm_structured_outputs_regex",

@@ -1,14 +1,14 @@
 """The precisions of weights, autocast, optimizer and 4-bit layers fit together, and take effect as written.
 
-Weights that are trained in bfloat16 themselves lose every step smaller than 1/512 of a weight: measured with AdamW and
-a learning rate of 1e-6, 2 % of the weights moved in 100 steps. In float16 without loss scaling the optimizer's own
+bfloat16 weights without a float32 copy lose every step smaller than 1/512 of a weight: measured with AdamW and a
+learning rate of 1e-6, 2 % of the weights moved in 100 steps. In float16 without loss scaling the optimizer's own
 numbers leave the range. Float32 weights with bf16 autocast cost memory and lose nothing; ZeRO keeps a float32 copy by
 itself; PEFT keeps an adapter in float32 on half-precision weights, so it is not affected.
 
 Loss scaling (`fp16`) cannot be undone on float16 gradients. DeepSpeed's fp16 casts all weights to float16, and its bf16
 to bfloat16 (see PRE003 for float32 weights). Without either, ZeRO-3 loads every model in float32. Autocast decides what
 4-bit layers compute in, whatever bnb_4bit_compute_dtype says. FSDP2 shards 4-bit weights that are stored in the dtype
-of the other weights, and keeps others whole in each process: the results are the same.
+of the other weights, and keeps others whole in each process; the results are the same.
 """
 
 from collections.abc import Iterator
@@ -63,8 +63,8 @@ def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> I
         if not unknown:
             yield found
         else:
-            message = "whether this DeepSpeed keeps float32 weights under bf16 is not known"
-            because = f"the version of deepspeed is not known for {context.stack.origin}"
+            message = "whether this DeepSpeed keeps float32 weights under bf16 is unknown"
+            because = f"the version of deepspeed is unknown for {context.stack.origin}"
             yield context.not_checked(message, DTYPE, because)
 
 
@@ -76,7 +76,7 @@ def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
         yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
     elif weights == "float16":
         said = "float16 weights are trained without a float32 copy"
-        because = "the optimizer's numbers leave the range of float16, and steps come out wrong or not finite"
+        because = "the optimizer's numbers leave the range of float16, and steps are wrong or not finite"
         yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
     elif weights == "bfloat16" and isinstance(rate, float | int) and rate < SURVIVES_BFLOAT16:
         message = f"bfloat16 weights lose most steps at learning rate {rate:g}"
@@ -88,7 +88,7 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
     compute = context.value(COMPUTE)
     if autocast is not None and context.given(COMPUTE) and compute != autocast:
         said = f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}"
-        because = "autocast also applies to the 4-bit product: either value gives the same numbers"
+        because = "autocast also applies to the 4-bit product, so both values give the same numbers"
         yield context.wrong(said, COMPUTE, because, autocast, severity="warning")
     if strategy == "fsdp2" and context.value(STORAGE) != context.text(DTYPE):
         stored = context.value(STORAGE) or "uint8"

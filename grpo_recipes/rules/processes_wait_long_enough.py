@@ -4,10 +4,10 @@ In a collective each process waits for all others. `ddp_timeout` limits that wai
 machine is unreachable, but a value below the duration of a healthy step ends a healthy run. Half an hour, the default
 of torch and transformers, covers what one process does while the others wait: a download by the first one, rewards that
 call a service, a checkpoint on a slow disk. The longest expected generation is added: `max_completion_length` tokens,
-one after the other, at a quarter of a second each on GPUs, and at one second if weights are gathered for each token
-(ZeRO-3, FSDP) or on a CPU. These are pessimistic, because ending a hung run a few minutes late costs less than ending a
-healthy one. An evaluation counts with its longest batch, which has the same length, since each process answers as many
-rows as the others.
+one after another, at a quarter of a second each on GPUs, and at one second if weights are gathered for each token
+(ZeRO-3, FSDP) or on a CPU. These times are pessimistic, because ending a hung run a few minutes late costs less than
+ending a healthy one. For an evaluation the longest batch counts. Each process answers the same number of rows, so it
+has the same length.
 
 The worker sets it for all process groups. By default, transformers ignores it on the CPU, and DeepSpeed and FSDP create
 groups that wait 10 minutes on GPUs and 30 on a CPU, regardless of ddp_timeout.

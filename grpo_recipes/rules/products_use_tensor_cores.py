@@ -30,11 +30,11 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.torch_compile") is True or not _multiplies_float32(context):
         return
     yield context.finding(
-        f"this trains in float32, which {gpus[0].name} multiplies without its tensor cores",
+        f"this run trains in float32, without the tensor cores of {gpus[0].name}",
         BF16,
         [
             f"with bf16 it uses them{_peaks(gpus[0].name)}",
-            "TRL itself would default to bf16; a recipe has to ask for it",
+            "TRL's own default is bf16; a recipe has to request it",
         ],
         fix="bf16: true for autocast, a different experiment; bf16: false to keep float32",
         severity="note",

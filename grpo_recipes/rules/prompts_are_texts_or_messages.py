@@ -1,10 +1,10 @@
-"""A prompt of the data is a text, or messages with a role and a content.
+"""Each prompt in the data is a string, or a list of messages with role and content.
 
-Without `dataset.prompt` the rows bring their own prompts, and TRL uses them unchanged. It expects messages with `role`:
-ShareGPT rows (`from`, `value`), null, numbers and lists of texts reach the tokenizer as if they were text, which ends
-the first generation that meets one, after loading the model. An empty list raises IndexError, a message without
-`content` KeyError. The rule reads the first 64 rows of a local .jsonl file; preflight reads all, and a run stops at
-such a row before it loads the model. For messages with images see DAT005.
+Without `dataset.prompt` TRL uses the rows' own prompts unchanged. It expects messages with `role`. ShareGPT rows
+(`from`, `value`), null, numbers and lists of strings reach the tokenizer as if they were text, and the first generation
+with such a row raises, after loading the model. An empty list raises IndexError, a message without `content` KeyError.
+The rule reads the first 64 rows of a local .jsonl file; preflight reads all, and a run stops at such a row before it
+loads the model. For messages with images see DAT005.
 """
 
 from collections.abc import Iterator
@@ -39,9 +39,9 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         return
     line, prompt, reason = wrong[0]
     written = template_of("prompt", prompt) if len(wrong) == len(rows) else None
-    others = f", and of {len(wrong) - 1} of the first {len(rows)} rows" if len(wrong) > 1 else ""
-    said = f"{context.text(key)}: the prompt of line {line}{others} cannot be used"
-    because = [reason, "it ends the first generation that meets it, after loading the model"]
-    fix = f'prompt: "{written}"' if written else "remove these rows from the data, or give them such a prompt"
+    others = f" and in {len(wrong) - 1} more of the first {len(rows)} rows" if len(wrong) > 1 else ""
+    said = f"{context.text(key)}: the prompt in line {line}{others} cannot be used"
+    because = [reason, "the first generation with this row raises, after loading the model"]
+    fix = f'prompt: "{written}"' if written else "remove these rows from the data, or correct their prompts"
     place = context.path("dataset.prompt")
     yield context.finding(said, key, because, fix=fix, patch=[Patch(place, written)] if written else [])

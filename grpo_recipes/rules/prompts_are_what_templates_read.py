@@ -1,9 +1,9 @@
-"""Messages of the data reach the chat template as messages, with roles that it knows.
+"""Messages in the data reach the chat template as messages, with roles that it knows.
 
-A list of messages that is written as text, in the data or by `dataset.prompt: "{{ messages }}"`, is a single text for
-TRL: the prompt then contains brackets, quotes and role names, and the model learns from that. Hardly any chat template
-knows ShareGPT's roles human and gpt: it raises, drops the message, or writes a role that the model never met. The rule
-reads the first 64 rows of a local .jsonl file; preflight reads all.
+If a list of messages is written as text, in the data or by `dataset.prompt: "{{ messages }}"`, TRL reads a single
+string: the prompt contains brackets, quotes and role names, and the model learns from that. Hardly any chat template
+knows ShareGPT's roles human and gpt: it raises, drops the message, or writes a role that the model was not trained on.
+The rule reads the first 64 rows of a local .jsonl file; preflight reads all.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         is_written = alone is not None and isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], dict)
         reason = doubtful_prompt(prompt, None)
         if is_written:
-            yield _finding(context, key, line, f"{written} writes its list of messages as text", column)
+            yield _finding(context, key, line, f"{written} writes the list of messages as text", column)
         elif reason and doubtful_prompt(prompt, template_text(context)):
             yield _finding(context, key, line, reason, column)
         else:
@@ -51,11 +51,11 @@ def _finding(context: Context, key: str, line: int, reason: str, column: str) ->
     inner = f'prompt: "{{{{ {column}[-1].content }}}}"'
     whole = "remove dataset.prompt, so that TRL reads the messages"
     return context.finding(
-        f"{context.text(key)}: line {line} gives a prompt that chat templates cannot read",
+        f"{context.text(key)}: chat templates cannot read the prompt in line {line}",
         "dataset.prompt" if is_template else key,
         [reason, "TRL uses it unchanged, so the model gets a different prompt than intended"],
         severity="warning",
         fix=(whole if column == "prompt" else inner)
         if is_template
-        else "lists of messages in the data, without quotes around them and with the roles user and assistant",
+        else "write lists of messages in the data, without quotes around them, with the roles user and assistant",
     )

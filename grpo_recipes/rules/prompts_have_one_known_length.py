@@ -1,4 +1,4 @@
-"""Prompts are cut at one length, and counted where their length is known.
+"""Prompts are cut at one length, and counted only if their length is known.
 
 `dataset.max_prompt_tokens: {limit: 1024, over: cut}` means the same as `generation.max_prompt_length: 1024`: the rule
 sets that key, with all its effects on each release. If you write both, one of the two numbers has no effect. With
@@ -30,18 +30,18 @@ def decide(context: Context) -> Iterator[Setting]:
 def check(context: Context) -> Iterator[Finding]:
     if _cuts(context) and context.given(LENGTH) and context.value(LENGTH) is not None:
         yield context.finding(
-            "the length at which prompts are cut is written twice",
+            "max_prompt_tokens and max_prompt_length set two lengths for prompts",
             OVER,
-            f"over: cut is max_prompt_length: {context.value(LIMIT)}, and it is {context.value(LENGTH)}",
+            f"over: cut means max_prompt_length: {context.value(LIMIT)}, but the recipe sets {context.value(LENGTH)}",
             fix="remove max_prompt_tokens",
             patch=[Patch(("dataset", "max_prompt_tokens"), remove=True)],
         )
     counts = LIMIT in context.settings and not _cuts(context)
     if context.has_section("environment") and (counts or "prompt_tokens" in str(context.value(FILTER))):
-        because = "what reset adds to a prompt is known when the row is trained on"
+        because = "reset extends a prompt only when its row is trained on"
         key = LIMIT if counts else FILTER
         yield context.finding(
-            "an environment has prompts of unknown length", key, because, fix="choose by columns alone"
+            "prompts of an environment have an unknown length", key, because, fix="filter by columns only"
         )
 
 

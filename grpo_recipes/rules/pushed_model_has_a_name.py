@@ -1,8 +1,8 @@
 """A model that is pushed to the hub has its own name there.
 
 Without `hub_model_id` the trainer names the repository after its output folder, which is called checkpoints in every
-run folder: each run overwrites the model of the last one. For a named model a note says where it goes: a recipe from
-someone else uploads what you train, with the login of this machine.
+run folder: each run overwrites the model of the previous run. For a named model the rule prints a note with its
+destination, because a recipe from someone else uploads your model with this machine's login.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.value(NAME):
         said = f"the run pushes its model to {context.text(NAME)} on the hub"
-        because = "the trainer uploads it when it saves, with the login of this machine"
+        because = "the trainer uploads it when it saves, with this machine's login"
         yield context.finding(said, PUSH, because, fix="push_to_hub: false to keep it here", severity="note")
     else:
         name = context.text("name")

@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 ID = "QNT005"
 BOOLEANS = ("llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight")
 OF_EIGHT = ("llm_int8_threshold", "llm_int8_has_fp16_weight")
-RAISES = "BitsAndBytesConfig raises TypeError for it"
+RAISES = "BitsAndBytesConfig raises TypeError"
 
 
 def check(context: Context) -> Iterator[Finding]:

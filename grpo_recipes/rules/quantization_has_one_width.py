@@ -18,7 +18,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     four, eight = context.value(FOUR), context.value(EIGHT)
     if four and eight:
-        because = "BitsAndBytesConfig raises ValueError for both"
+        because = "BitsAndBytesConfig raises ValueError"
         yield context.wrong("load_in_4bit and load_in_8bit cannot both be true", EIGHT, because, False)
     elif not four and not eight:
         said = "`quantization` sets neither load_in_4bit nor load_in_8bit"

@@ -1,8 +1,8 @@
 """Each process loads a quantized model onto its own device.
 
-bitsandbytes weights cannot be moved after loading. In one process and in DDP each process loads the whole model onto
-its own device, device map {"": rank}; `device_map: auto` would spread layers over all visible GPUs, which accelerate
-refuses in a distributed run. ZeRO-3 and FSDP use no device map, since they place the shards later.
+bitsandbytes weights cannot be moved after loading. With one process and with DDP, each process loads the whole model
+onto its own device, device map {"": rank}; `device_map: auto` would spread layers over all visible GPUs, which
+accelerate refuses in a distributed run. ZeRO-3 and FSDP use no device map, since they place the shards later.
 
 Advice that does not help: `device_map="auto"`, which is right only for one process that sees one GPU. With several
 visible GPUs it splits the layers between them, and in a distributed run every process does so.

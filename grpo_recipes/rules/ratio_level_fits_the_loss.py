@@ -25,7 +25,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.wrong(said, key, because, "grpo", at=context.path(LOSS), severity="warning")
     elif level == "token" and loss.ratio == "sequence":
         said = f"loss_type {name} needs a ratio per sequence, but the level is token"
-        because = "TRL warns about it after loading the model"
+        because = "TRL warns about this after loading the model"
         yield context.wrong(said, key, because, "sequence", at=context.path(LEVEL), severity="warning")
     elif level == "sequence" and loss.ratio == "own":
         said = f"importance_sampling_level sequence has no effect on loss_type {name}"

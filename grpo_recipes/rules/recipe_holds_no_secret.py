@@ -1,9 +1,10 @@
 """A recipe holds no token, key or password.
 
-A recipe travels: to a repository, to another team, into plan.json and the card of the trained model. Text that looks
-like a token (hf_..., sk-..., ghp_..., AKIA..., a password in an address) is refused in any key. Put logins into the
-shell that starts grpo-run, or into the file that the service's own login command writes. An option of a reward, or a
-value of an environment's config, with a name like api_key or password only gets a warning: it may be a word to guess.
+Recipes are shared: in a repository, with another team, in plan.json and in the card of the trained model. Text that
+looks like a token (hf_..., sk-..., ghp_..., AKIA..., a password in an address) is refused in any key. Put logins into
+the shell that starts grpo-run, or into the file that the service's own login command writes. An option of a reward, or
+a value of an environment's config, with a name like api_key or password only gets a warning, since it may be harmless,
+such as a word to guess.
 """
 
 import re
@@ -22,15 +23,15 @@ _VALUE = r"(?=.*\d)(?=.*[A-Za-z])[^\s./~$<{\[][^\s<>]{7,}"
 def check(context: Context) -> Iterator[Finding]:
     for path in _places(context.source):
         said = f"{dotted(path) or 'a key'} looks like a token or a password"
-        because = ["a recipe is shared, and everyone who gets it would have the secret"]
+        because = ["recipes are shared, and anyone who gets the recipe has the secret"]
         fix = "remove it, revoke it, and set a new one in the shell that starts grpo-run"
         patch = [Patch(path, remove=True)]
         yield found_at(context.source, ID, path, said, because=because, fix=fix, patch=patch)
     for path in _named(context.source):
-        said = f"{dotted(path)} is named like a secret"
+        said = f"{dotted(path)} has the name of a secret"
         because = ["plan.json, checkpoints and the model card repeat the recipe"]
         variable = str(path[-1]).upper().replace("-", "_")
-        fix = f"remove it, and let your file read a variable of the shell: os.environ[{variable!r}]"
+        fix = f"remove it, and read an environment variable in your code: os.environ[{variable!r}]"
         yield found_at(context.source, ID, path, said, because=because, fix=fix, severity="warning")
 
 

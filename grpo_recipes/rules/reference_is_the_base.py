@@ -1,11 +1,10 @@
-"""The reference of the KL term is the model that the training started from.
+"""The reference of the KL term is the model that training started from.
 
 With an adapter TRL keeps no second model: for beta > 0 it switches the adapter off and uses the rest as reference. That
-equals the model as loaded only if the adapter is the only difference. It is not after the starts `pissa`, `olora`,
-`corda` and `loftq` and with KaSA, which move a part of each weight into the adapter: measured, the logits of an
-untrained policy and of its reference then differ, and the KL term pulls the policy towards a damaged model. With `bias:
-all` or `lora_only` the biases are trained in the base itself and stay when the adapter is off, so the reference moves
-with the policy.
+equals the loaded model only if the adapter is the only difference. The initialisations `pissa`, `olora`, `corda` and
+`loftq`, and KaSA, move a part of each weight into the adapter. Measured: the logits of an untrained policy and of its
+reference then differ, and the KL term pulls the policy towards a damaged model. With `bias: all` or `lora_only` the
+biases are trained in the base itself and stay when the adapter is off, so the reference moves with the policy.
 """
 
 from collections.abc import Iterator
@@ -26,11 +25,11 @@ def check(context: Context) -> Iterator[Finding]:
     if start.startswith(STARTS):
         because = "it moves a part of each weight into the adapter, and the reference keeps only the rest"
         yield _finding(
-            context, START, f"with init_lora_weights {start} the KL reference is not the model", because, True
+            context, START, f"init_lora_weights {start} makes the KL reference differ from the model", because, True
         )
     if context.value(KASA) is not None:
         because = "it removes the smallest components from the weights, and the reference lacks them"
-        yield _finding(context, KASA, "with kasa_config the KL reference is not the model", because, None)
+        yield _finding(context, KASA, "kasa_config makes the KL reference differ from the model", because, None)
     if context.value(BIAS) in ("all", "lora_only"):
         because = "TRL switches the adapter off for the reference, and the trained biases stay"
         yield _finding(context, BIAS, f"bias {context.value(BIAS)} also trains the KL reference", because, "none")

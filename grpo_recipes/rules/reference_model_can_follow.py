@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _no_reference(context)
         return
     if context.has_section("lora"):
-        because = "an adapter's reference is the model without it, and never changes"
+        because = "with an adapter, the reference is the model without the adapter, and never changes"
         yield context.wrong("sync_ref_model needs full fine-tuning", SYNC, because)
         return
     steps = context.value(STEPS)
@@ -39,6 +39,9 @@ def _no_reference(context: Context) -> Iterator[Finding]:
     if release is not None and is_within(release, "<0.28"):
         return
     ways = "beta: 0.04, " if not context.has_section("lora") else ""
-    said = "sync_ref_model needs a reference model, but with beta 0 there is none"
-    because = [f"beta: {context.origin('GRPOConfig.beta')}", "TRL raises ValueError after loading the model"]
+    said = "sync_ref_model needs a reference model, but beta is 0"
+    because = [
+        f"beta 0 ({context.origin('GRPOConfig.beta')}) needs no reference",
+        "TRL raises ValueError after loading the model",
+    ]
     yield context.wrong(said, SYNC, because, fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model")

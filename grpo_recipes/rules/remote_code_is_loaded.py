@@ -1,8 +1,9 @@
 """A model with its own code is loaded if the recipe allows the code.
 
-`model.trust_remote_code: true` lets the class beside the weights run. Given a path, trl 0.20 to 1.6 reads the
+`model.trust_remote_code: true` allows the class next to the weights to run. Given a path, trl 0.20 to 1.6 reads the
 configuration without that option, and looks for the class in transformers: the run ends in ValueError or
-AttributeError. The shim `remote_code` makes the class known there. As for all code, a run asks for consent first.
+AttributeError. The shim `remote_code` registers the class on these releases. As for all code, a run asks for consent
+first.
 """
 
 from collections.abc import Iterator
@@ -19,5 +20,5 @@ OWNS = ("shims.remote_code",)
 def decide(context: Context) -> Iterator[Setting]:
     config = model_config(context)
     if context.value("GRPOConfig.trust_remote_code") is True and (config is None or has_own_code(config)):
-        why = f"trl {context.stack.version('trl')} does not load a class from beside the weights"
+        why = f"trl {context.stack.version('trl')} does not load a class that is next to the weights"
         yield decided(OWNS[0], True, why)

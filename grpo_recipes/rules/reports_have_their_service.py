@@ -1,8 +1,8 @@
 """transformers knows every service under logging.report_to, and its package is installed.
 
 transformers sets the services up when it builds the Trainer, after loading the model, and raises there for an unknown
-name or a missing package. `all`, on its own, means every service whose package is installed; it cannot be combined with
-others. metrics.jsonl is always written.
+name or a missing package. `all` means every service whose package is installed, and cannot be combined with other
+services. metrics.jsonl is always written.
 """
 
 from collections.abc import Iterator
@@ -51,13 +51,13 @@ def _package(context: Context, services: list[object], service: str) -> Iterator
     if any(context.stack.version(package) for package in packages):
         return
     if not packages or not all(context.stack.is_known(package) for package in packages):
-        message = f"not checked: whether {' or '.join(packages) or f'what {service} needs'} is installed"
+        message = f"not checked: whether {' or '.join(packages) or f'the package of {service}'} is installed"
         because = [f"{context.stack.origin} does not say"] if packages else ["grpo-run does not know its package"]
         yield context.not_checked(message, KEY, because)
         return
     left = _without(services, service)
     said = f"report_to {service} needs {packages[0]}, which is not installed"
-    why = "the Trainer raises for it, after loading the model"
+    why = "the Trainer raises after loading the model"
     yield context.wrong(
         said, KEY, why, left, fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]"
     )

@@ -1,8 +1,8 @@
 """Columns that rewards read are not removed.
 
-With remove_unused_columns the trainer keeps only prompt, image and images, since it does not know what rewards read: a
-reward that asks for another column raises TypeError after the first generation. TRL's own default is false; true comes
-from recipes for other trainers.
+With remove_unused_columns the trainer keeps only prompt, image and images, since it does not know what rewards read. A
+reward that reads a different column raises TypeError after the first generation. TRL's own default is false; recipes
+for other trainers set true.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ A shipped reward reads named columns, e.g. `solution`. So does a judge's prompt,
 default, and one whose body always reads `kwargs["solution"]`. They come from `dataset.columns` or from the data set's
 own columns, which the rule reads from local .jsonl and .csv files. A missing one raises TypeError or KeyError at the
 first reward, after the first generation. With an `environment` a function can also read `environments`, the objects of
-its completions. TRL before 0.18 passes no `completion_ids`, which rewards that count tokens read.
+its completions. TRL before 0.18 passes no `completion_ids`, which rewards that count tokens need.
 """
 
 import ast
@@ -31,7 +31,7 @@ from grpo_recipes.user_files.reward_imports import names_module, reward_names
 ID = "RWD002"
 OBJECTS = "environments"
 """Keywords that TRL passes only with an environment."""
-# Column names that say that they hold the right answer.
+# Usual names of columns with the right answer.
 _ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "target")
 
 
@@ -105,8 +105,8 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         name, needed = needed_columns(context, index, reward)
         for keyword in [keyword for keyword in needed if keyword in kept_back()]:
-            said = f"reward {name} asks for {keyword}, which TRL does not pass"
-            because = f"TRL passes {keyword}s, for the whole batch"
+            said = f"reward {name} reads {keyword}, which TRL does not pass"
+            because = f"TRL passes {keyword}s for the whole batch"
             fix = f"call the parameter {keyword}s"
             yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))
         missing = [c for c in needed if available is not None and c not in available and c not in kept_back()]
@@ -116,11 +116,11 @@ def check(context: Context) -> Iterator[Finding]:
             likely = [column for column in sorted(available) if column in _ANSWERS]
             is_certain = len(missing) == len(likely) == 1 and not (is_shipped and missing[0] not in _ANSWERS)
             template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
-            which = "" if is_certain else ", with the column that has it"
+            which = "" if is_certain else ", with the column that holds it"
             yield context.finding(
                 f"reward {name} reads column {listed(missing)}, which the data does not have",
                 "rewards",
-                f"it gets {listed(sorted(available))}",
+                f"TRL passes {listed(sorted(available))}",
                 fix=f'columns: {{{missing[0]}: "{template}"}} under dataset{which}',
                 patch=[Patch(("dataset", "columns", missing[0]), template)] if is_certain else [],
                 mark=context.source.mark(("rewards", index)),
@@ -144,17 +144,17 @@ def _of_sets(context: Context) -> Iterator[Finding]:
             ]
             if names[index] in judges and missing:
                 others = [other for other in judges if other != names[index]]
-                narrower = f"; or rewards: [{', '.join(others)}], without this one" if others else ""
+                narrower = f"; or rewards: [{', '.join(others)}], without this reward" if others else ""
                 yield one.finding(
                     f"reward {names[index]} reads column {listed(missing)}, which held-out set {name} does not have",
                     "evaluation.path",
-                    f"it gets {listed(sorted(available or ()))}",
+                    f"TRL passes {listed(sorted(available or ()))}",
                     fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} in the set{narrower}',
                 )
 
 
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:
-    said = f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass"
+    said = f"reward {name} reads {keyword}, which trl {context.stack.version('trl')} does not pass"
     because = f"trl {releases} passes it"
     own = "" if shipped_reward(name) is not None else f"{keyword}=None, so that the function runs without it, or "
     fix = f"{own}trl=={releases.removeprefix('>=')}"

@@ -1,6 +1,6 @@
 """TRL can load the reward model.
 
-TRL loads it after the policy, with the policy's own keywords. A missing folder raises then. TRL also looks for
+TRL loads it after the policy, with the policy's own keywords. A missing folder raises only then. TRL also looks for
 model.model_revision, a branch or commit of the policy, in the reward model's repository, which seldom has it. A reward
 model in a local folder has no revision.
 """
@@ -27,7 +27,7 @@ def check(context: Context) -> Iterator[Finding]:
             if not os.path.isfile(os.path.join(path, "config.json")):
                 said = f"{model} is not a model folder"
                 because = f"looked for config.json in {path}"
-                fix = "model: owner/name for one of the hub"
+                fix = "model: an existing folder, or owner/name on the hub"
                 yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(place))
         elif context.value(REVISION) not in (None, "main") and model != context.value("model.model_name_or_path"):
             revision = context.value(REVISION)

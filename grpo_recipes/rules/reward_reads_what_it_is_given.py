@@ -1,9 +1,9 @@
-"""A reward reads messages as messages and texts as texts.
+"""A reward reads messages as messages and strings as strings.
 
 With conversational prompts TRL passes each completion as a list of messages, `[{"role": "assistant", "content": ...}]`;
-with plain prompts as a text. A reward for one kind raises on the other after the first generation (`re.search(p, c)`,
+with plain prompts as a string. A reward for one kind raises on the other after the first generation (`re.search(p, c)`,
 `c.strip()`; `c[0]["content"]`), or gives every completion the same reward: `"x" in c` is always false for a list of
-messages, and `len(c)` is 1. The rule judges only code that certainly runs, and no function that checks types.
+messages, and `len(c)` is 1. The rule judges only code that certainly runs, and skips functions that check types.
 """
 
 import os
@@ -40,9 +40,9 @@ def _of_one(context: Context, index: int, reward: dict[str, object], are_message
     code = misread.code if len(misread.code) <= _LONGEST_CODE else f"{misread.code[:_LONGEST_CODE]}..."
     built = context.value("dataset.prompt") is not None
     why = "as prompt_format says" if built else "in the first row"
-    kinds = "messages, so TRL passes lists of messages" if are_messages else "plain text, so TRL passes texts"
+    kinds = "messages, so TRL passes lists of messages" if are_messages else "plain text, so TRL passes strings"
     yield context.finding(
-        f"{name} reads {'lists of messages as text' if are_messages else 'texts as messages'}",
+        f"{name} reads {'lists of messages as strings' if are_messages else 'strings as messages'}",
         "rewards",
         [
             f"{os.path.basename(found.path)}:{misread.line}: {code} is {misread.result}",

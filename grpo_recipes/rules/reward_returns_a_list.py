@@ -1,10 +1,10 @@
 """A reward function returns a list, one number for each completion.
 
-TRL calls it once for a whole batch. A function that returns a single number, text or nothing raises TypeError or
-ValueError after the first generation, and so does a map or a list of texts. A `return` inside the loop over the
-completions ends it at the first one: trl 1.10 and newer raise ValueError for a list of one reward; older releases
-spread it over the whole batch, so no group varies and nothing is learned. The rule reads the source and reports what is
-certain; other lists of the wrong length show in `grpo-run preflight`.
+TRL calls it once for a whole batch. A function that returns a single number, a string, a map, a list of strings or
+nothing raises TypeError or ValueError after the first generation. A `return` inside the loop over the completions ends
+it at the first one: trl 1.10 and newer raise ValueError for a list of one reward; older releases repeat it for the
+whole batch, so rewards within a group never differ and nothing is learned. The rule reads the source and reports what
+is certain; `grpo-run preflight` finds other lists of the wrong length.
 """
 
 import os

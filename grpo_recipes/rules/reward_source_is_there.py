@@ -3,11 +3,11 @@
 Each reward has exactly one of `name` (shipped), `python` (file.py:function or module:function), `model` and `judge`.
 TRL calls a reward function with keywords: prompts, completions, completion_ids, every column of the data set,
 trainer_state and more with each release; a function without **kwargs fails with TypeError at the first reward, after
-the first generation. grpo-run reads Python files and never runs them before you consent, which also covers files beside
-them that they import. The rule follows a name through `a = b` and the files beside; it does not check what a call, a
-partial or another package makes, which TRL calls as well. Of a shipped reward's options it checks the names, and
-whether each is a number, a text, true or false, or a list; the reward itself refuses a number out of range, which
-preflight shows.
+the first generation. grpo-run reads Python files and never runs them before you consent, which also covers imported
+files in the same folder. The rule follows a name through `a = b` and these files. It does not check rewards that a
+call, a partial or another package creates, although TRL can call them. Of a shipped reward's options it checks the
+names, and whether each is a number, a string, true or false, or a list. The reward itself refuses a number out of
+range, which preflight shows.
 """
 
 import ast
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "Sequence[str]": (list,),
     "Sequence[str] | None": (list, NoneType),
 }
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", list: "a list"}
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", list: "a list"}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
             yield _at(
                 context,
                 (*path, "name"),
-                f"grpo-run ships no reward {name}, but TRL has it",
+                f"grpo-run ships no reward {name}, but TRL does",
                 because=["name is for grpo-run's own rewards; use python for a package"],
                 fix=f"python: {right}",
                 patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)],
@@ -115,7 +115,7 @@ def _of_another_program(context: Context, path: Path, name: str, program: str, r
         context,
         (*path, "name"),
         f"grpo-run ships no reward {name}",
-        because=[f"{name} is {program}'s: {row['because']}"],
+        because=[f"{name} is a reward of {program}: {row['because']}"],
         fix=f"write {', '.join(flow(reward) for reward in row['rewards'])}" if not is_plain else flow(rewards[0])[1:-1],
         patch=[Patch((*path, "name"), rewards[0]["name"])] if is_plain else [],
     )
@@ -143,7 +143,7 @@ def _options(
             yield _at(
                 context,
                 (*path, "options", option),
-                f"reward {name} takes {WORDS[kinds[0]]} for its option {option}, not {shown(value)}",
+                f"option {option} of reward {name} must be {WORDS[kinds[0]]}, not {shown(value)}",
                 because=[f"its options are {', '.join(known)}"],
             )
     for option in signature.required:
@@ -151,7 +151,7 @@ def _options(
             yield _at(
                 context,
                 path,
-                f"reward {name} needs its option {option}",
+                f"reward {name} needs the option {option}",
                 because=[signature.doc],
                 fix=f"options: {{{option}: ...}}",
             )
@@ -181,7 +181,7 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
             place,
             f"{file} has no function {name}",
             because=[
-                *([f"it has {name}, which cannot be called"] if is_bound else []),
+                *([f"{name} in it is not a function"] if is_bound else []),
                 f"its functions are {listed(functions) or 'none'}",
             ],
             fix=f"python: {file}:{close[0]}" if close else None,
@@ -193,8 +193,8 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         imported_beside(absolute)
     except (OSError, ValueError) as error:
         text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        because = "a run copies everything that a reward imports from its own folder into the run folder"
-        fix = "move its code into the file or one beside it, or install the package elsewhere"
+        because = "a run copies everything that a reward imports from its folder into the run folder"
+        fix = "move its code into the file or its folder, or install the package elsewhere"
         yield _at(context, place, text, because=[because], fix=fix)
 
 
@@ -205,7 +205,7 @@ def _definition(
         yield _at(
             context,
             place,
-            f"not checked: how {name} is called, which its source does not show",
+            f"not checked: how {name} is called; its source does not show it",
             because=[found],
             severity="not-checked",
         )
@@ -215,8 +215,8 @@ def _definition(
                 context,
                 place,
                 f"{name} is a class, but TRL calls a function or an object",
-                because=["calling the class makes an object, not a list of numbers", f"it is defined at {found.at}"],
-                fix=f"{name.lower()}_reward = {name}() in the file, and its name in the recipe",
+                because=["calling the class creates an object, not a list of numbers", f"it is defined at {found.at}"],
+                fix=f"write {name.lower()}_reward = {name}() in the file, and {name.lower()}_reward in the recipe",
             )
     elif not found.decorators:
         yield from _signature(context, place, name, found, reward)
@@ -236,7 +236,7 @@ def _signature(
         yield _at(
             context,
             path,
-            f"{name} takes {', '.join(function.positional_only)} by position only",
+            f"{name} accepts {', '.join(function.positional_only)} only by position",
             because=["TRL calls reward functions with keywords", f"it is declared at {found.at}"],
             fix="remove the / from its parameters",
         )

@@ -1,7 +1,7 @@
 """Rewards are scaled as the recipe says.
 
 With multi_objective_aggregation normalize_then_sum, TRL divides each reward by the standard deviation of its group, and
-the sum by that of the batch, and ignores scale_rewards: `none` does not switch the division off.
+the sum by the standard deviation of the batch. It ignores scale_rewards; `none` does not switch the division off.
 """
 
 from collections.abc import Iterator
@@ -19,6 +19,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if isinstance(rewards, list) and len(rewards) > 1 and context.value(SCALE) not in ("group", True):
         said = f"scale_rewards {context.value(SCALE)} has no effect with normalize_then_sum"
-        because = "each reward is divided by the deviation of its group, and the sum by that of the batch"
+        because = "TRL divides each reward by its group's standard deviation, and the sum by the batch's"
         fix = "remove scale_rewards, or multi_objective_aggregation: sum_then_normalize"
         yield context.wrong(said, SCALE, because, fix=fix, severity="warning")

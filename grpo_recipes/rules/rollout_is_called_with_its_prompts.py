@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
     why = _why_not(function)
     if why is not None:
         message = f"{said.file}:{function.line}: {said.name} {why}"
-        because = "TRL calls it as a plain function, with the prompts and the trainer as positional arguments"
+        because = "TRL calls it as a plain function with two positional arguments, the prompts and the trainer"
         yield context.finding(message, KEY, because, fix=f"def {said.name}(prompts, trainer)")
 
 

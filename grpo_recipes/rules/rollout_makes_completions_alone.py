@@ -1,8 +1,8 @@
 """A rollout is the only source of completions.
 
 With `tools` or an `environment` TRL runs its own loop of calls after a rollout and ignores the rollout's `env_mask`: it
-silently trains on tokens that the policy did not write. Held-out rows are answered by the policy itself, one row and
-seed at a time, which a rollout cannot do: the evaluation would measure something different from the training.
+silently trains on tokens that the policy did not write. The policy itself answers held-out rows, with one seed per row.
+A rollout cannot do this, so evaluation would measure something different from training.
 """
 
 from collections.abc import Iterator
@@ -26,5 +26,5 @@ def check(context: Context) -> Iterator[Finding]:
             )
     if context.has_section("evaluation"):
         said = "a rollout cannot answer held-out rows"
-        because = "the policy would answer them itself in one turn, unlike in training"
+        because = "the policy would answer them in one turn, unlike in training"
         yield context.finding(said, "evaluation", because, patch=[Patch(("evaluation",), None)])

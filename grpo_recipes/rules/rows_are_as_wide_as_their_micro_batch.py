@@ -1,4 +1,4 @@
-"""A row is padded to the longest of its micro-batch, not to that of the whole generation.
+"""A row is padded to the longest row of its micro-batch, not of the whole generation.
 
 TRL pads a whole generation batch to its longest prompt and its longest completion, shuffles it, and cuts it into
 micro-batches: with completions of GSM8K's lengths half of what the model computes for scores and updates is padding,
@@ -9,9 +9,9 @@ for entropy.
 
 The shim applies to model families that score a row the same without its padding; run.json records what it did, and
 PRF036 compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip
-ratios) are weighted by the tokens of each micro-batch, so they are those of the step in one piece; clip_ratio/low_min
-and high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL unchanged, and so do rows with
-images.
+ratios) are weighted by the tokens of each micro-batch, so they equal the means of the step in one piece;
+clip_ratio/low_min and high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL unchanged, and
+so do rows with images.
 """
 
 from collections.abc import Iterator
@@ -39,5 +39,5 @@ def decide(context: Context) -> Iterator[Setting]:
     if key is None:
         yield decided(OWNS[0], "sorted", "TRL pads each row to the longest of the generation")
     else:
-        why = f"{key.partition('.')[2]} depends on the rows of a micro-batch, so they stay together"
+        why = f"{key.partition('.')[2]} depends on the rows of a micro-batch, so these stay together"
         yield decided(OWNS[0], "packed", why)

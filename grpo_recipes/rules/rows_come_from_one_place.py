@@ -1,8 +1,8 @@
-"""Rows come from one source: a path, or tasks that make them.
+"""Rows come from one source: a path, or tasks that generate them.
 
-`dataset` has at most one of `path` and `reasoning_gym`, and an `evaluation` of made rows exactly one: with neither it
-would evaluate the rows that are trained on. name, split and revision select rows of a path; made rows have none of
-these.
+`dataset` has at most one of `path` and `reasoning_gym`, and if the training rows are generated, `evaluation` has
+exactly one; with neither it would evaluate the training rows. name, split and revision select rows of a path, and have
+no effect on generated rows.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
     named = ".".join(map(str, place))
     if path is not None and are_made:
         said = f"{named} has both path and reasoning_gym"
-        because = "rows come from a path, or from tasks that make them"
+        because = "rows come from a path, or from tasks that generate them"
         yield context.finding(said, f"{section}.path", because, fix="keep one of them")
     elif path is None and not are_made and not has_rows:
-        said = f"{named} has no rows: neither path nor reasoning_gym"
-        because = "without them it would evaluate the rows that are trained on"
+        said = f"{named} sets neither path nor reasoning_gym"
+        because = "without them it would evaluate the training rows"
         at = (*place, "reasoning_gym")
         mark = context.source.mark(place)
         yield context.wrong(said, section, because, {"size": 100, "seed": 1}, at=at, mark=mark)
@@ -47,4 +47,4 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
         for key in OF_A_PATH:
             if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
                 said = f"{named}.{key} selects rows of a path, but there is no path"
-                yield context.wrong(said, f"{section}.{key}", "tasks of reasoning_gym make the rows")
+                yield context.wrong(said, f"{section}.{key}", "tasks of reasoning_gym generate the rows")

@@ -1,8 +1,8 @@
 """Rows have a source.
 
-A recipe names its data by `dataset.path`, or tasks that make it by `dataset.reasoning_gym`. Only a recipe with an
-`environment` can leave out both: the rows are then episodes of the environment (DAT007), and `name`, `split` and
-`revision`, which select rows of a data set, would have no effect. Without all of them TRL raises ValueError when it
+A recipe names its data with `dataset.path`, or the tasks that generate it with `dataset.reasoning_gym`. Only a recipe
+with an `environment` can leave out both: the rows are then episodes of the environment (DAT007), and `name`, `split`
+and `revision`, which select rows of a data set, would have no effect. Without all of them TRL raises ValueError when it
 builds the trainer.
 """
 
@@ -27,7 +27,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("environment"):
         has_section = context.has_section("dataset")
         message = "`dataset` has neither path nor reasoning_gym" if has_section else "the recipe lacks dataset"
-        why = "only an environment can make the rows itself"
+        why = "only an environment can provide rows itself"
         fix = "path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}"
         yield context.finding(message, PATH if has_section else "dataset", why, fix=fix)
         return
@@ -40,5 +40,5 @@ def check(context: Context) -> Iterator[Finding]:
                 continue
             if key.startswith(section) and one.given(key) and one.value(key) is not None:
                 said = f"{one.recipe_key(key)} selects rows of a data set, but there is no {PATH}"
-                because = "the environment owns the data: the rows are its episodes"
+                because = "the environment owns the data, and the rows are its episodes"
                 yield one.wrong(said, key, because)

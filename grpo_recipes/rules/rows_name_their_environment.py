@@ -1,9 +1,9 @@
 """Each row names one of several environments, whose names differ.
 
-TRL supports several environments since 1.8, selected by the column `environment` of the rows. It reads that column at
-each batch: a row without it, or with a name that no environment has, raises ValueError in the middle of the training.
-It shows the model only the methods of the row's environment. A `get_reward` applies to the rows of its environment,
-under the environment's name in grpo-run and under the class's name in TRL.
+TRL supports several environments since 1.8, selected by the column `environment` of the rows. It reads that column for
+each batch: a row without it, or with an unknown name, raises ValueError in the middle of training. It shows the model
+only the methods of the row's environment. A `get_reward` applies to the rows of its environment, under the
+environment's name in grpo-run and under the class's name in TRL.
 """
 
 from collections.abc import Iterator
@@ -26,23 +26,28 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if context.source.values.get(COLUMN) not in (None, *_written(context)):
         because = f"{KEY} replaces {COLUMN}"
-        yield context.finding(f"the recipe has {COLUMN} and {KEY}", COLUMN, because, fix=f"one more item of {KEY}")
+        yield context.finding(
+            f"the recipe has both {COLUMN} and {KEY}", COLUMN, because, fix=f"move it to an item of {KEY}"
+        )
         return
     version = context.stack.version("trl")
     if version is not None and is_within(version, f"<{FIRST}"):
-        said, because = f"trl {version} takes one environment", "its GRPOTrainer takes no dict as environment_factory"
-        yield context.finding(said, KEY, because, fix=f"trl=={FIRST} or a newer one")
+        said, because = (
+            f"trl {version} supports only one environment",
+            "its GRPOTrainer accepts no dict as environment_factory",
+        )
+        yield context.finding(said, KEY, because, fix=f"trl=={FIRST} or newer")
     taken = dict.fromkeys(reward_names(context.items("rewards")), "reward")
     for index, name in enumerate(names):
         if name in taken:
             said = f"the name {name} is taken by a {taken[name]}"
-            because = "rows and figures of an environment are called by its name"
+            because = "rows and metrics of an environment use its name"
             mark = context.source.mark((KEY, index, "name"))
             yield context.finding(said, KEY, because, fix="name: a different one", mark=mark)
         taken.setdefault(name, "different environment")
     if are_episodes(context):
-        said, because = "several environments need rows", f"the column {COLUMN} of a row names its environment"
-        yield context.finding(said, KEY, because, fix="dataset.path with rows, or one environment")
+        said, because = "several environments need dataset.path", f"the column {COLUMN} of a row names its environment"
+        yield context.finding(said, KEY, because, fix="dataset.path, or one environment")
         return
     yield from _of_rows(context, own_columns(context), "the rows", names)
     for name, of_set in held_out_sets(context):
@@ -52,7 +57,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _written(context: Context) -> list[object]:
-    """The environments as written, of which a rule sees one as the `environment`."""
+    """The environments as written; a rule sees one of them as `environment`."""
     several = context.source.values.get(KEY)
     return several if isinstance(several, list) else []
 
@@ -61,8 +66,8 @@ def _of_rows(context: Context, own: frozenset[str] | None, rows: str, names: lis
     template = context.mapping("dataset.columns").get(COLUMN)
     listed = ", ".join(names)
     if template is None and own is not None and COLUMN not in own:
-        because = f"it names which of {listed} a row has"
-        fix = f"columns: {{{COLUMN}: {names[0]}}}, or a template over the row"
+        because = f"it names the environment of a row, one of {listed}"
+        fix = f"columns: {{{COLUMN}: {names[0]}}}, or a template for each row"
         yield context.finding(f"{rows} lack a column {COLUMN}", KEY, because, fix=fix)
     elif template is not None and "{" not in str(template) and template not in names:
         near = nearest_words(str(template), names, cutoff=0.5) or names[:1]

@@ -1,8 +1,7 @@
 """An interrupted run can resume from its checkpoints.
 
-With `save_only_model` a checkpoint lacks the states of the optimizer, the schedule and the random numbers. A run that
-is resumed from it silently starts with a fresh optimizer and warms up again, and under DeepSpeed it cannot be resumed
-at all.
+With `save_only_model` a checkpoint lacks the states of the optimizer, the schedule and the random numbers. A resumed
+run silently starts with a fresh optimizer and warms up again; under DeepSpeed it cannot resume at all.
 """
 
 from collections.abc import Iterator
@@ -19,9 +18,9 @@ def check(context: Context) -> Iterator[Finding]:
         return
     sharded = context.text("distributed.strategy").startswith("zero")
     if sharded:
-        because = f"{context.value('distributed.strategy')} does not find its states in it and fails"
+        because = f"{context.value('distributed.strategy')} fails because its states are missing"
     else:
-        because = "it would silently resume with a fresh optimizer and schedule"
-    said = "a run cannot resume from a checkpoint of only the model"
-    fix = "remove save_only_model, and limit their number with training.save_total_limit"
+        because = "the run would silently resume with a fresh optimizer and schedule"
+    said = "save_only_model writes checkpoints that a run cannot resume from"
+    fix = "remove save_only_model, and limit checkpoints with training.save_total_limit"
     yield context.wrong(said, ONLY_MODEL, because, severity="warning", fix=fix)

@@ -1,10 +1,10 @@
 """Options for sbatch only choose and share machines, with their full names and the expected values.
 
 The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. A list
-names the options that a recipe may have, with the form of their values: they say which machines the job gets, how much
-of them, and when. An option that the format has a key for is written as that key. grpo-run itself writes what the job
-needs, such as where its output goes or how many tasks it has. Options that run other programs, read or write files, or
-send mail are left to the user who submits the job: sbatch reads them from the environment (SBATCH_*) and from its
+names the options that a recipe may have, and the form of their values: they select the machines of the job, how much of
+them it gets, and when. If the format has a key for an option, the recipe uses that key. grpo-run itself writes what the
+job needs, such as where its output goes or how many tasks it has. Options that run other programs, read or write files,
+or send mail are left to the user who submits the job: sbatch reads them from the environment (SBATCH_*) and from its
 command line. sbatch accepts any prefix of a name, so the rule accepts only whole names.
 """
 
@@ -52,7 +52,7 @@ def _by_hand(name: str) -> str:
 
 
 def _unfit(context: Context, name: str) -> Finding:
-    because = "it is one word of an #SBATCH line, of letters, numbers and the characters that this option allows"
+    because = "it must be one word of an #SBATCH line, with letters, numbers and the characters that this option allows"
     return _found(context, name, f"{name} has an unexpected value", because, None, [_removal(name)])
 
 
@@ -60,7 +60,7 @@ def _misspelt(context: Context, name: str, value: object) -> Finding:
     right = re.sub(r"[_\s]+", "-", name.strip().lstrip("-").lower())
     is_better = is_allowed(right) and right not in context.mapping(OPTIONS)
     patch = [_removal(name), *([Patch(("slurm", "options", right), value)] if is_better else [])]
-    because = "the long name of an option, without its dashes, such as mem-per-gpu"
+    because = "a key is the long name of an option without dashes, such as mem-per-gpu"
     fix = right if re.fullmatch(NAME, right) and right not in context.mapping(OPTIONS) else None
     return _found(context, name, f"{name} is not an option of sbatch", because, fix, patch)
 
@@ -68,18 +68,18 @@ def _misspelt(context: Context, name: str, value: object) -> Finding:
 def _unknown(context: Context, name: str, value: object) -> Finding:
     whole = longer(name)
     if whole:
-        because = f"sbatch would take it for {' or '.join(whole[:3])}"
+        because = f"sbatch would read it as {' or '.join(whole[:3])}"
         patch = [_removal(name)]
         if len(whole) == 1 and is_allowed(whole[0]) and whole[0] not in context.mapping(OPTIONS):
             patch.append(Patch(("slurm", "options", whole[0]), value))
         return _found(context, name, f"{name} is not the full name of an option", because, whole[0], patch)
     near = nearest_words(name, longer(""), cutoff=0.75)
-    because = "a recipe may not have it" + (f"; the nearest is {near[0]}" if near else "")
+    because = "it is not in the list of allowed options" + (f"; the nearest is {near[0]}" if near else "")
     return _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
 
 
 def _not_here(context: Context, name: str, because: str, fix: str) -> Finding:
-    return _found(context, name, f"slurm.options may not have {name}", because, fix, [_removal(name)])
+    return _found(context, name, f"slurm.options cannot set {name}", because, fix, [_removal(name)])
 
 
 def _removal(name: str) -> Patch:

@@ -1,7 +1,7 @@
 """The learning rate schedule gets the arguments that it needs and takes, and reaches its peak.
 
-transformers makes the schedule after loading the model, and then raises TypeError for an argument that it does not
-take, or ValueError for one that is missing. `constant` has no warm-up and silently ignores all arguments, as does
+transformers creates the schedule after loading the model, and then raises TypeError for an unknown argument, or
+ValueError for a missing one. `constant` has no warm-up and silently ignores all arguments, as does
 `constant_with_warmup`. reduce_lr_on_plateau and greedy follow a loss of the trainer's own evaluation, which grpo-run
 does not use: it evaluates rewards.
 """
@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
             context,
             TYPE,
             f"{schedule} needs the trainer's own evaluation, which grpo-run does not use",
-            "TrainingArguments raises ValueError for it; grpo-run evaluates rewards itself",
+            "TrainingArguments raises ValueError; grpo-run evaluates rewards itself",
             "lr_scheduler_type: constant",
             [Patch(("training", "lr_scheduler_type"), "constant"), Patch(HOME, remove=True)],
         )
@@ -85,24 +85,24 @@ def _not_taken(context: Context, schedule: str, arguments: Mapping[str, object])
                 context,
                 KWARGS,
                 f"{schedule} does not take {name}",
-                f"transformers {release} raises TypeError for it, after loading the model",
+                f"transformers {release} raises TypeError after loading the model",
                 f"{near[0]}: ..." if near else f"remove {name}",
                 [Patch(path, remove=True), *moved],
                 # A different release may accept it.
                 mistake=context.stack.version("transformers") == release,
             )
         elif name in WORDS and value not in WORDS[name]:
-            words = f"it is one of {', '.join(WORDS[name])}"
+            words = f"it must be one of {', '.join(WORDS[name])}"
             fix, patch = f"{name}: linear", [Patch(path, "linear")]
-            yield _finding(context, KWARGS, f"{name} is {value}", words, fix, patch)
+            yield _finding(context, KWARGS, f"{name} cannot be {value}", words, fix, patch)
         elif name not in WORDS and value is not None and not _number(value):
-            because, patch = "the schedule computes with it and raises", [Patch(path, remove=True)]
+            because, patch = "the schedule raises when it computes the learning rate", [Patch(path, remove=True)]
             yield _finding(context, KWARGS, f"{name} is not a number", because, f"remove {name}", patch)
 
 
 def _needed(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
     given = [name for name in LOWEST if arguments.get(name) is not None]
-    late = "transformers raises for it when it makes the schedule, after loading the model"
+    late = "transformers raises when it creates the schedule, after loading the model"
     if "min_lr" in schedule and len(given) == 2:
         said, fix = "min_lr and min_lr_rate cannot both be set", "remove min_lr"
         yield _finding(context, KWARGS, said, late, fix, [Patch((*HOME, "min_lr"), remove=True)])

@@ -1,8 +1,8 @@
 """preflight.turns are possible turns of this recipe.
 
 preflight.turns scripts the model's side: each turn calls a tool that the recipe has, or is the answer that ends the
-completion. TRL continues after a turn that calls a tool. It ends the completion at one that does not, or after
-generation.max_tool_calling_iterations replies: a training would never reach the turns after that.
+completion. TRL continues after a turn that calls a tool. It ends the completion at a turn that does not, or after
+generation.max_tool_calling_iterations replies, so training would never reach later turns.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ def check(context: Context) -> Iterator[Finding]:
         return
     known, environment = [tool.name for tool in said_tools(context)], read_environment(context)
     known += [] if environment is None else called_methods(environment[1])
-    # A class that cannot be read, or has a base class in another file, may have more methods than are seen here.
+    # A class that cannot be read, or has a base class in another file, may have more methods than the file shows.
     is_open = context.has_section(ENVIRONMENT) if environment is None else environment[1].is_open
     if not known and not is_open:
         said = "preflight.turns needs tools, but the recipe has none"
-        because = "a completion without tools is a single turn, which preflight takes from the data"
+        because = "without tools a completion is a single turn, and preflight takes it from the data"
         yield context.wrong(said, TURNS, because, fix="remove preflight.turns")
         return
     for place, turn in enumerate(turns):
@@ -42,20 +42,20 @@ def _turn(
     tool, path = turn["tool"], ("preflight", "turns", place)
     if (tool is None) == (turn["answer"] is None):
         said = f"turn {place + 1} has {'neither a tool nor' if tool is None else 'both a tool and'} an answer"
-        because = "a turn of the model either calls tools or ends the completion"
+        because = "a turn either calls a tool or ends the completion"
         fix = "{tool: NAME, arguments: {...}}, or {answer: TEXT}"
         yield context.finding(said, TURNS, because, fix=fix, mark=context.source.mark(path))
     elif tool is None and turn["arguments"]:
         said = f"turn {place + 1} has arguments but no tool"
         because = "an answer takes no arguments"
-        yield context.finding(said, TURNS, because, fix="remove them", mark=context.source.mark(path))
+        yield context.finding(said, TURNS, because, fix="remove arguments", mark=context.source.mark(path))
     elif tool is not None and tool not in known and not is_open:
         close = nearest_words(str(tool), known, cutoff=0.5)
         yield context.finding(
             f"turn {place + 1} calls {tool}, which is not a tool of the recipe",
             TURNS,
-            f"it has {', '.join(known)}",
-            fix=f"write it as {close[0]}" if close else "name one of these",
+            f"its tools are {', '.join(known)}",
+            fix=f"write it as {close[0]}" if close else f"tool: {known[0]}",
             patch=[Patch((*path, "tool"), close[0])] if close else [],
             mark=context.source.mark((*path, "tool")),
         )
@@ -68,14 +68,14 @@ def _behind_the_end(context: Context, turns: list[dict[str, object]]) -> Iterato
             f"turn {ends[0] + 2} comes after the answer of turn {ends[0] + 1}",
             TURNS,
             "a completion ends with the first turn that calls no tool",
-            fix="put the calls before the answer, and give one answer",
+            fix="put the calls before the answer, with only one answer",
             mark=context.source.mark(("preflight", "turns", ends[0] + 1)),
         )
     most = context.value(MOST_REPLIES)
     calls = [place for place, turn in enumerate(turns) if turn["tool"] is not None]
     if isinstance(most, int) and len(calls) > most:
         yield context.finding(
-            f"turn {calls[most] + 1} is call {most + 1}, but a completion may have only {most}",
+            f"turn {calls[most] + 1} is call {most + 1}, but a completion may have at most {most}",
             TURNS,
             f"generation.max_tool_calling_iterations is {most}, so TRL would not call the tool of this turn",
             fix=f"fewer turns, or max_tool_calling_iterations: {len(calls)}",

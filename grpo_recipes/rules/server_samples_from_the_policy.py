@@ -1,4 +1,4 @@
-"""A vLLM server samples from the policy from the first step on, whatever weights an earlier run left on it.
+"""From the first step, a vLLM server samples from the policy, whatever weights an earlier run left on it.
 
 TRL sends the weights to a server before it generates, unless it assumes that the server has them. TRL 0.16 assumes this
 at the first step: a server that an earlier run used, or that was started from a different checkpoint, then samples from

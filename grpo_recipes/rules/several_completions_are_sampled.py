@@ -17,9 +17,9 @@ def check(context: Context) -> Iterator[Finding]:
     samples = context.whole("evaluation.samples")
     if samples > 1:
         yield context.wrong(
-            f"{samples} completions of a row would all be the same",
+            f"greedy decoding makes all {samples} completions of a row the same",
             "evaluation.samples",
-            f"greedy is true ({context.origin('evaluation.greedy')}), which always takes the most likely completion",
+            f"greedy is true ({context.origin('evaluation.greedy')}), so each token is the most likely one",
             False,
             at=("evaluation", "greedy"),
         )

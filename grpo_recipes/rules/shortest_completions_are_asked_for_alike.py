@@ -1,7 +1,7 @@
 """The minimum length of completions means the same on every backend.
 
 `generation.min_tokens` keeps the model's end tokens out of the first tokens of a completion: vLLM calls it min_tokens,
-transformers min_new_tokens, and TRL passes either on from release 0.19. With a stop the two differ. Within that many
+transformers min_new_tokens, and TRL passes both on since 0.19. With a stop the two backends differ. Within that many
 tokens, vLLM does not search for stop texts and never samples stop ids, and it does not check them afterwards, so a
 completion continues past its stop. With transformers, a completion ends at its stop, however short it is. vLLM refuses
 a minimum above max_completion_length with an error, and transformers then never ends a completion.
@@ -34,9 +34,9 @@ def check(context: Context) -> Iterator[Finding]:
     fields, stop = context.facts.fields("GRPOConfig"), next((key for key in STOPS if context.value(key)), None)
     if fields is not None and "generation_kwargs" not in fields:
         said = f"{context.facts.source('GRPOConfig')} does not pass min_tokens on"
-        yield context.wrong(said, LEAST, "trl 0.19.0 is the first that has generation_kwargs")
+        yield context.wrong(said, LEAST, "trl 0.19.0 is the first release with generation_kwargs")
     elif stop is not None:
-        why = "vLLM continues past an earlier stop, and transformers ends there: two experiments"
+        why = "vLLM continues past an earlier stop and transformers ends there, so the backends differ"
         yield context.wrong(f"min_tokens cannot be combined with {stop.partition('.')[2]}", LEAST, why)
     elif least > context.whole(LONGEST):
         why = f"max_completion_length is {context.whole(LONGEST)}: {context.origin(LONGEST)}"

@@ -2,7 +2,7 @@
 
 vLLM's sleep mode keeps its memory in a separate pool. Up to 0.20, if PYTORCH_CUDA_ALLOC_CONF has
 expandable_segments:True, it raises AssertionError ("Expandable segments are not compatible with memory pool") when it
-starts, after loading the model; since 0.21 it disables them meanwhile.
+starts, after loading the model; since 0.21 it disables expandable segments for that pool.
 """
 
 from collections.abc import Iterator
@@ -22,6 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if all(key in context.settings and context.value(key) == value for key, value in WANTED.items()):
         path = ("launch", "environment", VARIABLE)
-        said = f"{VARIABLE} has expandable segments, but vLLM sleeps"
-        because = f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"
+        said = f"{VARIABLE} sets expandable segments, but vLLM's sleep mode is on"
+        because = f"vllm {context.stack.version('vllm')} raises AssertionError when it starts"
         yield context.wrong(said, "launch.environment", because, at=path)

@@ -1,8 +1,8 @@
 """At least one reward has a weight above 0.
 
-TRL adds rewards up by their weights. If every weight is 0, the sum is 0 for all completions, every advantage is 0, and
-the run trains nothing; without any reward GRPOTrainer raises ValueError. Use weight 0 for a reward that is only
-measured. An environment that has `get_reward` needs no other reward: TRL adds its result with the weight 1.
+TRL adds up the weighted rewards. If every weight is 0, the sum is 0 for all completions, every advantage is 0, and the
+run trains nothing; without any reward GRPOTrainer raises ValueError. Use weight 0 for a reward that is only measured.
+An environment that has `get_reward` needs no other reward: TRL adds its result with the weight 1.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ def check(context: Context) -> Iterator[Finding]:
     why = []
     if said is not None:
         if environment is None or (environment[1].is_open and "get_reward" not in environment[1].methods):
-            message = f"not checked: whether {said.name} has get_reward, the only reward that counts"
-            because = [f"{said.file} does not say all that the class has"]
+            message = f"not checked: whether {said.name} has get_reward, which would be the only reward with a weight"
+            because = [f"{said.file} does not show all methods of the class"]
             yield context.not_checked(message, "rewards", because)
             return
         if "get_reward" in environment[1].methods:
@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
         why = [f"{said.file}:{environment[1].line}: {said.name} has no get_reward"]
     if weights:
         reason = ["the weighted sum is 0 for every completion, so nothing is trained", *why]
-        yield context.wrong("every reward has the weight 0", "rewards", reason, 1.0, at=("rewards", 0, "weight"))
+        yield context.wrong("every reward has weight 0", "rewards", reason, 1.0, at=("rewards", 0, "weight"))
     else:
         fix = "rewards: [{name: accuracy}]" + (", or a method get_reward" if why else "")
         yield context.finding("the recipe has no reward", "rewards", ["nothing scores a completion", *why], fix=fix)

@@ -1,11 +1,11 @@
 """The sources of `datasets` make one mixture.
 
-A recipe has `dataset` or `datasets`. Each source has a unique name and rows; all sources have a weight, or none has, at
-least one is drawn from the first step on, and each gives a prompt. `rewards` of a source are names of the recipe's
-rewards, and each reward judges a source. A reward model judges every one, since TRL runs it over all completions. A
-mixture ends with `training.max_steps`: its sources end at different times, so there are no epochs. Held-out rows are
-not part of a mixture: `evaluation` names them. You cannot truncate the prompts of only one source, because TRL
-truncates all prompts.
+A recipe has `dataset` or `datasets`. Each source has rows and a unique name. Either all sources have a weight or none
+of them. At least one source is drawn from the first step, and each is drawn at least once. `rewards` of a source are
+names of the recipe's rewards, and each reward judges at least one source. A reward model judges every source, since TRL
+runs it over all completions. A mixture ends with `training.max_steps`, since its sources end at different times and
+there are no epochs. Held-out rows are not part of a mixture; `evaluation` names them. You cannot truncate the prompts
+of only one source, because TRL truncates all prompts.
 """
 
 import math
@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not sources:
         return
     if "datasets.source" not in context.settings:
-        because = "the rows come from one data set, or from several"
+        because = "rows come either from one data set or from several"
         yield context.wrong("the recipe has both dataset and datasets", "dataset", because, fix="keep one of them")
         return
     yield from _names(context, sources)
@@ -41,8 +41,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding("datasets needs max_steps", STEPS, because, fix="max_steps: 1000, under training")
     for name, held_out in held_out_sets(context):
         if held_out.value("evaluation.path") is None and not makes_rows(held_out, "evaluation"):
-            said = f"{f'held-out set {name}' if name else 'evaluation'} has no path, and datasets has several"
-            because = "held-out rows are in no source, or they would be trained on"
+            said = f"{f'held-out set {name}' if name else 'evaluation'} needs a path, since datasets has several"
+            because = "rows in a source are trained on, so held-out rows have to be elsewhere"
             yield held_out.finding(said, "evaluation.path", because, fix="path: a file with held-out rows")
     yield from _of_one(context)
 
@@ -54,11 +54,11 @@ def _names(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]
         if name is None:
             said = f"datasets[{index}] has no name"
             patch = [Patch(path, str(sources[index]["name"] or f"source{index + 1}"))]
-            because = "source is the name of its rows and figures; name is a configuration of a hub data set"
+            because = "source is the name for rows and metrics; name is a configuration of a hub data set"
             yield context.finding(said, MIXTURE, because, patch=patch, mark=context.source.mark(path))
         elif name in names[:index]:
             said = f"two sources are called {name}"
-            because = "rows and figures of a source are called by its name"
+            because = "rows and metrics of a source use its name"
             yield context.finding(
                 said, MIXTURE, because, fix="source: a different name", mark=context.source.mark(path)
             )
@@ -68,16 +68,16 @@ def _shares(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding
     weights = [source["weight"] for source in sources]
     if None in weights and weights.count(None) < len(weights):
         index = weights.index(None)
-        said = f"source {sources[index]['source']} has no weight, and others have one"
-        because = "weights are in relation to each other; without any, each row counts the same"
+        said = f"source {sources[index]['source']} has no weight, but others do"
+        because = "weights are relative to each other; without weights, each row counts the same"
         mark = context.source.mark((MIXTURE, index))
-        yield context.finding(said, MIXTURE, because, fix="a weight for each source, or for none", mark=mark)
+        yield context.finding(said, MIXTURE, because, fix="set a weight for every source, or for no source", mark=mark)
     begins, steps = [source["from_step"] for source in sources], context.value(STEPS)
     if min(begins) > 1:
         said = f"no source is drawn before step {min(begins)}"
-        because = "training begins with step 1, and needs prompts"
+        because = "training begins with step 1 and needs prompts"
         mark = context.source.mark((MIXTURE, begins.index(min(begins)), "from_step"))
-        yield context.finding(said, MIXTURE, because, fix="from_step: 1 for one of them", mark=mark)
+        yield context.finding(said, MIXTURE, because, fix="set from_step: 1 for one source", mark=mark)
     try:
         fed, prompts = micro_batches_fed(context) * context.whole(ITERATIONS), prompts_of_a_generation(context)
         a_step = context.whole(ACCUMULATION)
@@ -99,9 +99,9 @@ def _undrawn(
     last = (count - 1) * fed // a_step + 1
     for index, source in enumerate(sources):
         if begins[index] >= count:
-            said = f"source {source['source']} is never drawn: it begins with step {source['from_step']}"
+            said = f"source {source['source']} is never drawn: it begins at step {source['from_step']}"
             because = [f"max_steps is {context.value(STEPS)}"]
-            because += [f"the last generation begins with step {last}"] if fed != a_step else []
+            because += [f"the last generation begins at step {last}"] if fed != a_step else []
             mark = context.source.mark((MIXTURE, index, "from_step"))
             yield context.finding(said, MIXTURE, because, fix=f"from_step: {last}, or less", mark=mark)
         elif None not in (weights := [one["weight"] for one in sources]):
@@ -113,8 +113,8 @@ def _undrawn(
             ):
                 said = f"source {source['source']} is never drawn: its weight {source['weight']:g} is too small"
                 most = max(end - start for start, end in zip(starts, ends, strict=True)) * prompts
-                beside = f"{most} prompts are not enough for one of it beside the other sources"
-                fix = "a larger weight for it, more max_steps, or no such source"
+                beside = f"with the other weights, {most} prompts include no row of this source"
+                fix = "increase its weight or max_steps, or remove the source"
                 yield context.finding(said, MIXTURE, beside, fix=fix, mark=context.source.mark((MIXTURE, index)))
 
 
@@ -137,41 +137,52 @@ def _judges(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding
             continue
         unknown = [name for name in wanted if name not in names]
         if unknown or not wanted:
-            said = f"source {source['source']} is judged by {listed(unknown) or 'no reward'}"
+            said = f"source {source['source']} names {listed(unknown) or 'no reward'}"
             said += ", which the recipe does not have" if unknown else ""
             because = f"its rewards are {listed(names)}"
-            yield context.finding(said, MIXTURE, because, fix="rewards: names of these; or none, for all", mark=mark)
+            yield context.finding(
+                said, MIXTURE, because, fix="rewards: some of these; or remove rewards for all of them", mark=mark
+            )
         models = [name for name, reward in zip(names, rewards, strict=True) if reward.get("model") is not None]
         left_out = [name for name in models if name not in wanted]
         if left_out and not unknown:
-            said = f"the reward model {left_out[0]} judges source {source['source']} too"
+            said = f"the reward model {left_out[0]} also judges source {source['source']}"
             because = "TRL runs a reward model over all completions of a step"
-            yield context.finding(said, MIXTURE, because, fix=f"add {left_out[0]} to rewards of the source", mark=mark)
+            yield context.finding(
+                said, MIXTURE, because, fix=f"add {left_out[0]} to the rewards of the source", mark=mark
+            )
     listings = [source["rewards"] for source in sources]
     if all(listings) and set().union(*listings) <= set(names):
         for place, name in enumerate(names):
             if rewards[place].get("model") is None and not any(name in one for one in listings):
-                because = "each source names its rewards, and none names this one: it would give None for each row"
-                fix, mark = f"add {name} to rewards of a source, or remove it", context.source.mark(("rewards", place))
+                because = (
+                    "each source names its rewards and no source names this one, so it would give None for each row"
+                )
+                fix, mark = (
+                    f"add {name} to the rewards of a source, or remove it",
+                    context.source.mark(("rewards", place)),
+                )
                 yield context.finding(f"reward {name} judges no source", "rewards", because, fix=fix, mark=mark)
 
 
 def _of_one(context: Context) -> Iterator[Finding]:
     """What is wrong with one source, which the context has as its dataset."""
     if context.has_section("environment") and context.value("dataset.path") is None and not makes_rows(context):
-        because = "only a recipe without datasets has the episodes of an environment"
-        yield context.finding("it has neither path nor reasoning_gym", "dataset.path", because, fix="path: ...")
+        because = "only a recipe without datasets can use episodes of an environment"
+        yield context.finding("the source has neither path nor reasoning_gym", "dataset.path", because, fix="path: ...")
     if (
         context.settings.get("dataset.max_prompt_tokens.over")
         and context.value("dataset.max_prompt_tokens.over") == "cut"
     ):
         key, because = "dataset.max_prompt_tokens.over", "TRL cuts the prompts of all sources or of none"
-        yield context.wrong("prompts of one source cannot be cut", key, because, "drop")
+        yield context.wrong("prompts of a single source cannot be cut", key, because, "drop")
     written: Any = context.source.values["dataset"]
     if SOURCE_NAME in (written.get("columns") or {}):
-        because = "datasets writes the name of each row's source there"
-        yield context.finding(f"column {SOURCE_NAME} is taken", "dataset.columns", because, fix="a different name")
+        because = "grpo-run writes the source of each row to this column"
+        yield context.finding(
+            f"columns cannot define {SOURCE_NAME}", "dataset.columns", because, fix="choose a different name"
+        )
     elif SOURCE_NAME in (own_columns(context) or ()):
-        because = "datasets writes the name of each row's source there"
+        because = "grpo-run writes the source of each row to this column"
         said = f"the data has a column {SOURCE_NAME}"
         yield context.finding(said, "dataset.path", because, fix="rename the column in the data")

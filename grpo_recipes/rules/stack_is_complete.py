@@ -13,7 +13,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import needed
 
 ID = "STK010"
-# If these are not known, the facts are not either, and STK011 reports that once.
+# If their releases are unknown, so are the facts, and STK011 reports that once.
 OWNERS = ("trl", "transformers", "peft")
 
 

@@ -1,8 +1,8 @@
 """A recipe that continues an adapter loads its model as the earlier run did.
 
 The adapter was trained on a model in 4 or 8 bits, or in some data type, and also corrects that model's errors. On a
-different one the first completions differ from those that the run ended with: nothing fails, but the policy is slightly
-different. A merged model is dequantized first, so nothing is lost (see the plan's `ancestor`).
+different model nothing fails, but the policy is slightly different, and the first completions differ from those at the
+end of the run. A merged model is dequantized first, so nothing is lost (see the plan's `ancestor`).
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
         if found.quantization is not None:
             section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
         yield context.wrong(
-            f"{found.name} trained its adapter on a model in {was}, but this one is loaded differently",
+            f"{found.name} trained its adapter on a model in {was}, but this recipe loads it differently",
             "quantization" if context.has_section("quantization") else "lora.continue",
             "an adapter corrects the errors of the model that it was trained on",
             section,
@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
     dtype = context.value(DTYPE)
     if found.dtype is not None and dtype != found.dtype:
         said = f"the weights are loaded in {dtype}, but {found.name} trained its adapter on {found.dtype}"
-        because = "the first completions differ slightly from those that the run ended with"
+        because = "the first completions differ slightly from those at the end of that run"
         yield context.wrong(said, DTYPE, because, found.dtype, severity="warning")
 
 

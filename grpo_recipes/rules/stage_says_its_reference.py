@@ -1,10 +1,10 @@
 """A recipe that starts from a run reports the reference of its KL term.
 
-With an adapter and beta > 0 TRL holds no second model: it switches the adapter off. So for a run that continues an
-adapter (`lora: {continue: true}`) the reference is the model without it, as in the earlier run. For a run that merged
-it, with a new adapter or none, the reference is the model that the earlier run ended with. If TRL receives a complete
-adapter, newer releases copy it for the reference (seen in 0.29.1 and 1.16.0), and older ones do not (0.14.0 to 0.23.1);
-grpo-run loads the tensors into a new adapter of the same shape, so the reference is the same everywhere.
+With an adapter and beta > 0 TRL keeps no second model, but switches the adapter off. If a run continues an adapter
+(`lora: {continue: true}`), the reference is the model without it, as in the earlier run. If a run merges the adapter,
+with or without a new one, the reference is the final model of the earlier run. If TRL receives a trained adapter, newer
+releases copy it for the reference (0.29.1 and 1.16.0), and older releases do not (0.14.0 to 0.23.1); grpo-run loads the
+tensors into a new adapter of the same shape, so the reference is the same everywhere.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if not isinstance(found, StartingPoint) or not isinstance(beta, int | float) or beta <= 0:
         return
     if found.adapter is not None and continues(context.source):
-        why = f"TRL switches the adapter off: the model that {found.name} was trained on"
+        why = f"TRL switches the adapter off, which leaves the model that {found.name} was trained on"
         yield decided(OWNS[0], "base", why)
     else:
-        yield decided(OWNS[0], "policy", f"what {found.name} ended with, which is what is loaded")
+        yield decided(OWNS[0], "policy", f"the loaded model, the final model of {found.name}")

@@ -1,16 +1,16 @@
 """A recipe that starts from a run finds the trained model there.
 
 `model.from_run` names a run folder with its trained model, one of its checkpoints, or a LoRA adapter of PEFT: a folder,
-or a hub id that the local cache has. TRL accepts none of them: it loads only whole models, and looks for anything else
-on the hub, or fails for lack of a config.json. The model of an adapter has to be where the run or the adapter says, or
-where `model_name_or_path` does. The starts `pissa`, `olora`, `corda` and `loftq` move a part of each weight into the
-adapter: the model that it was trained on is in no file, so nothing can start from it.
+or a hub id in the local cache. TRL itself loads only whole models: it looks for anything else on the hub, or fails
+because config.json is missing. The model of an adapter has to exist where the run, the adapter or `model_name_or_path`
+says. The initialisations `pissa`, `olora`, `corda` and `loftq` move a part of each weight into the adapter; the model
+that it was trained on is in no file, so nothing can start from it.
 
 grpo-run compares plan, record, tokenizer, chat template, adapter_config.json and weights of a run with the content
 hashes that the run wrote. A file that is damaged, edited, missing or from another run is an error. `validate` reads
 files of up to 16 MiB and checks only the size of larger ones; the command that starts a run reads all of them. A run of
 an older grpo-run without hashes is a warning. A copy of a trained model, an adapter or a checkpoint is compared with
-its grpo_run.json, also if `model_name_or_path` names it. A folder without one, as other programs write it, is accepted
+its grpo_run.json, also if `model_name_or_path` names it. A folder without it, as other programs write, is accepted
 unchecked.
 """
 
@@ -51,7 +51,9 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
     start = str(found.shape(context.facts).get("init_lora_weights")).lower()
     if found.adapter is None and is_given:
         said = f"{found.name} trained a whole model, but model_name_or_path names a different one"
-        yield context.wrong(said, MODEL, f"{found.weights} has the whole model, its tokenizer and its chat template")
+        yield context.wrong(
+            said, MODEL, f"{found.weights} already has the whole model, its tokenizer and its chat template"
+        )
     elif found.method not in (None, "LORA"):
         because = ("grpo-run trains, continues and merges only LoRA adapters",)
         yield _finding(context, NoStart(f"{found.name} is a {found.method} adapter", because))

@@ -33,10 +33,10 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.wrong(
         f"stop_token_ids has {wrong[0]}, but the model has only {size} tokens",
         KEY,
-        f"the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion",
+        f"this is the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion",
         rest or None,
         severity="warning",
         fix="the token's id in tokenizer.json, or "
-        + (f"stop_token_ids: {rest}" if rest else "remove stop_token_ids: the model's own end token stays"),
+        + (f"stop_token_ids: {rest}" if rest else "remove stop_token_ids, and the model's own end token stays"),
         mark=context.source.mark((*context.path(KEY), ids.index(wrong[0]))),
     )

@@ -2,11 +2,11 @@
 
 TRL offers no way to pass a stop to transformers: `generation_kwargs: {stop_strings: ...}` raises ValueError ("could not
 locate a tokenizer"), `stop` is silently ignored, and `eos_token_id` leaves padding tokens in the loss. With vLLM a stop
-goes through `generation_kwargs`; TRL counts a completion that ended there as truncated, and drops it with
+goes through `generation_kwargs`; TRL counts a completion that ends there as truncated, and drops it with
 mask_truncated_completions. The shim `completion_ends` ends each row of a generation at its stop, on every backend, and
 makes the mask, the lengths and the share of truncated completions end there too. A stop text that is an added token is
-also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never sees its text. Releases without that
-field offer no way to reach vLLM at all, and continuous batches of transformers do not support stops.
+also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never sees its text. Releases without
+generation_kwargs cannot pass a stop to vLLM, and continuous batches of transformers do not support stops.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ CONTINUOUS = ("GRPOConfig.use_transformers_continuous_batching", "GRPOConfig.use
 
 def decide(context: Context) -> Iterator[Setting]:
     stop, ids, kwargs = context.value(STOP), context.value(STOP_IDS), asked(context)
-    why = "generation_kwargs and min_tokens by the generator's own names"
+    why = "generation_kwargs and min_tokens under the generator's own names"
     if stop or ids:
         yield decided(SHIM, True, "TRL ends completions only at the model's own end tokens")
     if (stop or ids) and context.value("GRPOConfig.use_vllm") is True:
@@ -49,8 +49,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for name in CONTINUOUS:
         if context.value(name) is True:
-            said = f"{key} does not reach continuous batches of transformers"
-            because = "generate_batch takes no stopping criteria: a completion would continue after its stop"
+            said = f"{key} does not work with continuous batching"
+            because = (
+                "transformers' generate_batch takes no stopping criteria, so completions would continue after the stop"
+            )
             yield context.wrong(said, name, because, False)
 
 
@@ -59,8 +61,8 @@ def _beside_vllm(context: Context, key: str) -> Finding:
         f"{key} does not reach vLLM",
         key,
         [
-            f"{context.facts.source('GRPOConfig')} has no generation_kwargs, through which TRL passes a stop on",
-            "trl 0.19.0 is the first that has them",
+            f"{context.facts.source('GRPOConfig')} has no generation_kwargs, which pass a stop to vLLM",
+            "trl 0.19.0 is the first release with generation_kwargs",
         ],
         False,
         at=("generation", "use_vllm"),

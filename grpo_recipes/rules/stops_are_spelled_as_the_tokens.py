@@ -1,6 +1,6 @@
 """A stop that means an added token is spelled like the token.
 
-A stop can be any text, so a misspelt one is silently accepted, but the token never completes it: each completion
+A stop can be any text, so TRL silently accepts a misspelt one. The token never completes it, and each completion
 continues to max_completion_length. A misspelling is one letter that is missing, doubled, swapped with its neighbour or
 replaced, or letters in a different case. Closing tags, numbers and a plural s do not count, and words with fewer than
 four letters are not checked.
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.wrong(
             f"the stop {stop} is spelled differently from the added token {token}",
             STOP,
-            "the token does not complete that text, so a completion continues after it",
+            "the token does not complete this text, so completions continue after the token",
             mended,
             severity="warning",
             fix=f"stop: {json.dumps(mended, ensure_ascii=False)}",

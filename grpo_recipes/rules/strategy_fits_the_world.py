@@ -1,12 +1,12 @@
-"""The strategy fits the number of processes: `single` is one process, everything else is for several.
+"""The strategy fits the number of processes: `single` is for one process, all others are for several.
 
 With `strategy: auto` one process is `single` and several are `ddp`. If `ddp` does not fit, auto takes the lightest of
-`zero1`, `zero2` and `zero3` that does, provided that all weights are trained in float32 and the stack has a DeepSpeed
-that keeps them so, since the experiment is the same then; if none fits, it takes the one that needs least. The estimate
-of `grpo-run fit` decides what fits: with vLLM if it generates in these processes, and with a micro-batch of 4096
-completion tokens, which keeps a GPU busy; then with the smallest micro-batch, which is the only case for `zero3`, and
-last without vLLM. `single` with several processes would start several independent runs that write into the same folder.
-FSDP2 cannot run on the CPU: accelerate silently trains with plain DDP there.
+`zero1`, `zero2` and `zero3` that does, provided that all weights are trained in float32 and the stack's DeepSpeed keeps
+them in float32, so that the experiment stays the same; if none fits, it takes the strategy that needs the least. The
+estimate of `grpo-run fit` decides what fits: with vLLM if it generates in these processes, and with a micro-batch of
+4096 completion tokens, which keeps a GPU busy; then with the smallest micro-batch, which is the only case for `zero3`,
+and last without vLLM. `single` with several processes would start several independent runs that write into the same
+folder. FSDP2 cannot run on the CPU: accelerate silently trains with plain DDP there.
 """
 
 from collections.abc import Iterator
@@ -50,10 +50,12 @@ def _lightest(context: Context, processes: int) -> tuple[str, str]:
         shares = {one: share_needed(context, {STRATEGY: one, **values}, READS) or 0.0 for one in strategies}
         strategy = next((one for one, share in shares.items() if share <= FILLED), None)
         if strategy is not None:
-            parts = f"ddp needs {shares['ddp']:.0%} of the GPU, by an estimate, and this {shares[strategy]:.0%}"
+            parts = (
+                f"ddp needs {shares['ddp']:.0%} of the GPU, by an estimate, and {strategy} needs {shares[strategy]:.0%}"
+            )
             return strategy, whole if strategy == "ddp" else f"{processes} processes; {parts}"
     least = min(shares, key=lambda one: shares[one])
-    return least, f"{processes} processes; nothing fits into the GPU, by an estimate, and this needs the least"
+    return least, f"{processes} processes; no strategy fits into the GPU, by an estimate, and {least} needs the least"
 
 
 def _trials(context: Context, processes: int) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
@@ -99,9 +101,9 @@ def learns_the_same_in_shards(context: Context) -> bool:
 def check(context: Context) -> Iterator[Finding]:
     strategy, processes = context.text("distributed.strategy"), context.whole("world.num_processes")
     if strategy == "single" and processes > 1:
-        said = f"strategy single cannot have {processes} processes"
-        because = "each would train alone and write into the same folder"
+        said = f"strategy single does not support {processes} processes"
+        because = "each process would train alone and write into the same folder"
         yield context.wrong(said, "distributed.strategy", because, "ddp")
     if strategy == "fsdp2" and context.value("world.device") == "cpu":
-        because = "accelerate silently turns a CPU run into plain DDP"
+        because = "accelerate silently trains with plain DDP on the CPU"
         yield context.wrong("fsdp2 cannot run on the CPU", "distributed.strategy", because, "ddp")

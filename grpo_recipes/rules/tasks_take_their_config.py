@@ -1,9 +1,9 @@
-"""Each task of `dataset.reasoning_gym` is one of the package, and takes its configuration.
+"""The package reasoning_gym has each task of `dataset.reasoning_gym`, and accepts its configuration.
 
-The package raises ValueError for an unknown task and TypeError for an unknown key, when the rows are made; a value of a
-wrong type raises in the middle of them, or makes different rows. The rule knows the names, keys and types of the
-release that was tested, and does not check what other releases add. Which values a task allows, the package checks
-itself when preflight or a launch makes the rows.
+The package raises ValueError for an unknown task and TypeError for an unknown key, when it generates the rows; a value
+of a wrong type raises in the middle, or generates different rows. The rule knows the names, keys and types of the
+tested release, and does not check additions of other releases. The package itself checks which values a task allows,
+when preflight or a launch generates the rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,10 +25,12 @@ def check(context: Context) -> Iterator[Finding]:
     listed = context.items(f"{'.'.join(SECTION)}.tasks")
     if (name is None) == (not listed):
         message = "both name and tasks" if listed else "neither name nor tasks"
-        yield _finding(context, SECTION, f"dataset.reasoning_gym has {message}", "it takes one task, or a list", None)
+        yield _finding(
+            context, SECTION, f"dataset.reasoning_gym has {message}", "it takes one task or a list of tasks", None
+        )
         return
     if listed and config:
-        because = "each of tasks has its own config"
+        because = "each item of tasks has its own config"
         yield _finding(context, (*SECTION, "config"), "config is for one task, but there are several", because, None)
     if not listed:
         yield from _task(context, SECTION, str(name), config)
@@ -48,7 +50,7 @@ def _fault(task: Mapping[str, object], before: list[object]) -> str | None:
     """The mistake in one of several tasks."""
     weight, more = task.get("weight", 1), sorted(set(task) - {"name", "weight", "config"})
     if more:
-        return f"has {more[0]}"
+        return f"has an unknown key {more[0]}"
     if not isinstance(task.get("name"), str):
         return "has no name"
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
@@ -67,7 +69,7 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
     known = facts.config_keys(name)
     if known is None:
         near = nearest_words(name, facts.task_names(), cutoff=0.6)
-        fix = f"name: {near[0]}" if near else "grpo-run explain reasoning_gym, which lists them"
+        fix = f"name: {near[0]}" if near else "grpo-run explain reasoning_gym lists the tasks"
         patch = [Patch((*path, "name"), near[0])] if near else []
         yield _or_not_checked(context, (*path, "name"), f"{of} has no task {name}", fix, patch, is_other)
         return
@@ -75,7 +77,7 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
         place = (*path, "config", key)
         if key in ("seed", "size"):
             because = f"all tasks use the {key} of dataset.reasoning_gym"
-            yield _finding(context, place, f"{name} has {key} in its config", because, f"remove {key}")
+            yield _finding(context, place, f"config of {name} cannot set {key}", because, f"remove {key}")
         elif key not in known:
             near = nearest_words(key, [each for each in known if each not in config], cutoff=0.6)
             fix = f"{near[0]}: {flow(value)}" if near else f"its keys are {', '.join(known) or 'none'}"
@@ -98,9 +100,9 @@ def _or_not_checked(
 ) -> Finding:
     """An error, or a note that it was not checked if a different release than the table's is installed."""
     if is_other:
-        because = f"{context.stack.version(PACKAGE)} is installed; preflight makes the rows with it"
+        because = f"{context.stack.version(PACKAGE)} is installed; preflight generates the rows with it"
         return _finding(context, path, f"not checked: {message}", because, None, severity="not-checked")
-    return _finding(context, path, message, "it raises when the rows are made", fix, patch)
+    return _finding(context, path, message, "the package raises when it generates the rows", fix, patch)
 
 
 def _finding(

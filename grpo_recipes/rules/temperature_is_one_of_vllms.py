@@ -1,7 +1,7 @@
 """vLLM can sample at the recipe's temperature.
 
 vLLM accepts temperatures up to 2. Above that it raises VLLMValidationError at the first generation, after loading the
-model; transformers accepts any.
+model; transformers accepts any temperature.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def check(context: Context) -> Iterator[Finding]:
         f"vLLM cannot sample at temperature {temperature:g}",
         TEMPERATURE,
         [
-            f"its SamplingParams raise VLLMValidationError above {MOST:g}, at the first generation",
+            f"SamplingParams raises VLLMValidationError above {MOST:g}, at the first generation",
             f"use_vllm is true: {context.origin(USE_VLLM)}",
         ],
         False,

@@ -1,9 +1,9 @@
 """Templates name the columns of a row in double braces.
 
 dataset.prompt and dataset.columns are jinja2 templates: `{{ question }}` is the column, but `{question}`, as in
-Python's format, stays in the text. Every prompt then asks for `{question}`, the training runs, and only the reward
-shows it. The rule warns if the word is a column of the data, or if the template contains nothing else that could be
-one. A `dataset.filter` without braces says the same of all rows, which is an error.
+Python's format, stays in the text. Every prompt then contains `{question}`, training runs, and only the reward shows
+it. The rule warns if the word is a column of the data, or if the template contains nothing else that could be a column.
+A `dataset.filter` without braces is the same for all rows, which is an error.
 """
 
 import re
@@ -20,8 +20,8 @@ _SINGLE = re.compile(r"(?<![\w{\\$])\{[ ]?([A-Za-z_]\w{0,99})[ ]?\}(?!\})")
 def check(context: Context) -> Iterator[Finding]:
     kept = context.value("dataset.filter")
     if isinstance(kept, str) and "{" not in kept:
-        because = "without two braces on each side it is text, the same for all rows"
-        yield context.wrong(f"the filter {kept} is no expression", "dataset.filter", because, f"{{{{ {kept} }}}}")
+        because = "without double braces it is text, the same for all rows"
+        yield context.wrong(f"the filter {kept} is not an expression", "dataset.filter", because, f"{{{{ {kept} }}}}")
     templates: list[tuple[Path, object]] = [(("dataset", "prompt"), context.value("dataset.prompt"))]
     templates += [(("dataset", "columns", name), text) for name, text in context.mapping("dataset.columns").items()]
     single = [(path, text) for path, text in templates if isinstance(text, str) and _SINGLE.search(text)]

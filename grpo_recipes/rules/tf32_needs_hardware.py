@@ -1,7 +1,7 @@
-"""TF32 needs a GPU that has it.
+"""TF32 needs a GPU that supports it.
 
-`tf32: true` needs an NVIDIA GPU of capability 8.0 (Ampere) or newer. TrainingArguments raises ValueError for it
-anywhere else, in every process and after the imports; `tf32: false` and no value work everywhere.
+`tf32: true` needs an NVIDIA GPU of capability 8.0 (Ampere) or newer. Without one, TrainingArguments raises ValueError,
+in every process and after the imports. `tf32: false` and no value work everywhere.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ def check(context: Context) -> Iterator[Finding]:
             context, f"tf32 needs capability 8.0, but {old.name} has {old.capability[0]}.{old.capability[1]}"
         )
     elif unknown:
-        message = f"whether the GPUs of {context.stack.origin} have tf32 is not known"
+        message = f"whether the GPUs of {context.stack.origin} support tf32 is unknown"
         yield context.not_checked(message, TF32, UNKNOWN_GPUS)
 
 
 def _finding(context: Context, said: str) -> Finding:
-    return context.wrong(said, TF32, "TrainingArguments raises ValueError for it")
+    return context.wrong(said, TF32, "TrainingArguments raises ValueError")

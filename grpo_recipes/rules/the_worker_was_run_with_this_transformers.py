@@ -1,7 +1,7 @@
 """The training process was tested with this transformers.
 
 It was run with trl 0.14.0 to 1.16.0 on transformers 4.48.3 to 5.23.0. transformers 4.46 and 4.47, which trl up to 0.17
-still accepts, pass other arguments to the trainer's methods and take other ones in a model's forward pass.
+still accepts, pass different arguments to the trainer's methods and to a model's forward pass.
 """
 
 from collections.abc import Iterator
@@ -15,5 +15,5 @@ APPLIES_TO = {"transformers": "<4.48"}
 
 def check(context: Context) -> Iterator[Finding]:
     said = f"grpo-run was never tested with transformers {context.stack.version('transformers')}"
-    because = "the oldest release that its training process ran with is 4.48.3"
+    because = "4.48.3 is the oldest release that its training process was tested with"
     yield context.finding(said, "recipe", because, fix="transformers==4.48.3")

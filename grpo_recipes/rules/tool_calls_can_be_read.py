@@ -1,10 +1,10 @@
 """TRL can parse the tool calls that a model writes.
 
-The chat template determines how a call is written. TRL knows some templates by their whole text, and raises ValueError
-("Unrecognized chat template") for any other one when it builds the trainer, after loading the model, unless the
-tokenizer itself brings a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`, which
-only transformers before 5.15 reads. The rule reads the template from the file of the recipe, the model's folder, or the
-local hub cache. TRL itself tries, when it builds the trainer, whether such a template renders calls and answers.
+The chat template determines how a call is written. TRL knows the whole text of some templates. For any other it raises
+ValueError ("Unrecognized chat template") when it builds the trainer, after loading the model, unless the tokenizer
+itself has a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`, which only
+transformers before 5.15 reads. The rule reads the template from the file of the recipe, the model's folder, or the
+local hub cache. When TRL builds the trainer, it tests whether this template renders calls and answers.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
     transformers = context.stack.version("transformers")
     known, keys = known_templates(trl, transformers), read_responses(trl, transformers)
     if text is None:
-        yield not_at_hand(context, "whether TRL can read tool calls of the model", turns, "tokenizer_config.json")
+        yield not_at_hand(context, "whether TRL can read the model's tool calls", turns, "tokenizer_config.json")
     if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context, keys) is not False:
         return
     named = context.value(TEMPLATE) is not None
@@ -40,12 +40,13 @@ def check(context: Context) -> Iterator[Finding]:
         f"TRL cannot read tool calls of {'this chat template' if named else 'the chat template of the model'}",
         TEMPLATE if named else MODEL,
         [
-            f"trl {trl} knows the texts of some templates of {families}; for any other one it raises ValueError",
-            f"the tokenizer has no {' and no '.join(keys)}, which this stack would read"
+            f"trl {trl} knows the texts of some templates of {families}; for others it raises ValueError",
+            f"the tokenizer has no {' and no '.join(keys)}, which this stack could read"
             if keys
-            else f"with transformers {transformers} it ignores everything that a tokenizer brings along",
+            else f"with transformers {transformers} it reads no such field of a tokenizer",
         ],
-        fix="a model with one of these templates" + (f", or {keys[-1]} in its tokenizer_config.json" if keys else ""),
+        fix="use a model with one of these templates"
+        + (f", or {keys[-1]} in its tokenizer_config.json" if keys else ""),
     )
 
 

@@ -23,8 +23,8 @@ from grpo_recipes.user_files.functions.documented import (
 )
 
 ID = "TOL003"
-DOCSTRING = "transformers raises DocstringParsingException for it when the first prompts are rendered"
-TYPE_HINT = "transformers raises TypeHintParsingException for it when the first prompts are rendered"
+DOCSTRING = "transformers raises DocstringParsingException when the first prompts are rendered"
+TYPE_HINT = "transformers raises TypeHintParsingException when the first prompts are rendered"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -35,9 +35,9 @@ def check(context: Context) -> Iterator[Finding]:
             yield context.finding(f"{where}: {message}", told.section, because, fix=fix, mark=mark)
         if function.text and not description(function.text):
             said = f"{where}: the docstring of {function.name} does not say what it does"
-            why = "the model reads an empty description, and has only the name to go by"
+            why = "the model reads an empty description and sees only the name"
             yield context.finding(
-                said, told.section, why, fix="a sentence above `Args:`", severity="warning", mark=mark
+                said, told.section, why, fix="add a sentence above `Args:`", severity="warning", mark=mark
             )
 
 
@@ -46,11 +46,11 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
     name, parameters = function.name, [one for one in function.parameters if one.kind in ("plain", "positional only")]
     if not function.text:
         entries = "".join(f" {one.name}: ..." for one in parameters)
-        sections = f", then a line `Args:` and one for each parameter:{entries}" if parameters else ""
-        yield f"{name} has no docstring", DOCSTRING, f"a docstring that says what it does{sections}"
+        sections = f", then `Args:` with a line for each parameter:{entries}" if parameters else ""
+        yield f"{name} has no docstring", DOCSTRING, f"add a docstring that says what it does{sections}"
     unhinted = [one.name for one in parameters if one.hint is None]
     if unhinted:
-        fix = f"{unhinted[0]}: str, or whatever it is"
+        fix = f"{unhinted[0]}: str, or its type"
         yield f"{name} has no type hint for {', '.join(unhinted)}", TYPE_HINT, fix
     for one in parameters:
         unsaid = function.unsaid(one)
@@ -63,7 +63,7 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
     silent = [one.name for one in parameters if one.name not in said]
     if silent:
         bracketed = next((one for one in silent if has_type_in_brackets(function.text, one)), None)
-        fix = f"a line `{silent[0]}: what it is` below `Args:`"
+        fix = f"add a line `{silent[0]}: DESCRIPTION` below `Args:`"
         fix += (
             f"; transformers does not read `{bracketed} (type): ...`, since the type hint gives the type"
             if bracketed
@@ -73,7 +73,5 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
     for one in parameters:
         choices = unread_choices(said.get(one.name, ""))
         if choices is not None:
-            because = (
-                "transformers reads them with json.loads, which raises for them when the first prompts are rendered"
-            )
+            because = "transformers reads them with json.loads, which raises when the first prompts are rendered"
             yield f"the choices of {one.name} are not a JSON list: {choices}", because, '(choices: ["tea", "coffee"])'

@@ -1,9 +1,9 @@
 """A tool or rollout is a function in an existing file, and an environment is a class in one.
 
-grpo-run looks for the file beside the one that names it, reads it, and never runs it before you consent, which also
-covers files beside it that it imports. It follows a name through `a = b` and these files, and does not check names that
-only running the file would resolve. The training processes would end with FileNotFoundError or AttributeError after all
-their imports.
+grpo-run looks for the file relative to the recipe that names it, reads it, and never runs it before you consent, which
+also covers imported files in the same folder. It follows a name through `a = b` and these files, and does not check
+names that only running the file would resolve. The training processes would end with FileNotFoundError or
+AttributeError after all their imports.
 """
 
 import ast
@@ -62,20 +62,20 @@ def _of_one(
     part = _partial_of(said.path, said.name) if kind == "class" and isinstance(found, str) else None
     if part is not None:
         message = f"{said.file}: {said.name} is a partial of {part}, not a class"
-        why = "the tools are methods of a class, whose objects TRL makes with environment.config"
+        why = "tools are methods of a class, and TRL creates its objects with environment.config"
         yield context.finding(
-            message, key, why, fix=f"python: {said.file}:{part}, with what the partial binds under config", mark=mark
+            message, key, why, fix=f"python: {said.file}:{part}, and the partial's arguments under config", mark=mark
         )
     elif read(said.path, said.name) is None:
-        message = f"not checked: what {said.name} is, which its source does not show"
+        message = f"not checked: what {said.name} is; its source does not show it"
         why = found if isinstance(found, str) else f"it is defined at {found.at}"
         yield context.finding(message, key, why, severity="not-checked", mark=mark)
     try:
         imported_beside(said.path)
     except (OSError, ValueError) as error:
-        because = [f"a run copies everything that {WHO[section]} imports from its own folder into the run folder"]
+        because = [f"a run copies everything that {WHO[section]} imports from its folder into the run folder"]
         told = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        fix = "move its code into the file or one beside it, or install the package elsewhere"
+        fix = "move its code into the file or its folder, or install the package elsewhere"
         yield context.finding(told, key, because, fix=fix, mark=mark)
 
 

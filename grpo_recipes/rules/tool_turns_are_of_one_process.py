@@ -1,11 +1,11 @@
 """Tools need a strategy in which each process generates on its own.
 
-The methods of an environment are tools here. Each process calls tools in as many turns as its own completions take.
-TRL's loop of turns does not synchronize processes, and ranks leave it after different numbers of turns. With ZeRO-3 and
-FSDP2 each turn gathers weights from all ranks, and all ranks together ask a vLLM server or a vLLM over several GPUs: a
-rank that has another turn waits for ranks that already compute rewards. Tried with two processes on the CPU and vLLM
-0.31 as a server: in the first step the rank with another turn receives what the other one gathers for prompts, and the
-run ends with UnpicklingError in gather_object. Source: trl 1.16 grpo_trainer.py (_tool_call_loop),
+The methods of an environment are tools too. The number of turns depends on the completions of a process. TRL's loop of
+turns does not synchronize processes, so ranks leave it after different numbers of turns. With ZeRO-3 and FSDP2 each
+turn gathers weights from all ranks. With a vLLM server, or a vLLM over several GPUs, all ranks send one request
+together. A rank with a further turn then waits for ranks that already compute rewards. Tested with two processes on the
+CPU and a server of vLLM 0.31: in the first step the rank with a further turn receives the prompts that the other rank
+gathers, and the run ends with UnpicklingError in gather_object. Source: trl 1.16 grpo_trainer.py (_tool_call_loop),
 generation/vllm_generation.py (generate); transformers 5.23 generation/utils.py (synced_gpus).
 """
 
@@ -26,12 +26,12 @@ def check(context: Context) -> Iterator[Finding]:
     strategy = context.text(STRATEGY)
     if strategy in ("zero3", "fsdp2"):
         because = f"each turn gathers the weights of all processes with {strategy} ({context.origin(STRATEGY)})"
-        fix = "strategy: zero2, or ddp, which keep whole weights in each process"
+        fix = "strategy: zero2, or ddp, which keep all weights in each process"
         yield _finding(context, STRATEGY, because, fix)
     if context.value("GRPOConfig.use_vllm") is not True:
         return
     if context.value(MODE) == "server":
-        because = f"all processes ask the server together ({context.origin(MODE)})"
+        because = f"all processes send one request to the server ({context.origin(MODE)})"
         yield _finding(context, MODE, because, "vllm_mode: colocate, or one training process")
     elif context.whole(TOGETHER) > 1:
         because = f"the processes of a vLLM over several GPUs generate together ({context.origin(TOGETHER)})"

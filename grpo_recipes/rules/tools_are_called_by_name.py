@@ -1,9 +1,9 @@
 """A tool takes its arguments by name, and has a unique name.
 
 TRL calls a tool as `tool(**arguments)` with the model's arguments. A positional-only parameter raises TypeError at
-every call, and so do values for *args; the model sees the error each time. Under **kwargs the arguments arrive as one
-dictionary named kwargs, as the model's description says. If two tools share a name, the model sees both, but TRL calls
-the last one for either; methods of an environment come after all tools. Nothing stops the training.
+every call, and so do values for *args; the model sees the error each time. For **kwargs the model's description has one
+parameter kwargs, and TRL passes its value as kwargs=. If two tools share a name, the model sees both, but TRL calls the
+last for both; methods of an environment come after all tools. Training continues.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ def check(context: Context) -> Iterator[Finding]:
         where = f"{told.file}:{function.line}"
         by_position = [one.name for one in function.parameters if one.kind == "positional only"]
         if by_position:
-            said = f"{where}: {function.name} takes {', '.join(by_position)} by position only"
+            said = f"{where}: {function.name} accepts {', '.join(by_position)} only by position"
             because = "TRL calls it with keywords; the model gets a TypeError at every call"
             yield context.finding(said, told.section, because, fix="remove the / from its parameters", mark=mark)
         for one in function.parameters:
@@ -35,7 +35,11 @@ def check(context: Context) -> Iterator[Finding]:
                 said = f"{where}: {function.name} has {one.kind}{one.name}, which a model cannot fill"
                 because = f"the model sees a parameter {one.name}, and TRL passes its value as {one.name}="
                 yield context.finding(
-                    said, told.section, because, fix="a parameter with a name and a type hint for each value", mark=mark
+                    said,
+                    told.section,
+                    because,
+                    fix="use a parameter with a name and a type hint for each value",
+                    mark=mark,
                 )
 
 
@@ -51,8 +55,8 @@ def _hidden(context: Context, tools: Mapping[str, SaidCode]) -> Iterator[Finding
                 f"a tool and a method of {said.name} are called {name}",
                 "tools",
                 [
-                    f"{said.file}:{method.function.line} has the method",
-                    "TRL shows the model both and calls the method for either",
+                    f"the method is at {said.file}:{method.function.line}",
+                    "TRL shows the model both, but calls only the method",
                 ],
                 fix="rename one of them",
                 mark=context.source.mark(tools[name].place),
@@ -64,7 +68,7 @@ def _again(context: Context, number: int, tool: SaidCode, first: SaidCode) -> Fi
     return context.finding(
         f"two tools are called {tool.name}",
         "tools",
-        "TRL calls a tool by its function's name, and of two with the same name the last",
+        "TRL selects a tool by its function's name, and calls only the last of the two",
         fix=f"remove tools[{number}]" if is_same else "rename one of the functions",
         patch=[Patch(("tools", number), remove=True)] if is_same else [],
         mark=context.source.mark(tool.place),

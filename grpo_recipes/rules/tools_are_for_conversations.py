@@ -25,6 +25,6 @@ def check(context: Context) -> Iterator[Finding]:
         f"the prompts are plain text, but {MANY[turns]} need messages",
         "dataset.prompt_format" if built else "dataset.path",
         "TRL looks for tool calls in messages, and raises AttributeError after the first generation",
-        fix="prompt_format: conversational" if built else "rows whose prompt is messages: [{role: user, content: ...}]",
+        fix="prompt_format: conversational" if built else "write prompts as messages: [{role: user, content: ...}]",
         patch=[Patch(("dataset", "prompt_format"), "conversational")] if built else [],
     )

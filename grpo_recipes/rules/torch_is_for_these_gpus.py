@@ -1,8 +1,8 @@
-"""torch is not built for GPUs of a different maker.
+"""torch is built for NVIDIA GPUs or for the CPU.
 
-grpo-run plans for NVIDIA GPUs, which nvidia-smi shows, and for CPUs. Beside a torch for AMD (`+rocm`) or Intel (`+xpu`)
+grpo-run plans for NVIDIA GPUs, which nvidia-smi shows, and for CPUs. With a torch for AMD (`+rocm`) or Intel (`+xpu`)
 it finds no GPU, so `launch.gpus_per_node: auto` means the CPU, hundreds of times slower, and the rule warns. grpo-run
-was never run on such GPUs. Write `gpus_per_node: 0` to use the CPU on purpose.
+was never tested on these GPUs. Write `gpus_per_node: 0` to use the CPU on purpose.
 """
 
 import re
@@ -21,6 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
     built = re.search(r"\+(rocm|xpu)", version)
     if built is None or context.value(GPUS) != "auto" or context.value("world.device") != "cpu":
         return
-    said = f"this run is on the CPU, but torch {version} is built for GPUs of {MAKERS[built[1]]}"
+    said = f"this run is on the CPU, but torch {version} is built for {MAKERS[built[1]]} GPUs"
     because = ["grpo-run supports only NVIDIA GPUs", context.settings["world.device"].why]
     yield context.wrong(said, GPUS, because, 0, fix="gpus_per_node: 0 to use the CPU on purpose", severity="warning")

@@ -1,9 +1,9 @@
-"""The installed torch can use the GPUs: the driver supports its CUDA.
+"""The installed torch can use the GPUs, because the driver supports its CUDA version.
 
-PyPI's torch is built for one CUDA version: 12.8 up to torch 2.10, and 13.0 since 2.11. CUDA 13 needs a driver of 580 or
-newer, CUDA 12 one of 525, CUDA 11 one of 450. With an older driver, or a torch for the CPU, nvidia-smi shows GPUs but
-torch sees none, and a run ends after its imports or when it loads its model. If NVIDIA's forward compatibility puts a
-newer libcuda before the driver's, the driver's version is meaningless, and the rule does not check it.
+PyPI's torch is built for one CUDA version: 12.8 up to torch 2.10, and 13.0 since 2.11. CUDA 13 needs driver 580 or
+newer, CUDA 12 driver 525, and CUDA 11 driver 450. With an older driver, or a torch for the CPU, nvidia-smi shows GPUs
+but torch sees none, and a run ends after its imports or when it loads its model. If NVIDIA's forward compatibility puts
+a newer libcuda before the driver's, the driver's version is meaningless, and the rule does not check it.
 """
 
 from collections.abc import Iterator

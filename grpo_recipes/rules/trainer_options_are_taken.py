@@ -1,8 +1,8 @@
 """The trainer and torch accept the options under `trl:`.
 
-TrainingArguments checks little of them, and torch the rest when the Trainer is built or the first batch is drawn, after
-loading the model: the data loader's options without workers, names for logging and compiling, numbers below their
-minimum.
+TrainingArguments checks only some of them. torch checks the rest when the Trainer is built or the first batch is drawn,
+after loading the model: options of the data loader that need workers, names for logging and compiling, and numbers
+below their minimum.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ OF_WORKERS = {
 SMALLEST = {
     WORKERS: (0, "torch's data loader raises ValueError at the first batch"),
     "dataloader_prefetch_factor": (1, "torch's data loader fails an assertion at the first batch"),
-    "ddp_timeout": (1, "the processes wait for each other that many seconds"),
-    "torch_empty_cache_steps": (1, "TrainingArguments raises ValueError for it"),
+    "ddp_timeout": (1, "it is the number of seconds that processes wait for each other"),
+    "torch_empty_cache_steps": (1, "TrainingArguments raises ValueError"),
 }
 
 
@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
     workers = context.value(f"GRPOConfig.{WORKERS}")
     for name, nothing in OF_WORKERS.items():
         if context.value(f"GRPOConfig.{name}") not in nothing and workers in (None, 0):
-            because = "it needs worker processes that load data; the trainer or the data loader raises ValueError"
+            because = "without worker processes the trainer or the data loader raises ValueError"
             yield context.wrong(f"{name} needs {WORKERS}", f"GRPOConfig.{name}", because)
 
 
@@ -52,6 +52,6 @@ def _words(context: Context, name: str, words: list[str], because: str) -> Itera
         if (word.lower() if name == "torch_compile_backend" else word) in words:
             continue
         near = nearest_words(word, words, cutoff=0.6)
-        said = f"{name} {word} is not one of {', '.join(words)}"
+        said, because = f"{name} cannot be {word}", f"it must be one of {', '.join(words)}; otherwise {because}"
         yield context.wrong(said, f"GRPOConfig.{name}", because, near[0] if near else None)
         return

@@ -48,11 +48,11 @@ def check(context: Context) -> Iterator[Finding]:
 def _options(context: Context) -> Iterator[Finding]:
     options, path = context.value(OPTIONS), ("trl", "transformers_continuous_batching_config")
     if isinstance(options, str) and not options.startswith("{"):
-        because = "GRPOTrainer makes a map of it, and raises ValueError after loading the model"
-        yield _finding(context, path, f"{path[-1]} is a text, but must be a map", because, None)
+        because = "GRPOTrainer converts it to a map, and raises ValueError after loading the model"
+        yield _finding(context, path, f"{path[-1]} is a string, but must be a map", because, None)
     for name in context.mapping(OPTIONS):
         if name not in FIELDS:
-            because = "ContinuousBatchingConfig raises TypeError for it, after loading the model"
+            because = "ContinuousBatchingConfig raises TypeError after loading the model"
             close = nearest_words(name, FIELDS, cutoff=0.7)
             yield _finding(context, (*path, name), f"continuous batching has no option {name}", because, close)
 

@@ -1,10 +1,10 @@
 """Triton finds a C compiler and Python's headers, if a run on GPUs needs Triton.
 
 Triton compiles a small C module against Python.h when it first starts a kernel, separately on each machine, so it needs
-a C compiler and the headers of Python beside the driver. Since trl 1.15, the loss itself is a Triton kernel; in older
-releases, torch.compile, Liger's kernels and vLLM use Triton. Slim images have neither: the first step, after loading
-the model and generating the first completions, ends with "Failed to find C compiler" or "Python.h: No such file or
-directory".
+a C compiler and Python's headers in addition to the driver. Since trl 1.15, the loss itself is a Triton kernel; in
+older releases, torch.compile, Liger's kernels and vLLM use Triton. Slim images have neither: the first step, after
+loading the model and generating the first completions, ends with "Failed to find C compiler" or "Python.h: No such file
+or directory".
 """
 
 from collections.abc import Iterator
@@ -31,5 +31,5 @@ def check(context: Context) -> Iterator[Finding]:
     users = [f"the loss of trl {trl}"] if trl is not None and passed_logits_keyword(trl) is None else []
     users += [name for key, name in STARTS.items() if context.value(key) is True]
     if users:
-        uses = f"{', '.join(users)} {'is' if len(users) == 1 else 'are'} computed with Triton"
+        uses = f"{', '.join(users)} {'uses' if len(users) == 1 else 'use'} Triton"
         yield context.finding(found.message, "launch.gpus_per_node", (uses, *found.because), fix=found.fix)

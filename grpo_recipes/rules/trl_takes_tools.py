@@ -7,7 +7,7 @@ of all turns were recomputed from the messages, and may differ from those that w
 
 GRPOTrainer accepts `environment_factory` since trl 0.29, with transformers 5.2, and before 1.8 treats an environment's
 `get_reward` as a tool. It accepts `rollout_func` since trl 0.25, and before 1.0 calls it only if vLLM generates, with
-prompts that are already texts.
+prompts that are already strings.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,10 @@ _ANEW_WHY = "after a tool's reply it recomputes the tokens of all turns from the
 BEFORE = {
     "tools": (*_ANEW, _ANEW_WHY),
     "environment": (*_ANEW, _ANEW_WHY),
-    "rollout": ("does not call a rollout if transformers generates", "only vLLM calls it there, with texts as prompts"),
+    "rollout": (
+        "does not call a rollout if transformers generates",
+        "before trl 1.0 only vLLM calls it, with strings as prompts",
+    ),
 }
 NEEDS = {"tools": "tools need", "environment": "an environment needs"}
 
@@ -44,10 +47,10 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
     if parameters is None or trl is None:
         return
     parameter = PARAMETERS[key]
-    fix = f"trl=={FIRST} or a newer one"
+    fix = f"trl=={FIRST} or newer"
     if parameter not in parameters:
         because = [f"its GRPOTrainer does not take {parameter}"]
-        yield context.finding(f"trl {trl} has no {key}", key, because, fix=fix)
+        yield context.finding(f"trl {trl} does not support {key}", key, because, fix=fix)
         return
     if is_within(trl, f"<{FIRST}"):
         message, why = BEFORE[key]
@@ -55,22 +58,22 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
         return
     said_of = said_code(context, "environment")
     if key == "environment" and said_of is not None and not said_of.path and is_within(trl, f"<{OWNS_A_REWARD}"):
-        reason = "its reward is that of get_reward, which older releases show to the model as a tool"
+        reason = "its reward comes from get_reward, which older releases show to the model as a tool"
         yield context.finding(
-            f"{said_of.name} needs trl {OWNS_A_REWARD}", key, reason, fix=f"trl=={OWNS_A_REWARD} or a newer one"
+            f"{said_of.name} needs trl {OWNS_A_REWARD}", key, reason, fix=f"trl=={OWNS_A_REWARD} or newer"
         )
         return
     environment = read_environment(context) if key == "environment" else None
     if environment is not None and "get_reward" in environment[1].methods and is_within(trl, f"<{OWNS_A_REWARD}"):
         said = f"trl {trl} treats get_reward of {environment[0].name} as a tool"
-        reason = "it shows the method to the model, and ignores the reward that it returns"
-        yield context.finding(said, key, reason, fix=f"trl=={OWNS_A_REWARD} or a newer one")
+        reason = "it shows the method to the model and ignores its reward"
+        yield context.finding(said, key, reason, fix=f"trl=={OWNS_A_REWARD} or newer")
         return
     transformers, window = context.stack.version("transformers"), needed_transformers(key, trl)
     if window is not None and transformers is not None and not is_within(transformers, window):
         said = f"{NEEDS[key]} transformers {window.removeprefix('>=')}"
-        reason = f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError with it"
-        yield context.finding(said, key, reason, fix=f"transformers=={window.removeprefix('>=')} or a newer one")
+        reason = f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError"
+        yield context.finding(said, key, reason, fix=f"transformers=={window.removeprefix('>=')} or newer")
         return
     if key in NEEDS and needs_jmespath(trl, transformers) and context.stack.version("jmespath") is None:
         yield _jmespath(context, key, trl, transformers)

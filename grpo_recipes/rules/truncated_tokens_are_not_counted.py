@@ -1,8 +1,8 @@
 """Truncated completions that are masked do not count in the loss's denominator.
 
 With mask_truncated_completions, dapo, cispo and vespo should divide by the tokens that are trained on. TRL before 1.9.0
-also counts those of the truncated completions: measured, the gradient was 0.64 of that of later releases for the same
-completions. The other losses agree on all releases.
+also counts the tokens of truncated completions. Measured for the same completions, its gradient was 0.64 times the
+gradient of later releases. The other losses agree on all releases.
 """
 
 from collections.abc import Iterator

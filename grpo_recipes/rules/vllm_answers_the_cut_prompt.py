@@ -1,10 +1,10 @@
-"""vLLM answers the same truncated prompt that its completions are scored after.
+"""vLLM generates from the same truncated prompt that the loss uses.
 
-TRL before 0.19 cuts the token ids of a prompt to generation.max_prompt_length but gives vLLM its whole text. The shim
+TRL before 0.19 cuts the token ids of a prompt to generation.max_prompt_length but gives vLLM the whole text. The shim
 `vllm_prompts` cuts the prompts before vLLM sees them. vLLM in the training processes gets the trainer's own token ids.
 TRL's server of these releases takes only texts: the shim sends a cut prompt as the text of its last tokens, and stops
-the run at the first one that the server would tokenize differently, for example because its tokenizer begins every text
-with a special token. Prompts that are short enough are sent unchanged.
+the run at the first prompt that the server would tokenize differently, for example because its tokenizer begins every
+text with a special token. Prompts that are short enough are sent unchanged.
 """
 
 from collections.abc import Iterator
@@ -31,5 +31,7 @@ def decide(context: Context) -> Iterator[Setting]:
 def check(context: Context) -> Iterator[Finding]:
     if context.value(LENGTH) is not None and is_server_mode(context):
         said = f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server"
-        because = "it takes only texts: the run stops at the first prompt whose cut text gives different tokens"
+        because = (
+            "the server takes only text, and the run stops at the first prompt whose cut text gives different tokens"
+        )
         yield context.not_checked(said, LENGTH, because)

@@ -1,10 +1,11 @@
 """vLLM computes in the trainer's data type.
 
-TRL's colocate mode names no data type, so vLLM takes `auto`: the checkpoint's own, and bfloat16 or float16 for one in
-float32. The sampler then differs from the trainer far more than necessary: measured between a float32 trainer and vLLM
-on the CPU, 1e-3 for each token with `auto` and 2e-7 with float32. So vLLM gets the type of autocast, or without
-autocast that of the weights; the plan shows the reason. On GPUs older than Ampere (capability 8.0) vLLM refuses
-bfloat16 with ValueError when it starts, after loading the model, while torch would only be slow.
+TRL's colocate mode names no data type, so vLLM takes `auto`: the checkpoint's own type, or bfloat16 or float16 for a
+float32 checkpoint. The sampler then differs from the trainer far more than necessary. Measured between a float32
+trainer and vLLM on the CPU, the difference was 1e-3 for each token with `auto` and 2e-7 with float32. So vLLM gets the
+type of autocast, or without autocast the type of the weights; the plan shows the reason. On GPUs older than Ampere
+(capability 8.0) vLLM refuses bfloat16 with ValueError when it starts, after loading the model, while torch would only
+be slow.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(DTYPE) != "bfloat16" or context.value("world.device") != "cuda":
         return
     if used_gpus(context) is None:
-        message = f"whether the GPUs of {context.stack.origin} compute in vLLM's bfloat16 is not known"
+        message = f"whether the GPUs of {context.stack.origin} support vLLM's bfloat16 is unknown"
         yield context.not_checked(message, WEIGHTS, UNKNOWN_GPUS)
     for gpu in used_gpus(context) or ():
         if gpu.capability is not None and gpu.capability < (8, 0):

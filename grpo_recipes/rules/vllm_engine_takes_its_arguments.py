@@ -1,10 +1,10 @@
 """Every key under generation.vllm_engine is an argument of vLLM's engine, and set nowhere else.
 
 `vllm_engine` passes any field of vLLM's EngineArgs to the engine, in both modes: `enforce_eager`, `max_num_seqs`,
-`kv_cache_memory_bytes` and so on, by vLLM's own names. An unknown one ends the run with TypeError in colocate mode, or
-keeps the server from starting, after loading the model. Arguments that TRL, the recipe or grpo-run sets already have
-their own key, which a second value would silently override. grpo-run reads the fields from the installed vLLM, or knows
-them for the release that it was tested with; for others it checks only the names that have their own key.
+`kv_cache_memory_bytes` and so on, by vLLM's own names. With an unknown argument, the run ends with TypeError in
+colocate mode, or the server does not start, after loading the model. Arguments that TRL, the recipe or grpo-run sets
+have their own key, and a second value would silently override it. grpo-run reads the fields from the installed vLLM, or
+knows them for the release that it was tested with; for others it checks only the names that have their own key.
 """
 
 from collections.abc import Iterator
@@ -45,8 +45,8 @@ def check(context: Context) -> Iterator[Finding]:
         elif known is not None:
             yield from _of_another_type(context, path, value, known[0][name])
     if known is None:
-        because = "grpo-run reads them from the installed vllm, and knows those of 0.31.0"
-        yield context.not_checked("whether this vLLM's engine takes these arguments is not known", KEY, because)
+        because = "grpo-run reads the arguments of the installed vllm, and knows those of 0.31.0"
+        yield context.not_checked("whether this vLLM's engine takes these arguments is unknown", KEY, because)
 
 
 def _finding(
@@ -63,7 +63,7 @@ def _finding(
 
 
 def _owned(context: Context, path: Path, home: str, value: object) -> Finding:
-    said = f"vllm_engine may not have {path[-1]}"
+    said = f"vllm_engine cannot set {path[-1]}"
     if home.startswith(WRITE):
         return _finding(context, path, said, "it has its own key, and two values could disagree", home, value=value)
     return _finding(context, path, said, home, None)
@@ -72,7 +72,7 @@ def _owned(context: Context, path: Path, home: str, value: object) -> Finding:
 def _unknown(context: Context, path: Path, value: object, names: set[str], source: str) -> Finding:
     said, why = (
         f"vLLM's engine does not take {path[-1]}",
-        f"{source} has no such field in EngineArgs and does not start",
+        f"EngineArgs of {source} has no such field, so vLLM does not start",
     )
     near = nearest_words(str(path[-1]), sorted(names), cutoff=0.7)
     fix = f"{WRITE}{'.'.join((*HOME, near[0]))}" if near else None

@@ -1,19 +1,19 @@
-"""vLLM gets the adapter alone, if the recipe asks for it with `generation.weight_sync: adapter`.
+"""vLLM gets only the adapter, if the recipe sets `generation.weight_sync: adapter`.
 
 Before each generation TRL merges the adapter into the weights and passes vLLM all of them: 15 GB for a model of 7B,
 whose adapter of rank 16 has 160 MB. The shim `adapter_sync` saves the adapter instead, and vLLM loads it under a new
-name beside the base, which it keeps as it loaded it. vLLM then computes base and adapter separately, both in the
-process and as a server, which the run starts with `--enable-lora`. No weights go through NCCL, so a server also works
-for a trainer on the CPU.
+name; its base stays as loaded. vLLM then computes base and adapter separately, both in the training process and as a
+server, which the run starts with `--enable-lora`. No weights go through NCCL, so a server also works for a trainer on
+the CPU.
 
 vLLM reads r, lora_alpha and use_rslora of an adapter and silently ignores other fields: with `alpha_pattern` it sampled
 from a different policy, 1.05 nats off. It refuses copies of whole modules, biases, and adapters on the embeddings or
 the output layer. With the initialisations `pissa`, `olora`, `corda` and `loftq`, the base in memory is not the
 checkpoint that vLLM loads. So an adapter may use only fields that were tested.
 
-For a 4-bit model, TRL cannot pass anything else to vLLM, so `auto` means adapter. Before training, vLLM's base is
-written to the run folder: the dequantized weights in vLLM's data type, as large as the model without quantization. The
-first proof compares the two.
+For a 4-bit model, TRL can pass vLLM only the adapter, so `auto` means adapter. Before training, vLLM's base is written
+to the run folder: the dequantized weights in vLLM's data type, as large as the model without quantization. The first
+proof compares the two.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if context.value(USE_VLLM) is True and is_wanted and not any(in_the_way(context)):
         rank = next(rank for rank in RANKS if rank >= context.whole(RANK))
         base = "; its base is the dequantized model, written into the run folder" if is_quantized else ""
-        yield decided(OWNS[0], rank, f"vLLM makes room for an adapter of this rank{base}")
+        yield decided(OWNS[0], rank, f"vLLM loads an adapter of up to this rank{base}")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -72,14 +72,14 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for key, why in in_the_way(context):
         yield context.wrong(
-            "vLLM cannot be given this adapter alone", key, why, "full", at=("generation", "weight_sync")
+            "weight_sync: adapter does not support this recipe", key, why, "full", at=("generation", "weight_sync")
         )
 
 
 def in_the_way(context: Context) -> Iterator[tuple[str, str]]:
     """What keeps vLLM from taking the adapter alone: the key, and the reason."""
     if not context.has_section(SECTION):
-        yield SYNC, "the recipe has no section lora: all weights are trained"
+        yield SYNC, "the recipe has no lora section and trains all weights"
         return
     since, otherwise = SINCE["server" if context.value(VLLM_MODE) == "server" else "colocate"]
     trl = context.stack.version("trl")
@@ -88,17 +88,17 @@ def in_the_way(context: Context) -> Iterator[tuple[str, str]]:
     for name, value in context.settings.under("LoraConfig").items():
         is_used = value not in (None, False, [], {}, "none")
         if is_used and name not in READ and (name != START or str(value).lower() not in STARTS):
-            yield f"LoraConfig.{name}", f"vLLM does not apply {name} of an adapter"
+            yield f"LoraConfig.{name}", f"vLLM ignores an adapter's {name}"
     targets = context.value("LoraConfig.target_modules")
     for target in targets if isinstance(targets, list) else [targets]:
         name = str(target)
         if name.rpartition(".")[2] in NOT_ADAPTED:
-            yield "LoraConfig.target_modules", f"vLLM does not take an adapter of {name}"
+            yield "LoraConfig.target_modules", f"vLLM does not support an adapter on {name}"
     if context.value(EIGHT_BITS) is True:
-        yield EIGHT_BITS, "TRL refuses vLLM beside a model of 8 bits"
+        yield EIGHT_BITS, "TRL refuses vLLM with an 8-bit model"
     if context.whole(RANK) > RANKS[-1]:
         yield RANK, f"vLLM's largest rank is {RANKS[-1]}"
     if context.value(STRATEGY) in SHARDED:
-        yield STRATEGY, "each process holds a part of the adapter, and no part is gathered"
+        yield STRATEGY, "each process holds a part of the adapter, and nothing gathers the parts"
     if context.value(ASLEEP) is True:
-        yield ASLEEP, "TRL lets vLLM discard its weights while it sleeps, and the adapter does not bring the base back"
+        yield ASLEEP, "a sleeping vLLM discards its weights, and the adapter does not restore the base"

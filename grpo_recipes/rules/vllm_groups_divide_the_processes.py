@@ -1,9 +1,9 @@
 """The processes split into whole groups that share one vLLM model.
 
-With `vllm_tensor_parallel_size` N in colocate mode, N neighbouring processes hold one model of vLLM together. TRL
-raises ValueError if N does not divide the number of processes, after loading the model, and vLLM does if N does not
-divide the model's attention heads. Ranks are numbered machine by machine, so on several machines N has to divide the
-processes of one machine: a group across two machines would send every layer of every token over the network.
+With `vllm_tensor_parallel_size` N in colocate mode, N neighbouring processes share one vLLM model. After loading the
+model, TRL raises ValueError if N does not divide the number of processes, and so does vLLM if N does not divide the
+model's attention heads. Ranks are numbered machine by machine, so on several machines N has to divide the processes of
+one machine: a group across two machines would send every layer of every token over the network.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
 ID = "GEN004"
-RAISED = "{} raises ValueError for it, after loading the model"
+RAISED = "{} raises ValueError after loading the model"
 SIZE = "GRPOConfig.vllm_tensor_parallel_size"
 
 

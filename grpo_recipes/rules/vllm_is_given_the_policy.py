@@ -1,13 +1,13 @@
 """vLLM can load the policy that is trained.
 
-Before each generation TRL merges the adapter into the weights and passes them to vLLM by name. Some policies do not
-survive this. For a quantized model, TRL passes the packed bits without their scales: vLLM fails with AssertionError, or
+Before each generation TRL merges the adapter into the weights and passes them to vLLM by name. This does not work for
+every policy. For a quantized model, TRL passes the packed bits without their scales: vLLM fails with AssertionError, or
 loads meaningless numbers; for 8 bits TRL raises ValueError in colocate mode, after loading the model. With 4 bits vLLM
-can be given the adapter alone (SHM028). vLLM does not know the names of trainable tokens, and an activated LoRA cannot
-be merged.
+can load only the adapter (SHM028). vLLM does not know the names of trainable tokens, and an activated LoRA cannot be
+merged.
 
-vLLM holds a tied output layer and embedding as one matrix. An adapter or a trained copy of only one of the two makes
-them differ in the policy, and vLLM silently samples from a different model.
+vLLM holds a tied output layer and embedding as one matrix. If an adapter or a trained copy changes only one of the two,
+they differ in the policy, and vLLM silently samples from a different model.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ TARGETS, COPIES = "LoraConfig.target_modules", "LoraConfig.modules_to_save"
 TIED = ("model.embed_tokens", "lm_head")
 # LoRA options that vLLM cannot load, with the reason.
 WITHOUT_A_PLACE = {
-    "LoraConfig.trainable_token_indices": "their tensors are named token_adapter, which vLLM refuses",
-    "LoraConfig.alora_invocation_tokens": "peft raises NotImplementedError when TRL merges it",
+    "LoraConfig.trainable_token_indices": "vLLM refuses their tensors, which are named token_adapter",
+    "LoraConfig.alora_invocation_tokens": "PEFT raises NotImplementedError when TRL merges the adapter",
 }
 
 
@@ -63,7 +63,7 @@ def check(context: Context) -> Iterator[Finding]:
             if context.value("shims.adapter_sync") is not None:
                 continue  # vLLM gets the adapter alone, on the dequantized base
             why_not = [why for _, why in in_the_way(context)] or [f"weight_sync: {context.origin(SYNC)}"]
-            because.append(f"vLLM is not given the adapter alone: {why_not[0]}")
+            because.append(f"vLLM does not get only the adapter: {why_not[0]}")
         yield context.wrong(found.what, found.key, because, False, at=("generation", "use_vllm"))
 
 
@@ -75,7 +75,7 @@ def _tied(context: Context) -> Iterator[Obstacle]:
         if config is not None and config.get("tie_word_embeddings") is True:
             layer = name.rpartition(".")[2]
             why = f"{context.text(MODEL)} has one matrix for embeddings and output layer"
-            yield Obstacle(key, f"vLLM would sample from a different model, since {layer} is trained separately", why)
+            yield Obstacle(key, f"vLLM would ignore that {layer} is trained separately", why)
 
 
 def _names(modules: object, name: str) -> bool:

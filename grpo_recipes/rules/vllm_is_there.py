@@ -1,15 +1,15 @@
 """Generation with vLLM needs vLLM and a GPU.
 
-`use_vllm: auto` uses vLLM if it is installed, the run is on GPUs, TRL runs it in the training processes and can give it
-the policy (GEN003), the GPU has room for it (VLL001), and rows have no images; otherwise transformers generates.
-`use_vllm: true` on a stack without vLLM ends in ImportError in GRPOTrainer, after loading the model. `vllm_mode: auto`
-means server if the recipe has the section `vllm_server` or the address of one, otherwise colocate: in the training
-processes. Without a GPU the usual vLLM does not start. Builds for the CPU do, but repack their weights: the first time
-that TRL passes them the policy ends in AttributeError. For a server on GPUs see GEN008.
+`use_vllm: auto` uses vLLM if all of these hold; otherwise transformers generates. vLLM is installed, the run is on
+GPUs, TRL runs vLLM in the training processes and can pass it the policy (GEN003), the GPU has enough memory (VLL001),
+and rows have no images. `use_vllm: true` on a stack without vLLM ends in ImportError in GRPOTrainer, after loading the
+model. `vllm_mode: auto` means server if the recipe has the section `vllm_server` or the address of a server, and
+otherwise colocate, in the training processes. Without a GPU the usual vLLM does not start. Builds for the CPU do, but
+repack their weights, and the first transfer of the policy ends in AttributeError. For a server on GPUs see GEN008.
 
 TRL 0.16 and 0.17 support vLLM only as a server, which the run starts for `use_vllm: true` (SRV001). 0.14 and 0.15 run
-it in the first process, on the GPU after those of the processes or on `trl.vllm_device`, which may be one that is
-trained on. On a machine's only GPU 0.15 runs it by default, 0.14 does not.
+it in the first process, on the first GPU that no process uses, or on `trl.vllm_device`, which may be a GPU used for
+training. On a machine with one GPU, 0.15 uses that GPU by default and 0.14 does not.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def _mode(context: Context) -> Setting:
     if context.value(USE_VLLM) is True and names_server(context) and context.given(USE_VLLM):
         why = "the recipe has a vllm_server" if context.has_section("vllm_server") else "the recipe names a server"
         return decided(VLLM_MODE, "server", why)
-    return decided(VLLM_MODE, "colocate", "no server is named")
+    return decided(VLLM_MODE, "colocate", "the recipe names no server")
 
 
 def _use_vllm(context: Context) -> Setting:
@@ -54,7 +54,7 @@ def _use_vllm(context: Context) -> Setting:
     if context.value("world.device") == "cpu":
         return decided(USE_VLLM, False, "the run is on the CPU, so transformers generates")
     if image_columns(context):
-        return decided(USE_VLLM, False, "the rows have images, which vLLM sees if use_vllm: true says so")
+        return decided(USE_VLLM, False, "the rows have images, for which vLLM needs use_vllm: true")
     where_it_runs = place(context)
     if where_it_runs != "colocate":
         where = "as a server" if where_it_runs == "server" else "on a separate GPU"
@@ -73,13 +73,13 @@ def _in_the_way(context: Context) -> str | None:
         # If the sizes are decided here as well, all processes together may hold one copy.
         copies = context.whole("world.num_processes") if written.value(SIZED[0]) == "auto" else 1
         if found is not None and found.copy / copies > found.share:
-            return f"vLLM's share of {found.share:.1f} GiB does not hold the model"
+            return f"vLLM's share of {found.share:.1f} GiB is too small for the model"
         if (
             found is not None
             and written.value(SIZED[1]) == "auto"
             and found.copy / copies > found.memory - found.trainer
         ):
-            return f"beside the trainer's {found.trainer:.1f} GiB there is no room for the model"
+            return f"the trainer's {found.trainer:.1f} GiB leave too little memory for vLLM's model"
         return next((one.what for one in obstacles(context)), None)
     except NotJudged:
         return None
@@ -91,16 +91,16 @@ def check(context: Context) -> Iterator[Finding]:
     yield from _misplaced(context)
     takes_weights = context.value("shims.adapter_sync") is None
     if context.value("world.device") == "cpu" and context.value(VLLM_MODE) == "colocate" and takes_weights:
-        because = "on the CPU it does not start, or cannot take the weights of a step"
+        because = "on the CPU it does not start, or cannot load new weights"
         yield context.wrong("vLLM in the training processes needs a GPU", USE_VLLM, because, "auto")
         return
     if context.stack.is_absent("vllm"):
         said = "use_vllm is true, but vllm is not installed"
-        because = "GRPOTrainer raises ImportError for it, after loading the model"
+        because = "GRPOTrainer raises ImportError after loading the model"
         yield context.wrong(said, USE_VLLM, because, "auto", fix="use_vllm: auto, or install vllm")
     elif not context.stack.is_known("vllm"):
-        because = "the target does not say it"
-        yield context.not_checked(f"whether {context.stack.origin} has vllm is not known", USE_VLLM, because)
+        because = "the target does not list vllm"
+        yield context.not_checked(f"whether {context.stack.origin} has vllm is unknown", USE_VLLM, because)
 
 
 def _misplaced(context: Context) -> Iterator[Finding]:
@@ -108,12 +108,16 @@ def _misplaced(context: Context) -> Iterator[Finding]:
     gpu, gpus, processes = vllms_gpu(context), context.stack.gpus or (), context.whole("world.num_processes")
     if gpu is None or gpu < len(gpus):
         return
-    fewer = f"launch.gpus_per_node: {len(gpus) - 1}" if len(gpus) > 1 else "trl.vllm_device: cuda:0, beside the trainer"
+    fewer = (
+        f"launch.gpus_per_node: {len(gpus) - 1}"
+        if len(gpus) > 1
+        else "trl.vllm_device: cuda:0, shared with the trainer"
+    )
     yield context.wrong(
-        f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, but the GPUs end at cuda:{len(gpus) - 1}",
+        f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, but the last GPU is cuda:{len(gpus) - 1}",
         DEVICE if context.given(DEVICE) else USE_VLLM,
         [
-            f"it takes the GPU after those of the {processes} processes, unless vllm_device names one",
+            f"it takes the first GPU after those of the {processes} processes, unless vllm_device is set",
             f"GRPOTrainer raises ValueError for the device cuda:{gpu}",
         ],
         False,

@@ -1,11 +1,11 @@
 """TRL can call the vLLM server and send it the weights.
 
-TRL asks the server for its health when it builds the trainer, after loading the model. If requests cannot reach the
-address, TRL assumes that the server is still starting: it waits for vllm_server_timeout, 240 s, and raises
-ConnectionError. If a server answers with anything but 200, TRL retries forever. That happens with a URL that ends with
-a slash (TRL asks for //health) or with /v1, as for clients of OpenAI's API. The weights go through NCCL, which needs a
-GPU on the trainer's side, too: for a trainer on the CPU, TRL 1.11 and newer raise NotImplementedError, and older
-releases raise NCCL's error.
+TRL requests the server's /health when it builds the trainer, after loading the model. If the address cannot be reached,
+TRL assumes that the server is still starting, waits for vllm_server_timeout (240 s) and raises ConnectionError. If a
+server answers with anything but 200, TRL retries forever. That happens with a URL that ends with a slash (TRL requests
+//health) or with /v1, as used for clients of OpenAI's API. The weights go through NCCL, which needs a GPU on the
+trainer's side, too: for a trainer on the CPU, TRL 1.11 and newer raise NotImplementedError, and older releases raise
+NCCL's error.
 """
 
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "server":
         return
     if context.value("world.device") == "cpu" and context.value("shims.adapter_sync") is None:
-        why = "TRL sends the weights through NCCL and raises on the CPU, NotImplementedError from 1.11 on"
+        why = "TRL sends the weights through NCCL and raises on the CPU, NotImplementedError since 1.11"
         patch = Patch(("generation", "use_vllm"), False)
         yield _finding(context, "GRPOConfig.vllm_mode", "a vLLM server needs a trainer on GPUs", why, patch)
     if context.stack.is_absent("requests"):
-        why = "TRL's client raises ImportError without it, after loading the model"
-        said = "TRL calls a vLLM server with requests"
+        why = "without it, TRL's client raises ImportError after loading the model"
+        said = "a vLLM server needs requests, which is not installed"
         yield context.finding(said, "generation.vllm_mode", why, fix="pip install requests")
     url = context.value(URL)
     yield from _of_url(context, url) if isinstance(url, str) else _of_host(context)
@@ -52,12 +52,12 @@ def _of_url(context: Context, url: str) -> Iterator[Finding]:
         yield _finding(context, URL, "vllm_server_base_url lacks http://", f"{why}; {WAITS}", patch)
     elif parts.path.rstrip("/") == "/v1":
         patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/").removesuffix("/v1").rstrip("/"))
-        why = "TRL asks for /v1/health; /v1 is where clients of OpenAI's API begin, and the server of TRL has none"
-        why += ", so TRL asks forever"
+        why = "TRL requests /v1/health, which the server does not have; only clients of OpenAI's API use /v1"
+        why += "; TRL retries forever"
         yield _finding(context, URL, "vllm_server_base_url ends with /v1", why, patch, is_error=False)
     elif url.endswith("/"):
         patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/"))
-        why = "TRL asks for //health, which a vLLM server does not know, and repeats that forever"
+        why = "TRL requests //health, which a vLLM server does not know, and retries forever"
         yield _finding(context, URL, "vllm_server_base_url ends with a slash", why, patch, is_error=False)
 
 

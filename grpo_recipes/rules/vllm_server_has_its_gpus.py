@@ -1,10 +1,10 @@
-"""The run's vLLM server has its own GPUs, and leaves some for the trainer.
+"""The run's vLLM server has its own GPUs, and leaves at least one for training.
 
 A server that the run starts (`vllm_mode: server` without an address under `trl:`) takes the last `vllm_server.gpus` of
-the machine's GPUs, and the training processes get the others, one each. Weights go from trainer to server over NCCL,
-which refuses a GPU that belongs to both. With `launch.num_nodes` above 1 the server has the last machine for itself,
-and at most the GPUs of one machine. The server spreads one copy of the model over its GPUs, and vLLM raises ValueError
-if their number does not divide the model's attention heads.
+the machine's GPUs, and each of the others gets one training process. Weights go from trainer to server over NCCL, which
+refuses a GPU that belongs to both. With `launch.num_nodes` above 1 the server has the last machine to itself, and
+cannot use more GPUs than that machine has. The server spreads one copy of the model over its GPUs, and vLLM raises
+ValueError if their number does not divide the model's attention heads.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
         shared = shared if isinstance(shared, int) and shared > 0 else heads
         better = next(number for number in range(gpus, 0, -1) if heads % number == 0 and _can_share(shared, number))
         said = f"the vLLM server's {gpus} GPUs cannot share {heads} attention heads"
-        because = "vLLM raises ValueError for it when it starts"
+        because = "vLLM raises ValueError when it starts"
         yield context.wrong(said, GPUS, because, better, fix=f"vllm_server.gpus: {better}")
 
 

@@ -1,14 +1,14 @@
-"""On auto, vLLM's share of the GPUs and its context are as large as the recipe needs.
+"""With auto, vLLM's share of the GPUs and its context are as large as the recipe needs.
 
-`vllm_tensor_parallel_size: auto` is 1 if the weights fit into vLLM's share, otherwise the smallest number of processes
-of a node that divides them and the attention heads, and makes them fit; processes of different nodes never share a
+`vllm_tensor_parallel_size: auto` is 1 if the weights fit into vLLM's share, otherwise the smallest number that makes
+them fit and divides both the processes of a node and the attention heads; processes of different nodes never share a
 model. `vllm_max_model_length: auto` is max_prompt_length + max_completion_length: the model's own context is often much
-longer, and vLLM does not start without a cache that holds one request of that length. Without max_prompt_length it
-stays the model's own. `vllm_gpu_memory_utilization: auto` adds up vLLM's needs: its copy of the weights, the cache of
-keys and values for one generation at full length, and 4 GiB for itself (public measurements say 1.5 to 4). It is at
-most what the trainer's weights, gradients and optimizer states leave free, and what everything else that is held at the
-same time leaves of 0.85 of the GPU, as `grpo-run fit` estimates, but never less than vLLM starts with. If the model or
-the GPU is unknown, or nothing fits, all three keep TRL's defaults.
+longer, and vLLM does not start without a cache that holds one request of that length. Without max_prompt_length vLLM
+uses the model's own context. `vllm_gpu_memory_utilization: auto` adds up vLLM's needs: its copy of the weights, the
+cache of keys and values for one generation at full length, and 4 GiB for itself (public measurements: 1.5 to 4). Two
+limits apply: what the trainer's weights, gradients and optimizer states leave free, and what everything held at the
+same time leaves of 0.85 of the GPU, as `grpo-run fit` estimates. It is never less than vLLM needs to start. If the
+model or the GPU is unknown, or nothing fits, all three keep TRL's defaults.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ READS = (
 OWN_SHARE = 0.3
 """TRL's default."""
 OVERHEAD, LEAST_OVERHEAD = 4.0, 1.5
-"""GiB that vLLM takes beside weights and cache, at most and at least."""
+"""GiB that vLLM takes in addition to weights and cache, at most and at least."""
 GENERATING = ("generate",)
 COMPLETION, STEPS = "GRPOConfig.max_completion_length", "GRPOConfig.steps_per_generation"
 UNREAD: dict[str, object] = {TENSOR_PARALLEL: 1, LENGTH: None, SHARE: OWN_SHARE}
@@ -68,7 +68,7 @@ def decide(context: Context) -> Iterator[Setting]:
         if context.value(key) != "auto":
             continue
         now = context._replace(settings=settings)
-        value, why = decision(now) if _is_read(context, key) else (UNREAD[key], "nothing reads it")
+        value, why = decision(now) if _is_read(context, key) else (UNREAD[key], "the run does not use it")
         setting = decided(key, value, why)
         settings = settings.having([setting])
         yield setting
@@ -83,7 +83,7 @@ def _is_read(context: Context, key: str) -> bool:
 def _size(context: Context) -> tuple[int, str]:
     found = sizes(context)
     if found is None:
-        return 1, "the model or the GPUs are not known"
+        return 1, "the model or the GPUs are unknown"
     beside_the_trainer = (found.memory - _trainer(context, found)) / 2
     room = beside_the_trainer if context.value(SHARE) == "auto" else found.share - LEAST_OVERHEAD
     weights = found.width * found.parameters / GIB
@@ -96,7 +96,7 @@ def _size(context: Context) -> tuple[int, str]:
         if divides and weights / size <= room:
             return (
                 size,
-                f"{weights:.1f} GiB of weights do not fit into {room:.1f} GiB of one GPU, but into those of {size}",
+                f"{weights:.1f} GiB of weights do not fit into {room:.1f} GiB of one GPU, but into {size} GPUs",
             )
     return 1, f"no number of the {processes} processes makes {weights:.1f} GiB of weights fit"
 
@@ -115,16 +115,16 @@ def _share(context: Context) -> tuple[float, str]:
     found = sizes(context)
     cache = _cache(context, found) if found is not None else None
     if found is None or cache is None:
-        return OWN_SHARE, "TRL's default: the model or the GPUs are not known"
+        return OWN_SHARE, "TRL's default: the model or the GPUs are unknown"
     needed = found.copy + cache.wanted + OVERHEAD
     least = found.copy + cache.least + LEAST_OVERHEAD
     at_start = found.memory - _trainer(context, found)
     free = min(at_start, max(least, _left(context, found)))
     hundredths = min(ceil(100 * min(needed, free) / found.memory), floor(100 * min(at_start / found.memory, MOST)))
     if hundredths * found.memory / 100 < least:
-        return OWN_SHARE, f"TRL's default: vLLM needs {needed:.1f} GiB, and {free:.1f} are free beside the trainer"
+        return OWN_SHARE, f"TRL's default: vLLM needs {needed:.1f} GiB, and the trainer leaves {free:.1f}"
     parts = f"{found.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
-    left = f"; {free:.1f} are free beside the trainer" if free < needed else ""
+    left = f"; the trainer leaves {free:.1f}" if free < needed else ""
     return hundredths / 100, f"{parts}, of {found.memory:g} GiB{left}"
 
 

@@ -1,11 +1,11 @@
-"""vLLM's share of each GPU holds its copy of the model, beside the one that is trained.
+"""vLLM's share of each GPU holds its copy of the model, in addition to the trained model.
 
 In colocate mode vLLM keeps its own copy of the weights, in the data type that it computes in (VLL002), divided by
-vllm_tensor_parallel_size. If vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available memory for the
-cache blocks", after loading the model. The share must be free, too: if every process holds all of the trainer's
-weights, they are on the GPU when vLLM starts; under ZeRO-3 an adapter is merged with the whole model gathered on each
-GPU, before each generation. TRL 0.14 and 0.15 run vLLM on one GPU, which the trainer does not use unless
-`trl.vllm_device` names one that it does. These are minimums; gradients, optimizer states and the cache come on top.
+vllm_tensor_parallel_size. If vllm_gpu_memory_utilization of a GPU is less, vLLM ends with "No available memory for the
+cache blocks", after loading the model. The share must be free, too. If every process holds all of the trainer's
+weights, they are on the GPU when vLLM starts. Under ZeRO-3, TRL gathers the whole model on each GPU before each
+generation, to merge an adapter. TRL 0.14 and 0.15 run vLLM on one GPU that the trainer does not use, unless
+`trl.vllm_device` names a GPU that it uses. These are minimums; gradients, optimizer states and the cache need more.
 """
 
 from collections.abc import Iterator
@@ -64,14 +64,14 @@ def check(context: Context) -> Iterator[Finding]:
         least = round(ceil(100 * copy / memory) / 100 + 0.05, 2)
         parts = f"{found.parameters / 1e9:.1f}e9 parameters in {found.width} bytes"
         why = f"{copy:.1f} GiB = {parts} / vllm_tensor_parallel_size"
-        what = f"vLLM's share of {found.share:.1f} GiB does not hold the model's {copy:.1f} GiB"
+        what = f"vLLM's share of {found.share:.1f} GiB is too small for the model's {copy:.1f} GiB"
         yield _finding(context, what, why, least if own + least * memory < memory else None)
     elif own + found.share > memory:
         most = int(100 * (memory - own) / memory) / 100
         why = f"{own:.1f} GiB of the trainer's weights + {found.share:.1f} of the GPU's {memory:g} GiB"
         if context.value(STRATEGY) == "zero3":
-            why += ": to merge an adapter TRL gathers all of them on each GPU"
-        what = f"vLLM's share of {found.share:.1f} GiB is not free beside the trainer's {own:.1f} GiB"
+            why += "; to merge an adapter TRL gathers all of them on each GPU"
+        what = f"the trainer's {own:.1f} GiB leave too little for vLLM's share of {found.share:.1f} GiB"
         yield _finding(context, what, why, most if most * memory > copy else None)
 
 
@@ -88,5 +88,5 @@ def _finding(context: Context, what: str, why: str, better: float | None) -> Fin
     name = "vllm_gpu_memory_utilization"
     patch = Patch(("generation", name), better) if better is not None else Patch(("generation", "use_vllm"), False)
     fix = f"{name}: {better:g}" if better is not None else "use_vllm: false, a larger GPU, or vllm_tensor_parallel_size"
-    because = [why, "the run ends when vLLM starts, or when it first gets the policy"]
+    because = [why, "the run fails when vLLM starts, or when it first gets the policy"]
     return context.finding(what, SHARE, because, fix=fix, patch=[patch])

@@ -1,11 +1,11 @@
 """The weights under an adapter never change, however often vLLM gets the policy.
 
 Before each generation TRL adds the adapter to the weights in place, passes them to vLLM and subtracts it again. In
-bfloat16 neither operation is exact, so each transfer moves the weights, and no proof notices, because trainer and vLLM
-move together. In 500 transfers of a growing adapter, they moved by a tenth of the adapter's own change. Only the
-adapter is saved, and with the original weights it is not the policy that was evaluated. In float32 the error is a
-millionth, which still lets a resumed run differ from an uninterrupted one. The shim `adapter_hand_over` merges into
-copies, one layer at a time. ZeRO-3 drops the sum by itself, with the gathered copies.
+bfloat16 neither operation is exact, so each transfer changes the weights. No check notices, because the trainer's and
+vLLM's weights change together. In 500 transfers of a growing adapter, they changed by a tenth of the adapter's own
+change. Only the adapter is saved, and with the original weights it is not the policy that was evaluated. In float32 the
+error is a millionth, which still lets a resumed run differ from an uninterrupted one. The shim `adapter_hand_over`
+merges into copies, one layer at a time. ZeRO-3 merges into gathered copies and drops them.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The recipe sets `evaluation.passes`, or only one choice is possible.
 
-A completion passes if a reward is high enough. If the only reward is a function, it passes at 1.0, which the shipped
-rewards give for a right answer. With several rewards, one may judge the answer and others its form or length, and
-neither a reward model's logit nor a judge's score has a natural threshold, so you have to choose.
+A completion passes if a reward is high enough. If the only reward is a function, the threshold is 1.0, which the
+shipped rewards give for a right answer. With several rewards, one may judge the answer and others its form or length,
+and neither a reward model's logit nor a judge's score has a natural threshold, so you have to choose.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def what_passes(context: Context) -> dict[str, object] | None:
-    """When a completion of a set passes: as it is written, else by its only reward; None where nothing says it."""
+    """When a completion of a set passes: as written, else by its only reward; None if neither applies."""
     if REWARD in context.settings:
         return {"reward": context.value(REWARD), "at_least": context.value(f"{PASSES}.at_least")}
     names, is_model = _names(context)
@@ -57,12 +57,12 @@ def check_set(name: str, context: Context) -> Iterator[Finding]:
         if context.value("evaluation.pass_at") and not context.mapping(PASSES) and not (name and what_passes(context)):
             several = len(names) > 1
             yield context.finding(
-                f"pass_at counts completions that pass, but {name or 'the recipe'} does not say which do",
+                f"pass_at needs passes, but {name or 'evaluation'} does not set it",
                 "evaluation.path" if name else "evaluation.pass_at",
-                f"any of {', '.join(names)} could decide it"
+                f"each of {', '.join(names)} could decide which completions pass"
                 if several
-                else f"{names[0]} is a model that gives rewards, whose numbers have no natural threshold",
-                fix=f"passes: {{reward: {names[0]}, at_least: 1.0}}{', or another of them' if several else ''}",
+                else f"{names[0]} is a model or a judge, and its scores have no natural threshold",
+                fix=f"passes: {{reward: {names[0]}, at_least: 1.0}}{', or another reward' if several else ''}",
             )
         return
     named = context.text(REWARD)

@@ -1,13 +1,13 @@
 """The machines, the number of processes and the device are fixed before anything else is derived from them.
 
 `launch.num_nodes` is the number of machines, `launch.gpus_per_node` the number of GPUs to use on each, and
-`launch.num_processes` the number of training processes in all. With both of the latter on auto there is one process per
-GPU, or one on each machine without GPUs. All machines count as having this machine's GPUs; if a declared target does
-not name its GPUs, the plan assumes one.
+`launch.num_processes` the total number of training processes. If the last two are auto, there is one process per GPU,
+or one per machine without GPUs. The plan assumes that all machines have this machine's GPUs; if a declared target does
+not name its GPUs, it assumes one GPU.
 
-If `training.cut` sets the number of processes, `auto` takes that many GPUs of those available, and that many processes
-on the CPU; unknown GPUs count as enough. BAT006 reports if there are too few. A vLLM server of the run takes its GPUs
-first: the last `vllm_server.gpus` of the only machine, or the whole last one of several machines.
+If `training.cut` sets the number of processes, `auto` takes that many of the available GPUs, or that many processes on
+the CPU; unknown GPUs count as enough. BAT006 reports if there are too few. A vLLM server of the run takes its GPUs
+first: the last `vllm_server.gpus` of the only machine, or the last of several machines.
 """
 
 from collections.abc import Iterator
@@ -83,9 +83,9 @@ def _gpus(context: Context) -> tuple[int, str]:
 
 def _assumed(context: Context) -> tuple[int, str]:
     """One GPU for the trainer, or those of the recipe's cut, and those of its server."""
-    needed, why = _of_the_cut(context), f"the GPUs of {context.stack.origin} are not known, so the plan assumes one"
+    needed, why = _of_the_cut(context), f"the GPUs of {context.stack.origin} are unknown, so the plan assumes one"
     if needed is not None:
-        return needed, f"the GPUs of {context.stack.origin} are not known, so the plan assumes those of {PROCESSES}"
+        return needed, f"the GPUs of {context.stack.origin} are unknown, so the plan assumes those of {PROCESSES}"
     wanted = context.settings.get(GPUS)
     if not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
         return 1, why

@@ -1,4 +1,4 @@
-"""A ZeRO training scores in the precision of its loss, and generates as DDP does.
+"""With ZeRO, scoring uses the precision of the loss, and generation is the same as with DDP.
 
 With float32 weights and `bf16: true`, DDP runs the model under autocast wherever TRL calls it; with an adapter, that is
 everything except generation by transformers; without one, generation too. Under DeepSpeed only the passes of the loss
@@ -6,7 +6,7 @@ are under autocast: TRL scores completions for vLLM's ratios, several iterations
 `zero_autocast` wraps the model as accelerate does for DDP. With ZeRO-3 it also keeps autocast from holding a copy of
 every gathered weight until a pass is done. On a CPU with AVX-512's bfloat16, scoring takes half as long as in float32:
 1.5 s instead of 2.9 s for 1,024 tokens of a 107M-parameter model (`benchmarks/zero_scoring.py`), which says little
-about a GPU. It can be removed when accelerate does so under DeepSpeed.
+about a GPU. It can be removed when accelerate does this under DeepSpeed.
 """
 
 from collections.abc import Iterator

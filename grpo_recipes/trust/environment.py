@@ -46,7 +46,7 @@ _REFUSED = (
         ),
     ),
     (
-        "grpo-run sets it from the world of the plan",
+        "grpo-run sets it from the plan",
         (
             r"(ACCELERATE|FSDP|PARALLELISM_CONFIG|PET|TORCHELASTIC|GRPO_RUN)_.*"
             r"|MASTER_(ADDR|PORT)|((GROUP|LOCAL)_)?RANK|(LOCAL_)?WORLD_SIZE"
@@ -57,7 +57,7 @@ _REFUSED = (
         r"HOME|SHELL|TMPDIR|TMP|TEMP|USER|LOGNAME|PWD|OLDPWD|XDG_.*",
     ),
     (
-        "it names a path of the machine, which is up to the user",
+        "it names a path on the machine, which only the user should choose",
         (
             r".*_(PATHS?|DIRS?|DIRECTORY|FOLDER|FILES?|HOME|ROOT|CACHE|LIBS?|LIBRARY|LIBRARIES|PREFIX|EXECUTABLE|COMMAND)"
             r"|TORCH_(TRACE|LOGS_OUT)|KINETO_CONFIG|MATPLOTLIBRC|MPLCONFIGDIR|JITDUMPDIR|TZDIR|TERMINFO|HF_XET_LOG_DEST"
@@ -80,7 +80,7 @@ def _shapes() -> dict[str, re.Pattern[str]]:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether a variable is a mere tuning option, and its value has the known shape."""
+    """Whether a variable is a known tuning option whose value has the expected form."""
     shape = _shapes().get(name)
     return shape is not None and len(value) <= _LONGEST_VALUE and shape.fullmatch(value) is not None
 
@@ -93,7 +93,7 @@ def refused(name: str, value: str = "") -> str | None:
     if not re.fullmatch(_NAME, name):
         in_capitals = name.upper()  # http_proxy is read as well as HTTP_PROXY
         reason = refused(in_capitals, value) if re.fullmatch(_NAME, in_capitals) else None
-        return reason or "a name is made of A-Z, 0-9 and _ and does not start with a digit"
+        return reason or "a name consists of A-Z, 0-9 and _, and does not start with a digit"
     if not value.isprintable() and re.search(r"[\0\n\r]", value):
         return "a value is one line without NUL"
     if names_a_secret(name):

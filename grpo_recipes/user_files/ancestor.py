@@ -35,7 +35,7 @@ _OF_THE_FILE = (
 
 
 class NoStart(NamedTuple):
-    """A recipe cannot start from what it names; says why, and what to do."""
+    """Why a recipe cannot start from what it names, and how to fix it."""
 
     message: str
     because: tuple[str, ...] = ()
@@ -138,15 +138,13 @@ def why_no_model(found: StartingPoint) -> NoStart | None:
     """Why the base model of an adapter is unknown or missing, None if it is available."""
     if found.base is None:
         because = ("its adapter_config.json has no base_model_name_or_path",)
-        return NoStart(f"the adapter {found.place} does not say its model", because, "model_name_or_path: the model")
+        return NoStart(f"the adapter {found.place} does not name its model", because, "model_name_or_path: the model")
     path = found.base[0]
     if not os.path.isabs(path) or os.path.isdir(path):
         return None
     whose = "the run" if found.run is not None else "its adapter_config.json"
-    because = (f"{whose} names {path}, and there is no such folder",)
-    return NoStart(
-        f"the model of {found.name} is not where it was", because, "model_name_or_path: where that model is now"
-    )
+    because = (f"{whose} names {path}, which is not a folder",)
+    return NoStart(f"the model of {found.name} is missing", because, "model_name_or_path: the path of that model")
 
 
 def own_model(plan: Mapping[str, Any]) -> str | None:
@@ -226,15 +224,17 @@ def _of_the_hub(named: str) -> StartingPoint | NoStart:
     if snapshot is not None:
         because = (f"{snapshot} has no adapter_config.json",)
         return NoStart(f"{named} is not an adapter", because, f"model_name_or_path: {named}")
-    because = ("a name that is not a folder means an adapter of the hub, and this one is not in the local cache",)
-    return NoStart(f"{named} is not known here", because, f"hf download {named}, or ./{named} for a folder")
+    because = ("if it is not a folder, it is a hub adapter, and the local cache does not have it",)
+    return NoStart(
+        f"{named} is neither a folder nor in the hub cache", because, f"hf download {named}, or ./{named} for a folder"
+    )
 
 
 def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint | NoStart:
     text = _text(os.path.join(run, PLAN_FILE))
     plan = _parsed(text)
     if text is None or plan.get("plan") != _PLAN_FORMAT:
-        because = (f"{run} is not a run folder of this format",)
+        because = (f"{run} is not a run folder in this format",)
         return NoStart(f"{named}: its {PLAN_FILE} cannot be read", because, "restore it from a copy")
     record = _parsed(_text(os.path.join(run, RECORD_FILE)))
     if not os.path.isdir(weights):
@@ -259,15 +259,15 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
 def _untrained(named: str, run: str, plan: Mapping[str, Any], record: Mapping[str, Any]) -> NoStart:
     """The reason for a run without a trained model."""
     if plan.get("smoke"):
-        return NoStart(f"{named} is a trial, which keeps no model", ("it was made with --smoke",))
+        return NoStart(f"{named} is a trial, which keeps no model", ("it ran with --smoke",))
     status = record.get("status")
-    because = f"its {RECORD_FILE} says {status}" if isinstance(status, str) else "it was not started yet"
+    because = f"its {RECORD_FILE} says {status}" if isinstance(status, str) else "the run has not started"
     checkpoint = record.get("checkpoint")
     is_over = status == "completed"  # its final/ was removed, so nothing is left to continue from
     fix = f"grpo-run {shlex.quote(run)}" + (" trains it again" if is_over else " --resume first")
     if isinstance(checkpoint, str):
         fix += f", or from_run: {os.path.join(run, 'checkpoints', os.path.basename(checkpoint))}"
-    return NoStart(f"{named} has no final/, the trained model", (because,), fix)
+    return NoStart(f"{named} has no trained model in final/", (because,), fix)
 
 
 def _text(path: str) -> str | None:

@@ -194,7 +194,7 @@ def near_path(value: str, path: str, *, folders: bool = False) -> str | None:
 def path_slip(value: str) -> str | None:
     """Why a missing path is a mistake: a variable, or quotes that YAML does not treat as such."""
     if variable := re.search(_VARIABLE, value):
-        return f"{variable[0]} stays as it is, variables are not expanded"
+        return f"{variable[0]} is not expanded"
     if quote := next((character for character in value if character in _CURLY), None):
-        return f"the quote {quote} is a part of it, YAML's own are \" and '"
+        return f"the quote {quote} is part of the path; YAML uses \" and '"
     return None

@@ -11,7 +11,7 @@ from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 ON_A_GPU = ("--target", "tested,gpus=1xA100-80GB")
-ASSUMED = "prompts of at most 512 tokens: no max_prompt_length, and no preflight counted them"
+ASSUMED = "prompts of at most 512 tokens; neither max_prompt_length nor preflight gives their length"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_preflight_tells_the_estimate_what_is_made_of_images(
     colours = RECIPES / "colours.yaml"
     assert _assumed(grpo_run, colours) == [
         ASSUMED,
-        "1 image in a row with at most 8 tokens each, no preflight saw them",
+        "1 image in a row with at most 8 tokens each, uncounted",
     ]
     assert grpo_run("preflight", str(colours), "--rows", "2").code == 0
     (said,) = _assumed(grpo_run, colours)

@@ -149,7 +149,7 @@ def test_a_gold_answer_is_not_invented(grpo_run: Callable, recipe: Path) -> None
     recipe.write_text(text)
     answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
     assert (answer.code, recipe.read_text()) == (2, text)
-    assert 'columns: {solution: "{{ ... }}"} under dataset, with the column that has it' in answer.err
+    assert 'columns: {solution: "{{ ... }}"} under dataset, with the column that holds it' in answer.err
 
 
 def test_certain_fixes_keep_every_value_and_the_rest_is_suggested(grpo_run: Callable, recipe: Path) -> None:
@@ -362,4 +362,4 @@ def test_a_name_that_a_reward_file_has_is_not_replaced(grpo_run: Callable, recip
     recipe.write_text(RECIPE.replace("{name: exact_match}", f'{{python: "rw.py:{name}"}}'))
     answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
     assert f"rw.py:{name}" in recipe.read_text()
-    assert f"it has {name}, which cannot be called" in answer.err
+    assert f"{name} in it is not a function" in answer.err

@@ -38,7 +38,9 @@ def test_an_adapter_beside_four_bits() -> None:
     assert (found.update.adapter.r, found.update.adapter.width, found.update.width) == (16, 2, 2)
     assert (found.layout.strategy, found.layout.sequences) == ("single", 128)
     assert found.gpu_bytes == 80 * 2**30
-    assert found.assumed == ("prompts of at most 512 tokens: no max_prompt_length, and no preflight counted them",)
+    assert found.assumed == (
+        "prompts of at most 512 tokens; neither max_prompt_length nor preflight gives their length",
+    )
 
 
 @pytest.mark.parametrize(("cut", "dropped", "longest"), [("null", 2048, 2048), (1024, 2048, 1024), (4096, 2048, 2048)])

@@ -107,7 +107,7 @@ def test_an_adapter_by_default_and_the_most_of_an_image_are_assumed(tmp_path: Pa
     needs, _ = _judged(tmp_path, "gemma3", "1xA100-80GB", "lora={r: 8}")
     assert needs.update.adapter.spares_vision and needs.update.pixels == PIXELS
     assert needs.update.prompt == 512 + 256 + 4
-    assert needs.assumed[1] == "1 image in a row with at most 260 tokens each, no preflight saw them"
+    assert needs.assumed[1] == "1 image in a row with at most 260 tokens each, uncounted"
     written_out = _judged(tmp_path, "gemma3", "1xA100-80GB", f"lora={{r: 8, exclude_modules: '{TOWERS}.*x'}}")[0]
     assert not written_out.update.adapter.spares_vision
 

@@ -160,7 +160,7 @@ TRAPS: dict[str, Trap] = {
     "a list where there is one image": Trap(None, as_lists),
     "the role developer": Trap(("PFL001", "row 24", "developer"), of_prompt("short", LAST, "developer"), OWN_PROMPT),
     "continuous batching": Trap(
-        ("DAT005", "does not go with continuous batching"),
+        ("DAT005", "cannot be combined with continuous batching"),
         recipe={"trl": {"use_transformers_continuous_batching": True}},
     ),
     "uneven counts of images with PaliGemma": Trap(

@@ -251,7 +251,7 @@ def test_rewards_without_an_answer_and_rewards_that_raise(profile: Profile, sums
     done = profile("-o", "two.jsonl", rewards=[reward("some"), {"name": "exact_match"}])
     assert done.code == 2, done.err
     assert "error: the recipe does not say which answers pass" in done.err
-    assert "any of some, exact_match could decide it" in done.err
+    assert "each of some, exact_match could decide which completions pass" in done.err
     assert "fix: --set evaluation.passes.reward=NAME" in done.err
     values = {
         "rewards": [reward("none"), {"name": "exact_match", "weight": 0.5}],

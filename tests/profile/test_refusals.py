@@ -151,5 +151,5 @@ def test_a_recipe_with_sets_that_does_not_say_what_passes(tmp_path: Path) -> Non
     (one,) = refused.value.findings
     assert (one.message, one.because) == (
         "the recipe does not say which answers pass",
-        ("any of exact_match, tag_format could decide it",),
+        ("each of exact_match, tag_format could decide which completions pass",),
     )

@@ -109,7 +109,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             "trl==0.14.0,transformers==4.52.4,peft==0.14.0",
             "STK013",
             "error",
-            "trl 0.14.0 with transformers 4.52.4: the log-probs of completions are wrong",
+            "trl 0.14.0 with transformers 4.52.4: the log-probs of completions are silently wrong",
             "transformers==4.51.3, or trl==0.17.0",
             id="silently-wrong",
         ),

@@ -7,7 +7,7 @@ import pytest
 from rule_cases import BASE_RECIPE, declared, laid_over, resolved
 
 THIS_MACHINE = declared()._replace(gpus=None, declared=False, origin="this machine")
-UNKNOWN = "how many GPUs this machine has is not known"
+UNKNOWN = "the number of GPUs in this machine is unknown"
 
 
 @pytest.mark.parametrize(

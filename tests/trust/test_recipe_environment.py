@@ -142,12 +142,12 @@ def test_a_plain_value_names_no_file(value: str) -> None:
         (
             "HF_HOME HF_HUB_CACHE HF_MODULES_CACHE TORCHINDUCTOR_CACHE_DIR TRITON_PTXAS_PATH TRITON_DUMP_DIR "
             "NCCL_DEBUG_FILE NCCL_TOPO_DUMP_FILE WANDB_DIR TORCH_TRACE VLLM_LOGGING_CONFIG_PATH ROCM_PATH",
-            "a path of the machine",
+            "a path on the machine",
         ),
         ("HF_TOKEN WANDB_API_KEY SENTRY_DSN DB_PASSWORD AWS_SECRET_ACCESS_KEY MY_SECRET OPENAI_API_KEY", "no secrets"),
         ("RANK LOCAL_RANK WORLD_SIZE MASTER_PORT ACCELERATE_USE_FSDP PET_NNODES", "grpo-run sets it"),
         ("HOME XDG_CONFIG_HOME", "belongs to the user"),
-        ("omp_num_threads A-B 1A A=B A;B Ä", "a name is made of"),
+        ("omp_num_threads A-B 1A A=B A;B Ä", "a name consists of"),
     ],
     ids=["code", "diverts", "place", "secret", "owned", "user", "name"],
 )

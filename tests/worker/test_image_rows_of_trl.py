@@ -133,4 +133,4 @@ def test_a_row_of_trl_trains(
 def test_a_row_of_trl_is_refused(family: str, changes: dict[str, Any], named: str, recipe: Callable[..., Path]) -> None:
     said = commands(recipe(family, changes), "validate", "recipe.yaml", code=2)
 
-    assert f"dataset.images does not go with {named} [DAT005]" in said
+    assert f"dataset.images cannot be combined with {named} [DAT005]" in said

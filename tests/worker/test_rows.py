@@ -206,7 +206,7 @@ def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], 
     [
         ([{"from": "human", "value": "1+1="}], "its messages have `from` and `value`"),
         (None, "it is null"),
-        ([], "it is a list without a message"),
+        ([], "it is an empty list"),
         (5, "it is a number"),
         ([{"role": "user", "content": [{"type": "image", "text": ""}]}], "a message has a picture"),
     ],

@@ -264,7 +264,7 @@ PLAIN: dict[str, tuple[type, ...]] = {
     "dict": (dict,),
     "list": (list,),
 }
-WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
+WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a string"}
 WORDS |= {"dict": "a map", "list": "a list"}
 
 

@@ -91,7 +91,7 @@ def torch_and_driver(stack: Stack) -> Hindrance | None:
     if cuda == "":
         return Hindrance(
             f"{torch} is built without CUDA, but {stack.origin} has {gpus}",
-            ("torch sees none of them: 'Torch not compiled with CUDA enabled'",),
+            ("torch sees no GPU: 'Torch not compiled with CUDA enabled'",),
             "pip install --force-reinstall torch -c constraints/cuda.txt, from an index with builds for CUDA;"
             " or launch.gpus_per_node: 0, which trains on the CPU",
         )
@@ -101,9 +101,9 @@ def torch_and_driver(stack: Stack) -> Hindrance | None:
     window = newest_torch_for(stack.driver)
     other = f"; or 'torch{window}', PyPI's newest for this driver, as in constraints/cuda12.txt" if window else ""
     return Hindrance(
-        f"{torch} is built for CUDA {cuda}, which needs a driver of {needed} or newer; this one is {stack.driver}",
+        f"{torch} is built for CUDA {cuda}, which needs driver {needed} or newer, not {stack.driver}",
         ("torch then sees no GPU: 'The NVIDIA driver on your system is too old'",),
-        f"a driver of {needed} or newer{other}",
+        f"install driver {needed} or newer{other}",
     )
 
 
@@ -120,7 +120,7 @@ def triton_compiler(stack: Stack) -> Hindrance | None:
         return None
     return Hindrance(
         f"Triton needs {' and '.join(lacking)}, which {'is' if len(lacking) == 1 else 'are'} missing",
-        ("Triton compiles a module of C against Python.h on each machine where it first starts a kernel",),
+        ("Triton compiles a C module against Python.h on each machine when it first starts a kernel",),
         "apt-get install gcc libc6-dev python3-dev, or the matching packages of other distributions",
     )
 

@@ -20,7 +20,7 @@ STRATEGY = ("distributed", "strategy")
 _SHARDS = ("zero1", "zero2", "zero3")
 _MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
 _LARGEST_GIB = 288
-_COPIES = "a different experiment: float32 copies are updated"
+_COPIES = "a different experiment: it updates float32 copies"
 
 Change = Callable[[MemoryNeeds], MemoryNeeds]
 
@@ -106,7 +106,7 @@ def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
     held = float(share) if isinstance(share, int | float) else None
     changed = needs._replace(layout=needs.layout._replace(generation="vllm_colocate", vllm_share=held))
     if _peak(changed) <= TIGHT:
-        yield Way(f"vllm installed, which generation.use_vllm: auto then generates with ({_shown(changed)})", ())
+        yield Way(f"install vllm, so that generation.use_vllm: auto uses it ({_shown(changed)})", ())
 
 
 def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]:
@@ -165,7 +165,7 @@ def _other_gpus(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator
         tried = tried._replace(layout=tried.layout._replace(processes=count))
         if count > needs.layout.processes and _shares_out(context, count) and _peak(tried) <= TIGHT:
             cost = _shown(tried) if is_same else f"{_shown(tried)}, {_COPIES}"
-            yield Way(f"strategy: zero3 on {count} such GPUs ({cost})", ())
+            yield Way(f"strategy: zero3 on {count} of these GPUs ({cost})", ())
             return
 
 

@@ -24,7 +24,7 @@ def model_config(context: Context) -> Mapping[str, object] | None:
 
 
 def processor_config(context: Context) -> Mapping[str, object]:
-    """What is beside the model's config.json of how its processor treats images, {} where nothing is known."""
+    """The settings of the model's processor for images, next to its config.json; {} if unknown."""
     revision = context.value("model_init_kwargs.revision")
     path = local_path(context.text(MODEL), context.source.directory(("model", "model_name_or_path")))
     return read_processor(path or context.text(MODEL), None if revision is None else str(revision))
@@ -42,7 +42,7 @@ def not_at_hand(context: Context, what: str, key: str, file: str = "config.json"
     return context.finding(
         f"not checked: {what}",
         key,
-        because=[f"{file} of {name} is neither in a folder nor in the local hub cache"],
+        because=[f"grpo-run finds {file} of {name} neither in a folder nor in the local hub cache"],
         fix=f"hf download {name} {file}" if "/" in name else None,
         severity="not-checked",
     )
@@ -71,7 +71,7 @@ def adapter_dtype(context: Context) -> str | None:
 
 
 def sees(config: Mapping[str, object]) -> bool:
-    """Whether the class that config.json names reads pictures: it is not a text class, and has a vision part.
+    """Whether the class that config.json names reads images: it is not a text class, and has a vision part.
 
     A text checkpoint that was cut out of a larger one may keep the configuration of the vision part.
     """

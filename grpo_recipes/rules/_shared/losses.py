@@ -38,7 +38,7 @@ LOSSES = {
 
 
 def loss_of(context: Context) -> Loss:
-    """The loss of the recipe. One that is not known here is judged like grpo, which no rule objects to."""
+    """The loss of the recipe. An unknown loss is judged like grpo, which no rule objects to."""
     return LOSSES.get(str(context.value(LOSS)), LOSSES["grpo"])
 
 

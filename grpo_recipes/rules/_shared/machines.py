@@ -123,7 +123,7 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
     is_scored = any(reward.get("name") == "reasoning_gym" for reward in rewards)
     if is_scored or makes_rows(context):
         key = "rewards" if is_scored else "dataset"
-        yield PACKAGE, key, "its tasks make the rows and score the answers", PACKAGE
+        yield PACKAGE, key, "its tasks generate the rows and score the answers", PACKAGE
     yield from _of_the_processor(context)
     if context.value("GRPOConfig.use_liger_kernel") is True:
         yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel uses its kernels", ""

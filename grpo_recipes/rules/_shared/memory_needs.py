@@ -63,7 +63,7 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
         return "grpo-run has no estimate for the experts of this release of transformers"
     weights = _weight_width(context, config)
     if weights is None:
-        return f"the width of dtype {context.value('model_init_kwargs.dtype')} is not known before the model is read"
+        return f"the width of dtype {context.value('model_init_kwargs.dtype')} is unknown until the model is read"
     adapter, four_bits = _adapter(context), _four_bits(context)
     if isinstance(adapter, str):
         return adapter
@@ -168,7 +168,7 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
             f"prompts of at most {counted.longest} tokens, the longest {of} that preflight counted",
         )
     return _ASSUMED_PROMPT, (
-        f"prompts of at most {_ASSUMED_PROMPT} tokens: no max_prompt_length, and no preflight counted them",
+        f"prompts of at most {_ASSUMED_PROMPT} tokens; neither max_prompt_length nor preflight gives their length",
     )
 
 
@@ -196,9 +196,7 @@ def _images(context: Context, config: Mapping[str, object], *, decides: bool) ->
     if found is None:
         return None
     number = len(image_columns(context))
-    said = (
-        f"{number} image{'s' if number > 1 else ''} in a row with at most {found[1]} tokens each, no preflight saw them"
-    )
+    said = f"{number} image{'s' if number > 1 else ''} in a row with at most {found[1]} tokens each, uncounted"
     return _Images(number * found[0], number * found[1] if counted is None else 0, (said,))
 
 
