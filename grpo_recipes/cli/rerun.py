@@ -125,7 +125,7 @@ def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
     """
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)
-    with busy("comparing the plan with what there is now"):
+    with busy("comparing the plan with the current files"):
         places = found_places(lock)
         resolution = resolved_again(lock, places, stack, asked.overrides)
         resolution = judged(resolution, strict=asked.strict, accepted=(*lock.plan.accepted, *asked.accepted))

@@ -51,9 +51,9 @@ _GROWING = (
 
 @dataclass
 class Verified:
-    """The result. files, bytes: number read. signers: by what they signed. faults: differences to what was written.
+    """What a check of a run folder found. files, bytes: number read. signers: who wrote each signed file or folder.
 
-    not_verified: parts that cannot be judged, each with the reason.
+    faults: differences from what was written. not_verified: parts that cannot be checked, each with the reason.
     """
 
     files: int = 0
@@ -72,7 +72,7 @@ class Verified:
 
 
 def verified(folder: Path) -> Verified:
-    """Reads a run folder and finds every difference to what was written. Raises OSError."""
+    """Reads a run folder and finds every difference from what was written. Raises OSError."""
     found = Verified()
     _what_was_planned(found, folder)
     _record(found, folder)
@@ -145,7 +145,7 @@ def _checkpoints(found: Verified, folder: Path) -> None:
     for checkpoint in sorted(judged):
         _part(found, folder, checkpoint.relative_to(folder).as_posix())
     for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
-        found.faults.append(FileFault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
+        found.faults.append(FileFault(path.relative_to(folder).as_posix(), "one too many", "is not a checkpoint"))
 
 
 def _part(found: Verified, folder: Path, where: str) -> None:

@@ -15,7 +15,7 @@ Level = Literal["quiet", "normal", "verbose"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much is shown. quiet: only what needs action; verbose: a permanent line for each step and phase.
+    """How much of a run is shown. quiet: only what needs action; verbose: a permanent line for each step and phase.
 
     samples: completions to print, with their rewards, for each reported step.
     """

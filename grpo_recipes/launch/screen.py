@@ -140,7 +140,7 @@ class Screen:
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # The console's, which is queried each time, so a window may be resized.
+        # Asks the console for its width each time, since the window may be resized.
         for row in rows(self._seen, console.width - 1, time.time(), **self._marks):
             yield _text(row)
 

@@ -15,7 +15,7 @@ _APART_S = 0.2
 
 
 class AskedSignals:
-    """The received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
+    """Collects the received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

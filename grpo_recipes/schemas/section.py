@@ -42,7 +42,7 @@ def written_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
 
 
 def must_be_said(field: FieldInfo) -> bool:
-    """Whether a recipe has to set a key: it has no default, or one that is itself refused."""
+    """Whether a recipe has to set a key, because it has no default or its default is refused."""
     return field.is_required() or bool(field.validate_default)
 
 

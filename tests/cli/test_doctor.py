@@ -47,7 +47,7 @@ def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     out = grpo_run("doctor").out
     assert "nvidia-smi is missing, fails or takes too long" in out
-    assert "this stack has everything for a run, on the CPU: launch.gpus_per_node: 0\n" in out
+    assert "this stack has everything that a run needs, on the CPU with launch.gpus_per_node: 0\n" in out
 
 
 @pytest.mark.processes

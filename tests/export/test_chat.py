@@ -62,7 +62,7 @@ def test_a_line_that_cannot_be_answered_is_named(chat: Callable[..., Answer]) ->
     done = chat("--greedy", typed=f"/rest\n{'1+' * 600}\n{SUMS[0]}\n")
     assert done.code == 1
     assert len(done.out.splitlines()) == 1
-    assert "error: /rest is not a command: /reset begins a new conversation" in done.err
+    assert "error: /rest is not a command: /reset starts a new conversation" in done.err
     assert " tokens, at most 506 fit before 6 new ones; /reset begins" in done.err
 
 

@@ -137,15 +137,15 @@ USER = {"role": "user", "content": "1+1="}
         ({"messages": ["1+1="]}, "messages is not a list"),
         ({"messages": [{**USER, "role": "tool"}]}, "a role of system, user, assistant"),
         ({"messages": [{**USER, "content": 7}]}, "messages is not a list"),
-        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "a part of a message is a text or an image_url"),
+        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "each part of a message must be a text or an image_url"),
         ({"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]}, "a part of a message is"),
         *(
             ({"messages": [{**USER, "content": [linked(url)]}]}, f"{url} is not fetched; an image_url is data:image/")
             for url in ("http://127.0.0.1:9/a.png", "file:///etc/passwd", "/etc/passwd", "data:image/png,7")
         ),
-        ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not in base64"),
-        ({"messages": [USER], "stop": ["4"]}, "stop is not supported; a request can have model, messages"),
-        ({"messages": [USER], "stream": True}, "only stream false"),
+        ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not base64"),
+        ({"messages": [USER], "stop": ["4"]}, "stop is not supported; a request can set model, messages"),
+        ({"messages": [USER], "stream": True}, "stream can only be false"),
         ({"messages": [USER], "n": 2}, "n 1"),
         ({"messages": [USER], "temperature": -1}, "temperature is not a number from 0 to 2"),
         ({"messages": [USER], "temperature": True}, "temperature is not a number"),

@@ -359,12 +359,12 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         "  wrong before, right now:",
         *["    17+26=  33 -> 43"] * 3,
         "  reward      0.500 -> 0.975 (mean of 2 steps)",
-        "  training    0:00:33 by the clock, 31.2 CPU seconds",
+        "  training    0:00:33 elapsed, 31.2 CPU seconds",
         "  model       final",
         "  next        grpo-run report RUNDIR shows curves, completions and proofs on a page",
-        "              grpo-run generate RUNDIR PROMPT lets the trained model answer",
-        "              grpo-run export RUNDIR -o FOLDER writes the whole model, --adapter the adapter alone",
-        "              grpo-run RUNDIR --extend training.max_steps=200 trains on",
+        "              grpo-run generate RUNDIR PROMPT answers with the trained model",
+        "              grpo-run export RUNDIR -o FOLDER writes the whole model, or only the adapter with --adapter",
+        "              grpo-run RUNDIR --extend training.max_steps=200 continues the training",
     ]
 
 
@@ -487,20 +487,20 @@ def test_the_summary_says_how_long_a_step_took() -> None:
         "generation_share": 0.714,
         "estimated_end": None,
     }
-    assert "  training    12.3 s a step, 71% of it generation\n" in summary(RunRecord(duration=told))
+    assert "  training    12.3 s per step, 71% of it generation\n" in summary(RunRecord(duration=told))
     unknown = RunRecord(train_wall_s=33.4, duration={**told, "generation_share": None})
-    assert "  training    0:00:33 by the clock, 12.3 s a step\n" in summary(unknown)
+    assert "  training    0:00:33 elapsed, 12.3 s per step\n" in summary(unknown)
     again = dataclasses.replace(unknown, launches=2)
-    assert "  training    0:00:33 by the clock in 2 launches, 12.3 s a step\n" in summary(again)
-    assert "0:00:33 by the clock, 9.5 CPU seconds in 2 launches" in summary(dataclasses.replace(again, train_cpu_s=9.5))
+    assert "  training    0:00:33 elapsed in 2 launches, 12.3 s per step\n" in summary(again)
+    assert "0:00:33 elapsed, 9.5 CPU seconds in 2 launches" in summary(dataclasses.replace(again, train_cpu_s=9.5))
     assert "launches" not in summary(dataclasses.replace(again, launches=1))
 
 
 def test_the_most_memory_is_that_of_the_phase_that_held_most() -> None:
     gib = 1 << 30
     memory: dict[str, object] = {"load": {"measured": gib}, "update": {"measured": 3 * gib, "estimated": 4.5 * gib}}
-    assert peak_text(RunRecord(memory=memory)) == "most memory 3.0 GiB in update (estimated 4.5)"
-    assert peak_text(RunRecord(memory={**memory, "score": {"measured": 9 * gib}})) == "most memory 9.0 GiB in score"
+    assert peak_text(RunRecord(memory=memory)) == "peak memory 3.0 GiB in update (estimated 4.5)"
+    assert peak_text(RunRecord(memory={**memory, "score": {"measured": 9 * gib}})) == "peak memory 9.0 GiB in score"
     assert peak_text(RunRecord(memory={"load": {"measured": "much"}, "save": 3})) == ""
 
 
@@ -593,8 +593,8 @@ def test_the_summary_names_the_guards_that_spoke_and_leaves_the_one_that_stopped
     assert "guards" not in summary(RunRecord(status="completed", guards=[]))
     assert summary(RunRecord(status="stopped", message="not_finite: ...", guards=GUARDS)).splitlines()[1:4] == [
         "  not_finite: ...",
-        "  guards      truncation from step 10 on, 7 times up to step 90; grpo-run explain GRD003",
-        "              memory_growth from step 60 on; grpo-run explain GRD010",
+        "  guards      truncation since step 10, 7 times up to step 90; grpo-run explain GRD003",
+        "              memory_growth since step 60; grpo-run explain GRD010",
     ]
 
 

@@ -124,7 +124,7 @@ def test_a_guard_says_why_and_what_to_try(tmp_path: Path, paged: Callable[..., P
     event = {"event": "guard", "step": 30, **spoken, "message": "100% were cut", "because": ["so it is"], "fix": "more"}
     steps = [step(number, **{"completions/clipped_ratio": 1.0}) for number in range(1, 41)]
     page = paged(made(tmp_path / "run", steps=steps, events=[event], guards=[spoken]))
-    for words in ("truncation: 100% were cut", "from step 10 on, 3 times up to step 30", "so it is", "Try: more"):
+    for words in ("truncation: 100% were cut", "since step 10, 3 times up to step 30", "so it is", "Try: more"):
         assert words in page.first_screen
     assert page.first_screen.count("GRD003") == 2, "once, with its page"
 

@@ -58,7 +58,7 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
     """Train a recipe (the default command).
 
     For a run folder or its plan.json, launches exactly that plan in a new folder, after reporting what has changed.
-    Exits 0 completed, 1 the trainer failed, 2 nothing was started, 3 a check or guard stopped it, 75 interrupted.
+    Exit codes: 0 completed, 1 the trainer failed, 2 nothing was started, 3 stopped by a check or guard, 75 interrupted.
 
     \b
     grpo-run run recipe.yaml --set training.max_steps=50

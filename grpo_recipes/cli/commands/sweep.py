@@ -60,8 +60,8 @@ def sweep(
 ) -> int:
     """Train a recipe with different values and seeds, and show which differences exceed noise.
 
-    Checks and plans all runs before it starts the first. A sweep folder continues where it stopped. Exits 0 all
-    completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
+    Checks and plans all runs before it starts the first. A sweep folder continues where it stopped. Exit codes:
+    0 all completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
 
     \b
     grpo-run sweep recipe.yaml --vary training.learning_rate=1e-5,3e-5 --seeds 3
