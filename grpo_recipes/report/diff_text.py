@@ -23,14 +23,14 @@ DIFF_FORMAT = 1
 WIDEST = 44
 """Longer values are cut to this many characters."""
 DIGESTS = ("sha256", "commit", "chat_template")
-PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping", "bookkeeping"))
+PARTS = (("machine", "machine"), ("passed", "passed differently"), ("bookkeeping", "bookkeeping"))
 """The parts after the experiment, with their titles."""
 
 
 class Side(NamedTuple):
     """One side of a comparison. plan: None for a refused recipe, whose findings say why.
 
-    measured: results of a run folder; they are no part of the experiment. changed: files of a run folder that changed
+    measured: results of a run folder; not part of the experiment. changed: files of a run folder that changed
     since grpo-run wrote them, each with the reason.
     """
 
@@ -60,7 +60,7 @@ def diff_text(a: Side, b: Side, found: Differences) -> str:
 
 
 def verdict(found: Differences) -> str:
-    """The answer in three words."""
+    """The conclusion in three words."""
     return "a different experiment" if found.experiment else "the same experiment"
 
 

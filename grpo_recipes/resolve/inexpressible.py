@@ -87,7 +87,7 @@ def _finding(
     path = setting.path or ()
     because = [said.because]
     if not setting.given:
-        because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, where a recipe says nothing")
+        because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, unless a recipe sets it")
     texts, patch = _way_out(field, setting, said.values)
     target = target_of(facts)
     assert target is not None, "a value was refused for fields that are known"

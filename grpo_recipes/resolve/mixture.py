@@ -157,7 +157,7 @@ def _same(one: Finding, other: Finding) -> bool:
 
 
 def _back(found: Finding, index: int, judging: Sequence[int]) -> Finding:
-    """A finding about a `dataset` as one about the source it stands for."""
+    """Moves a finding from `dataset` to the source that it represents."""
     here = f"{MIXTURE}[{index}]"
 
     def moved(path: Path) -> Path:

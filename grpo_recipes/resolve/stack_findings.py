@@ -72,7 +72,7 @@ def _newer(package: str, version: str, facts: Facts) -> Finding:
         NO_FACTS,
         "warning",
         f"{package} {version} is newer than grpo-run knows",
-        because=(f"its facts are of {releases_date()}; the recipe is checked as for {package} {known}",),
+        because=(f"its facts date from {releases_date()}; the recipe is checked as for {package} {known}",),
         fix=f"install {package} {version} here, where it is read from its source, or upgrade grpo-recipes",
     )
 

@@ -101,7 +101,7 @@ def test_a_plan_without_machines_is_read_as_one_of_this_machine(grpo_run: Callab
     ("override", "told"),
     [
         ("slurm.time=1h", "must be minutes, or in quotes"),
-        ("slurm.partition=a b", "a name of the cluster's, without spaces"),
+        ("slurm.partition=a b", "a name that the cluster uses, without spaces"),
         ("launch.main_process_ip=a b", "a name or an address of a machine"),
         ("slurm.options={exclusive: false}", "must be"),
     ],

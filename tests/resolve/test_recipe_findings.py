@@ -231,7 +231,7 @@ def test_what_a_tool_is_called_is_not_what_the_recipe_is_called(key: str, tmp_pa
     assert (found.rule, found.key, found.fix) == (
         "FCT001",
         f"tools[0].{key}",
-        f"remove {key}, if what it asks for is not needed",
+        f"remove {key}, if you do not need it",
     )
     assert found.because == ("nothing reads it", "it has python, timeout")
 

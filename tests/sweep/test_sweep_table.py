@@ -202,7 +202,7 @@ def test_without_held_out_rewards_the_last_tenth_of_the_steps_counts(tmp_path: P
 
 def test_a_list_of_runs_names_a_sweep_among_them(tmp_path: Path, grpo_run: Callable) -> None:
     folder = swept(tmp_path / "swept", CLEAR)
-    assert grpo_run("runs", str(tmp_path)).err.splitlines()[-1] == "not a run: swept (a sweep, with its runs in it)"
+    assert grpo_run("runs", str(tmp_path)).err.splitlines()[-1] == "not a run: swept (a sweep, which contains its runs)"
     assert len(json.loads(grpo_run("runs", folder, "--json").out)["runs"]) == 9
 
 

@@ -47,7 +47,7 @@ def refuse_to_replace(path: Path) -> None:
     if _MARK not in head:
         raise Refusal.of(
             f"{path} already exists",
-            because="it is not a report, and a report replaces nothing else",
+            because="it is not a report, and report only replaces earlier reports",
             fix="-o with a new name",
         )
 

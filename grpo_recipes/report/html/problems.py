@@ -61,7 +61,7 @@ def _of_lost_figures(run: ReportedRun) -> list[Trouble]:
     if not run.record.step or not run.has_ended or run.last_time is not None:
         return []
     because = (f"{RECORD_FILE} says that {run.record.step} steps were trained",)
-    return [Trouble(WARNING, f"{METRICS_FILE} has no line that can be read", because, "restore it from a copy")]
+    return [Trouble(WARNING, f"{METRICS_FILE} has no readable line", because, "restore it from a copy")]
 
 
 def _of_findings(run: ReportedRun) -> list[Trouble]:
@@ -139,8 +139,8 @@ def _constant(series: StepSeries) -> Iterator[Trouble]:
             BAD,
             f"constant reward: in {len(shares)} steps no two completions of a prompt had different rewards",
             tuple(one for one in (because, "the advantages and the gradient are zero: nothing is learned") if one),
-            "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
-            "temperature, or a reward that gives partial credit",
+            "grpo-run preflight RECIPE shows what the rewards return; then try easier prompts, more generations, a "
+            "higher temperature, or a reward with partial credit",
             "GRD001",
         )
 

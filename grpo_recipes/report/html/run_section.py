@@ -59,7 +59,7 @@ def headline(run: ReportedRun) -> str:
     listed = run.listed
     line = status_line(RunRecord(status=listed.status, step=listed.step, max_steps=listed.max_steps))
     line = ", ".join(filter(None, [line, listed.verdict.partition(":")[0]]))
-    return f"{line}, says a file that was changed" if listed.changed and listed.step is not None else line
+    return f"{line}, according to a changed file" if listed.changed and listed.step is not None else line
 
 
 def _level(run: ReportedRun, found: Sequence[Trouble]) -> str:
@@ -106,12 +106,12 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
     duration = run.record.duration or {}
     each = number(duration, "seconds_per_step")
     if listed.seconds is not None:
-        notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s a step"]
+        notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s per step"]
         tiles.append(("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
     phases = mappings([*run.record.memory.values()])
     peak = max((size for one in phases if (size := number(one, "measured")) is not None), default=None)
     if peak is not None:
-        tiles.append(("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
+        tiles.append(("Peak memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
     return tiles
 
 
@@ -245,10 +245,10 @@ def _times(run: ReportedRun) -> list[tuple[str, str]]:
     each, share = number(duration, "seconds_per_step"), number(duration, "generation_share")
     steps = run.series.figures.get("step_time")
     rows = [
-        ("training, by the clock", "" if record.train_wall_s is None else clock(record.train_wall_s)),
+        ("training, elapsed", "" if record.train_wall_s is None else clock(record.train_wall_s)),
         ("training, CPU seconds", "" if record.train_cpu_s is None else figure(record.train_cpu_s)),
-        ("a step, the median", "" if each is None else f"{figure(each)} s"),
-        ("  of it generation", "" if share is None else percent(share)),
+        ("a step (median)", "" if each is None else f"{figure(each)} s"),
+        ("  of which generation", "" if share is None else percent(share)),
         ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
         ("launches", str(record.launches) if launches_text(record) else ""),

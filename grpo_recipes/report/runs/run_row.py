@@ -231,7 +231,7 @@ def read_runs(folder: str) -> Runs:
             others[name] = f"it cannot be read: {problem.strerror or problem}"
             continue
         if run is None:
-            others[name] = "a sweep, with its runs in it" if is_file(path, "sweep.json") else "it has no plan.json"
+            others[name] = "a sweep, which contains its runs" if is_file(path, "sweep.json") else "it has no plan.json"
         else:
             runs.append(run)
     return Runs(folder, sorted(runs, key=lambda run: (-run.at, run.name)), others)
@@ -246,7 +246,7 @@ def _folders(folder: str) -> list[str]:
         raise Refusal.of(
             f"{folder} cannot be listed",
             because=str(problem.strerror or problem),
-            fix="name a folder of run folders; a run without --out makes its own in runs/",
+            fix="name a folder of run folders; a run without --out is in runs/",
         ) from None
     found = [name for name in found if os.path.isdir(os.path.join(folder, name))]
     if len(found) > MOST_RUNS:

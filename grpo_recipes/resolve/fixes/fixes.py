@@ -27,7 +27,7 @@ Again = Callable[[str], Resolution]
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """text: of the file with all fixes, the old text if there are none. after: its resolution.
+    """The result of fixing a recipe. text: the file with all fixes, unchanged without any. after: its resolution.
 
     fixed, suggested, left: the findings. suggested: with a fix that replaces, removes or adds a value, which was not
     requested. left: without a patch, with one for a different file or in conflict with an earlier one, or whose fix

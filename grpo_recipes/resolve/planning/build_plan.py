@@ -48,7 +48,7 @@ OF_THE_MACHINE = (
     "generation.weight_sync",
     "training.on_out_of_memory",
 )
-# The reason of world.gpus mentions it.
+# Mentioned by the reason of world.gpus.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 CONTINUE = "lora.continue"
 MIXTURE = "datasets"
