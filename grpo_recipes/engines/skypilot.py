@@ -36,9 +36,9 @@ class SkypilotTask:
 
 
 def skypilot_task(plan: Plan) -> SkypilotTask:
-    """What the plan requests from SkyPilot. Raises Refusal for what no recipe may request."""
+    """The plan's SkyPilot section. Raises Refusal for a value that no recipe may have."""
     for key, expected in skypilot_faults(plan.job):
-        raise Refusal.of(f"skypilot.{key} must be {expected}", because="it goes into a command or a task as it is")
+        raise Refusal.of(f"skypilot.{key} must be {expected}", because="it is copied into a command or a task")
     try:
         return section_of(SkypilotTask, plan.job, "job")
     except NotAPlan as problem:
@@ -82,7 +82,7 @@ def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
     peak = None if plan.memory is None else plan.memory.peak()
     if peak is None:
         raise Refusal.of(
-            "skypilot.accelerators is empty, and which GPUs the run fits into is not known",
+            "skypilot.accelerators is empty, and it is unknown which GPUs the run fits on",
             because=(plan.memory and plan.memory.unknown) or "the plan has no estimate",
             fix="skypilot.accelerators: [H100], or others by SkyPilot's names",
         )
@@ -90,7 +90,7 @@ def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
     found = fitting(GPUS, size)
     if not found:
         raise Refusal.of(
-            f"skypilot.accelerators is empty, and the run fits into none of {', '.join(GPUS)}",
+            f"skypilot.accelerators is empty, and the run fits on none of {', '.join(GPUS)}",
             because=f"it needs {size / 2**30:.0f} GiB for each GPU to {phase}",
             fix="grpo-run fit shows what takes the memory; launch.gpus_per_node and distributed.strategy divide it",
         )

@@ -117,18 +117,18 @@ def _submitting(folder: str) -> Iterator[None]:
     """Prevents a second submission of the folder while the block runs. Raises Refusal as launch_job does."""
     if shutil.which("sbatch") is None:
         raise Refusal.of(
-            f"{folder}: there is no sbatch here",
+            f"{folder}: sbatch is not installed here",
             because="launch.engine is slurm, and its commands are not in PATH",
-            fix="start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch",
+            fix="run this on a login node of the cluster; --dry-run only writes job.sbatch",
         )
     with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two submissions would not see each other's job
         except BlockingIOError:
             raise Refusal.of(
-                f"{folder}: it is being submitted now",
+                f"{folder}: another process is submitting it",
                 because=f"another grpo-run holds {_SUBMIT_LOCK}",
-                fix="--resume in a moment follows the job of that one",
+                fix="--resume in a moment follows that job",
             ) from None
         job = submitted_job(folder)
         if job is not None and is_queued(folder):
@@ -156,7 +156,7 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
         raise Refusal.of(
             f"{folder}: Slurm refused the job",
             because=words,
-            fix="the recipe's slurm section; sinfo lists the partitions",
+            fix="change the recipe's slurm section; sinfo lists the partitions",
         )
     number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
     job = SubmittedJob(number_, cluster or None)
@@ -217,7 +217,7 @@ def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
     if code is None:
         code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
     if not is_told:
-        how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm has forgotten it"
+        how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm no longer knows it"
         status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
         now = datetime.now(UTC).isoformat(timespec="seconds")
         message = f"job {job.id} ended without a message from the worker: {how}"
@@ -265,13 +265,13 @@ class SlurmEngine(Engine):
         return follow_job(folder, echo=echo, view=view)
 
     def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
-        """Lets machines examine themselves that Slurm allocates as it would for the job."""
+        """Lets nodes examine themselves, allocated by Slurm as for the job."""
         from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # only for preflight
 
         machines = "machine" if count == 1 else "machines"
-        print(f"asking Slurm for {count} {machines}, for at most {limit_s} s in its queue; Ctrl-C stops", file=echo)
+        print(f"asking Slurm for {count} {machines}, waiting at most {limit_s} s in the queue; Ctrl-C stops", file=echo)
         nodes = asked_nodes(plan, count, limit_s)
-        print(f"looked at {', '.join(node.name for node in nodes)}", file=echo)
+        print(f"checked {', '.join(node.name for node in nodes)}", file=echo)
         return nodes_findings(plan, nodes)
 
     def is_active(self, folder: str) -> bool:

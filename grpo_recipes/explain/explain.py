@@ -58,7 +58,7 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
     return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
 
 
-# Terms of the field that are not keys: their equivalent here, and where to read on.
+# Terms of the field that are not keys: their equivalent here, and what to read next.
 
 
 @cache

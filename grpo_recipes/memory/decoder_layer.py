@@ -40,7 +40,7 @@ def _before(tape: Tape, architecture: Architecture, update: Update, hidden: Tape
 
 
 def _after(tape: Tape, architecture: Architecture, update: Update, mixed: TapeTensor) -> TapeTensor:
-    """Returns what attention or the MLP adds to the hidden states, normed where norms follow it."""
+    """Returns the output of attention or the MLP, normed if norms follow it."""
     style = architecture.style
     return mixed if style.norms == "before" else norm(tape, update, mixed, architecture.hidden, style.scales_wide)
 
@@ -193,7 +193,7 @@ def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
 
 
 def _fused(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
-    """A kernel that keeps no matrix of scores.
+    """Attention by a kernel that does not keep the matrix of scores.
 
     If rows are padded, each call converts the boolean mask to its own additive mask and keeps it. Source: torch 2.13.0,
     aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask; cuda/attention_backward.cu has a float32

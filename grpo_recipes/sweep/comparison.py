@@ -145,7 +145,9 @@ class SweptSetting(NamedTuple):
 
 
 class SweepComparison(NamedTuple):
-    """measure: the outcome's name. rows: held-out rows whose noise is in the test, 0 for none. pairs: their number."""
+    """The comparison of a sweep. measure: the outcome's name. rows: held-out rows whose noise is in the test, 0 for
+    none. pairs: their number.
+    """
 
     folder: str
     sweep: Sweep
@@ -222,13 +224,13 @@ def conclusion(found: SweepComparison) -> list[str]:
     if seeds == 1:
         return [*lines, "one seed cannot tell a difference from noise; use at least --seeds 3"]
     if not any(one.to_best and one.to_best.is_told for one in against):
-        same = ": the settings came to the same" if all(one.mean == best.mean for one in against) else ""
-        return [*lines, f"no difference can be told with {seeds} seeds{same}"]
+        same = ": the settings have the same mean" if all(one.mean == best.mean for one in against) else ""
+        return [*lines, f"no difference exceeds noise with {seeds} seeds{same}"]
     open_ones = [setting_text(one.trial) for one in against if one.to_best and not one.to_best.is_told]
     ahead = f"{setting_text(best.trial)} is the best"
     if open_ones:
-        return [*lines, f"{ahead}; no difference to it can be told with {seeds} seeds for {', '.join(open_ones)}"]
-    return [*lines, f"{ahead}, and the difference to each other setting is beyond noise"]
+        return [*lines, f"{ahead}; with {seeds} seeds no difference exceeds noise for {', '.join(open_ones)}"]
+    return [*lines, f"{ahead}, and its difference to each other setting exceeds noise"]
 
 
 def _state(swept: SweptRun, measure: str | None) -> str:

@@ -62,7 +62,7 @@ def _verdict(verdict: Verdict | None) -> list[str]:
         return [f"{mean:+.3f}", f"{'higher' if mean > 0 else 'lower'}{p}"]
     if mean == 0 and verdict.p is not None:
         return ["0.000", "no difference"]
-    return [f"{mean:+.3f}", f"not told{p}"]
+    return [f"{mean:+.3f}", f"within noise{p}"]
 
 
 def _meanings(found: SweepComparison) -> list[str]:
@@ -94,7 +94,7 @@ def _caveats(found: SweepComparison) -> list[str]:
         one.to_best is not None and one.to_best.p is None and len(one.runs) > 1 and one.to_best.difference.mean != 0
         for one in found.settings
     )
-    said = "a difference is the same in every seed: the outcome is too coarse to tell its noise"
+    said = "a difference is the same in every seed: the outcome is too coarse to measure its noise"
     return [*lines, said] if is_coarse else lines
 
 

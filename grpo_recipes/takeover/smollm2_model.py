@@ -98,7 +98,7 @@ def build(folder: Path) -> None:
             _prove(building)
             os.rename(building, folder)
     except OSError as problem:
-        because, fix = problem.strerror or str(problem), f"-o with a place that has {FREE_BYTES / 1e9} GB free"
+        because, fix = problem.strerror or str(problem), f"-o with a folder that has {FREE_BYTES / 1e9} GB free"
         raise Refusal.of(f"{folder} cannot be written", because=because, fix=fix) from problem
     finally:
         with contextlib.suppress(OSError):
@@ -237,7 +237,7 @@ def _prove(folder: Path) -> None:
     for (text, expected), value in zip(recorded, given, strict=True):
         if value != expected:
             raise Refusal.of(
-                "the model that was built is not SmolLM2 as it was recorded",
+                "the built model differs from the recorded SmolLM2",
                 because=f"{text!r} gives {value!r}, expected is {expected!r}",
                 fix="another release of transformers: grpo-run doctor shows which were tested",
             )

@@ -46,7 +46,7 @@ _REFUSED = (
         ),
     ),
     (
-        "grpo-run sets it from the world of the plan",
+        "grpo-run sets it from the plan",
         (
             r"(ACCELERATE|FSDP|PARALLELISM_CONFIG|PET|TORCHELASTIC|GRPO_RUN)_.*"
             r"|MASTER_(ADDR|PORT)|((GROUP|LOCAL)_)?RANK|(LOCAL_)?WORLD_SIZE"

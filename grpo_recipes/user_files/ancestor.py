@@ -138,12 +138,12 @@ def why_no_model(found: StartingPoint) -> NoStart | None:
     """Why the base model of an adapter is unknown or missing, None if it is available."""
     if found.base is None:
         because = ("its adapter_config.json has no base_model_name_or_path",)
-        return NoStart(f"the adapter {found.place} does not say its model", because, "model_name_or_path: the model")
+        return NoStart(f"the adapter {found.place} does not name its model", because, "model_name_or_path: the model")
     path = found.base[0]
     if not os.path.isabs(path) or os.path.isdir(path):
         return None
     whose = "the run" if found.run is not None else "its adapter_config.json"
-    because = (f"{whose} names {path}, and there is no such folder",)
+    because = (f"{whose} names {path}, which does not exist",)
     return NoStart(
         f"the model of {found.name} is not where it was", because, "model_name_or_path: where that model is now"
     )
@@ -261,7 +261,7 @@ def _untrained(named: str, run: str, plan: Mapping[str, Any], record: Mapping[st
     if plan.get("smoke"):
         return NoStart(f"{named} is a trial, which keeps no model", ("it was made with --smoke",))
     status = record.get("status")
-    because = f"its {RECORD_FILE} says {status}" if isinstance(status, str) else "it was not started yet"
+    because = f"its {RECORD_FILE} says {status}" if isinstance(status, str) else "it has not started yet"
     checkpoint = record.get("checkpoint")
     is_over = status == "completed"  # its final/ was removed, so nothing is left to continue from
     fix = f"grpo-run {shlex.quote(run)}" + (" trains it again" if is_over else " --resume first")

@@ -31,7 +31,7 @@ def test_several_machines_get_a_command_each(grpo_run: Callable, tmp_path: Path)
     start = f"bash {tmp_path}/run/launch.sh"
     ends = [line.partition(" ")[2] for line in done.out.splitlines()]
     assert ends == [f"{start} --node {node} --address ADDRESS --port 29500" for node in (0, 1)]
-    assert "ADDRESS is the name or address under which the others reach the first machine" in done.err
+    assert "ADDRESS is the name or address of the first machine, as the others reach it" in done.err
     assert "a shared disk" in done.err
     assert not (tmp_path / "run" / "run.json").exists()
     assert (tmp_path / "run" / "worker" / "meet.py").exists()

@@ -137,7 +137,10 @@ USER = {"role": "user", "content": "1+1="}
         ({"messages": ["1+1="]}, "messages is not a list"),
         ({"messages": [{**USER, "role": "tool"}]}, "a role of system, user, assistant"),
         ({"messages": [{**USER, "content": 7}]}, "messages is not a list"),
-        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "each part of a message must be a text or an image_url"),
+        (
+            {"messages": [{**USER, "content": [{"type": "image_url"}]}]},
+            "each part of a message must be a text or an image_url",
+        ),
         ({"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]}, "a part of a message is"),
         *(
             ({"messages": [{**USER, "content": [linked(url)]}]}, f"{url} is not fetched; an image_url is data:image/")

@@ -67,7 +67,7 @@ def test_a_task_asks_for_the_gpus_that_the_run_fits_into() -> None:
 
 def test_a_run_that_fits_into_no_gpu_has_no_task() -> None:
     plan = cluster_plan("recipes/qwen2_lora.yaml", *SKYPILOT)
-    with pytest.raises(Refusal, match="which GPUs the run fits into is not known"):
+    with pytest.raises(Refusal, match="it is unknown which GPUs the run fits on"):
         ENGINE.files(dataclasses.replace(plan, memory=None))
     large = PlannedMemory("unknown", {"update": {"activations": 2**40}})
     with pytest.raises(Refusal, match="it needs 1024 GiB for each GPU to update"):
@@ -80,7 +80,7 @@ def test_validate_says_that_a_run_fits_into_no_gpu() -> None:
     words = [*SKYPILOT, "launch.gpus_per_node=1", "generation.max_completion_length=200000"]
     found = [one for one in resolve("recipes/qwen2_lora.yaml", stack, words).findings if one.rule == "WLD011"]
     assert [one.message.partition(" L4,")[0] for one in found] == [
-        "skypilot.accelerators is empty, and the run fits into none of"
+        "skypilot.accelerators is empty, and the run fits on none of"
     ]
 
 

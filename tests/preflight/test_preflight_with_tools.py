@@ -180,7 +180,9 @@ def test_scripted_turns_are_called_and_judged(preflight: Preflight, recipe: Call
 
 def test_turns_are_made_of_the_tools_where_none_are_said(preflight: Preflight, recipe: Callable[..., str]) -> None:
     answer = preflight(recipe("add"))
-    played = re.search(r"^played on row \d+ \(generated from the tools, \d+ tokens\)\n((?:  .*\n)+)", answer.out, re.MULTILINE)
+    played = re.search(
+        r"^played on row \d+ \(generated from the tools, \d+ tokens\)\n((?:  .*\n)+)", answer.out, re.MULTILINE
+    )
     assert played is not None, answer.out
     lines = [re.sub(r"  \([\d.]+ m?s\)$", "", line) for line in played[1].splitlines()]
     assert lines[0] == "  add(a=7, b=7) -> 14"

@@ -404,7 +404,7 @@ MISTAKES = [
         "FCT001",
         "model.device_map",
         "`model` has no key device_map",
-        "remove device_map; a model that one GPU does not hold: distributed: {strategy: zero3}, or fsdp2",
+        "remove device_map; for a model that does not fit on one GPU: distributed: {strategy: zero3}, or fsdp2",
     ),
     (
         "trl: {save_strategy: epoch}",

@@ -294,7 +294,7 @@ def test_a_mixture_of_two_becomes_sources(tmp_path: Path) -> None:
     assert "shuffle_dataset" not in recipe_of(two)["training"]
     assert (
         row(two, "datasets").because
-        == "a fraction is a share of the prompts: TRL leaves rows out to get it, a recipe repeats some"
+        == "a fraction is a share of the prompts: TRL drops rows to get it, a recipe repeats some"
     )
     alike = taken(tmp_path, f"{text}datasets: {json.dumps([{'path': one['path']} for one in MIXTURE])}")
     assert [list(source) for source in recipe_of(alike)["datasets"]] == [["source", "path"]] * 2
@@ -461,7 +461,7 @@ def test_a_share_of_all_steps_is_their_number_where_that_is_said(tmp_path: Path)
 @pytest.mark.parametrize(
     ("keys", "because"),
     [
-        (BEST, "it takes the least loss; evaluation.keep_best goes by the held-out reward"),
+        (BEST, "it takes the least loss; evaluation.keep_best uses the held-out reward"),
         ({**BEST, "metric_for_best_model": "eval_rewards/accuracy/mean"}, "the greatest eval_rewards/accuracy/mean"),
         ({**BEST, "metric_for_best_model": "reward", "greater_is_better": False}, "it takes the least reward"),
         ({**BEST, "eval_strategy": "epoch", "eval_steps": None}, "write evaluation.every_steps with"),

@@ -114,7 +114,7 @@ def test_a_parent_elsewhere_does_not_say_what_of_the_folder_runs(recipe: Path, t
 def test_what_differs_from_its_plan_is_not_the_code_of_the_folder(recipe: Path) -> None:
     part = _part(recipe.with_name("r.py"), "one")
     recipe.with_name("r.py").write_text("two")
-    with pytest.raises(Refusal, match=r"r\.py is not what the plan says"):
+    with pytest.raises(Refusal, match=r"r\.py differs from the plan"):
         consent([part], HERE, [str(recipe)])
 
 

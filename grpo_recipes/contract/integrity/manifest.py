@@ -200,7 +200,7 @@ def _fault(
 def refuse(found: list[FileFault]) -> None:
     """Raises NotWhole for the first fault, with the number of others."""
     if found:
-        more = f", and {len(found) - 1} more of its files are not as written" if len(found) > 1 else ""
+        more = f", and {len(found) - 1} more of its files differ from what was written" if len(found) > 1 else ""
         raise NotWhole(f"{found[0].name} {found[0].because}{more}")
 
 

@@ -28,16 +28,16 @@ from grpo_recipes.contract.integrity.run_folder import (
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, RUN_ID, Damaged, run_id
 
 SMALL_BYTES = 16 * 1024**2
-_NOT_AS_WRITTEN = "is not as grpo-run wrote it"
+_NOT_AS_WRITTEN = "differs from what grpo-run wrote"
 _FOR_PEOPLE = (".md", ".gguf")
 # Files of a checkpoint that nothing reads which starts from its weights.
 _FOR_A_RESUME = (".pt", ".pth", ".distcp", "training_args.bin", "trainer_state.json", "zero_to_fp32.py", "latest")
-_MEND_FOLDER = f"bring it back from a copy; remove {MANIFEST} from the folder if the change is yours"
-_MEND = "bring it back from a copy, or train the run again"
+_MEND_FOLDER = f"restore it from a copy; remove {MANIFEST} from the folder if the change is yours"
+_MEND = "restore it from a copy, or train the run again"
 
 
 class UsedRun(NamedTuple):
-    """fault: the first changed file, by its path below the run folder; None for a whole run.
+    """The result of a check. fault: the first changed file, by its path below the run folder; None for a whole run.
 
     is_old: an older grpo-run wrote the files, without content hashes, so some damage goes undetected.
     """

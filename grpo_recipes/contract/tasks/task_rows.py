@@ -34,7 +34,7 @@ _TUPLE, _PAIRS = "__tuple__", "__pairs__"
 
 
 class NotMade(Exception):
-    """Why no rows could be made, in one line."""
+    """No rows could be generated; the text says why in one line."""
 
 
 class NotInstalled(NotMade):

@@ -54,10 +54,12 @@ def declared_release(text: str) -> Release:
     stack, findings = parse_target(text)
     trl = stack.version("trl") if stack is not None else None
     if stack is None or trl is None:
-        said = "; ".join(finding.message for finding in findings) or "it names no trl"
+        said = "; ".join(finding.message for finding in findings) or "it does not name trl"
         raise Refusal.of(f"--written-for {text}: {said}", fix="--written-for trl==0.15.2")
     transformers = stack.version("transformers")
-    how = "--written-for" if transformers else "--written-for, with the oldest transformers that both take"
+    how = (
+        "--written-for" if transformers else "--written-for, with the oldest transformers that trl and grpo-run support"
+    )
     return _release(trl, transformers or _companion(trl), how)
 
 
