@@ -195,7 +195,7 @@ def ambiguous_words(source: Source) -> list[Finding]:
 # Reasons for fields that only matter with tools or images.
 NOT_GIVEN = {
     "tools": "it only matters with `tools` or an `environment`, and the recipe has neither",
-    "images": "it is of images, and grpo-run trains on text",
+    "images": "it only matters with images, and the recipe has none",
 }
 
 

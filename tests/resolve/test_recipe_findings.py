@@ -152,6 +152,11 @@ def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
         pytest.param(
             "generation: {max_tool_calling_iterations: 3}", ["generation.max_tool_calling_iterations"], id="no-tools"
         ),
+        pytest.param("dataset: {images: picture}\ntrl: {log_multimodal: true}", [], id="with-images"),
+        pytest.param(
+            "datasets: [{source: a, path: a/b, images: picture}]\ntrl: {log_multimodal: true}", [], id="mixed-images"
+        ),
+        pytest.param("trl: {log_multimodal: true}", ["trl.log_multimodal"], id="without-images"),
     ],
 )
 def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_path: Path) -> None:
