@@ -77,7 +77,7 @@ NEVER = {
 SHIMS = {"SHM024": "shims.equal_rewards", "SHM025": "shims.less_padding"}
 """Rules whose shim is optional, and the shim."""
 TRUST = "TRU"
-"""Prefixes of the rules that judge what a recipe may do to a machine."""
+"""Prefixes of the rules that limit what a recipe may do to a machine."""
 
 
 def why_not_accepted(rule: str) -> str | None:

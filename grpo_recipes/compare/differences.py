@@ -61,7 +61,8 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """experiment: by group, empty if both plans are the same experiment. machine: packages, GPUs, geometry and shims.
+    """The differences between two plans. experiment: by group, empty if both plans are the same experiment. machine:
+    packages, GPUs, geometry and shims.
 
     passed: arguments that express the same values differently, or that only one side passes. lineage: the earlier runs
     of each side, nearest first.

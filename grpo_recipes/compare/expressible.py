@@ -36,7 +36,9 @@ class Refusing:
 
 @dataclass(frozen=True, slots=True)
 class Expressible:
-    """releases: the spans that can express it, "0.14.0-0.15.2, 0.17.0-1.16.0", "" for none; refusing: the others."""
+    """The releases of TRL that can express a recipe. releases: the spans that can express it, "0.14.0-0.15.2,
+    0.17.0-1.16.0", "" for none; refusing: the others.
+    """
 
     releases: str
     refusing: tuple[Refusing, ...]

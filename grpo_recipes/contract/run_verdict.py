@@ -206,7 +206,7 @@ def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
 
 
 def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str]) -> RunVerdict:
-    """No held-out change. The training alone counts if the interval excludes what the training gained."""
+    """No held-out change. Only the training counts if the interval excludes its gain."""
     first, last = _ends(record, "reward")
     rose = _way(record, "reward") > 0
     if rose and main.needed[1] < last - first:

@@ -63,7 +63,9 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
 
 @cache
 def topics() -> list[dict[str, Any]]:
-    """names: the terms of a topic; says: the equivalent here; see: keys, ids and GRPOConfig fields, as `trl.NAME`."""
+    """The topics. names: the terms of a topic; says: the equivalent here; see: keys, ids and GRPOConfig fields, as
+    `trl.NAME`.
+    """
     table: list[dict[str, Any]] = json.loads(Path(__file__).with_name("topics.json").read_text(encoding="utf-8"))
     return table
 

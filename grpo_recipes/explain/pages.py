@@ -120,7 +120,8 @@ EXAMPLES = Path(__file__).with_name("examples.json")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """recipe: the relevant keys, as YAML. stack: what is special about the stack, "" for nothing.
+    """An example of a finding. recipe: the relevant keys, as YAML. stack: what is special about the stack, "" for
+    nothing.
 
     said: the finding, or the line of the plan. fixed: the keys after the fix, "" without one. proved_by: the test file
     that demonstrates it on the real library, or why the rule is stricter, "" for neither.

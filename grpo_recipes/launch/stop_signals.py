@@ -35,7 +35,7 @@ class AskedSignals:
             self.names.append(signal.Signals(which).name)
 
     def settle(self) -> None:
-        """Decides what a SIGHUP meant, as soon as that can be known."""
+        """Decides whether a SIGHUP asked the run to stop, as soon as that is known."""
         if self._hangups.is_wish():
             self.names.append(signal.SIGHUP.name)
 

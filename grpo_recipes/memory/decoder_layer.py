@@ -1,4 +1,4 @@
-"""Models one decoder or vision tower layer on a tape: what its operations hold, forward and backward."""
+"""Models one decoder or vision tower layer on a tape: the memory of its operations, forward and backward."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ _Heads = tuple[TapeTensor, TapeTensor, TapeTensor]
 
 @cache
 def layer_held(architecture: Architecture, update: Update, needs_gradient: bool = True) -> Held:
-    """What one layer holds. needs_gradient: of its input; false for the first layer of an adapted model.
+    """The memory of one layer. needs_gradient: of its input; false for the first layer of an adapted model.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py and similar models: DecoderLayer.forward.
     """
@@ -232,7 +232,7 @@ def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[T
 
 @cache
 def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> Held:
-    """What one layer holds. needs_gradient: of its input.
+    """The memory of one layer. needs_gradient: of its input.
 
     Source: transformers 5.23.0, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which those of CLIP and Idefics3
     resemble; models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLVisionBlock.

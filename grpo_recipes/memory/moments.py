@@ -51,7 +51,7 @@ class Moments(NamedTuple):
 
 @cache
 def moments(architecture: Architecture, update: Update) -> Moments | None:
-    """Returns what an update holds; None for an unknown optimizer."""
+    """Returns the memory of an update; None for an unknown optimizer."""
     trained, width = trained_parameters(architecture, update), trained_width(update)
     optimizer = optimizer_bytes(update.optimizer, trained, width)
     if optimizer is None:
@@ -87,7 +87,7 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
 
 @cache
 def scoring_bytes(architecture: Architecture, update: Update) -> int:
-    """What a no-grad forward pass holds beyond the states, for old log-probabilities and the reference.
+    """The memory of a no-grad forward pass beyond the states, for old log-probabilities and the reference.
 
     Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions, in micro-batches of the update.
     """
@@ -117,7 +117,7 @@ def _decoder_backward(architecture: Architecture, update: Update, decoder: Decod
 
 @cache
 def decoder_held(architecture: Architecture, update: Update) -> Decoder:
-    """What a model's layers hold in an update.
+    """The memory of a model's layers in an update.
 
     A checkpointed layer keeps its input; source: torch 2.13.0, utils/checkpoint.py.
     """
@@ -176,14 +176,14 @@ def _batch(update: Update) -> int:
     return 5 * update.tokens * _INTEGER
 
 
-# What generation holds: the key-value cache, and vLLM's share.
+# The memory of generation: the key-value cache, and vLLM's share.
 
 
 _LOGIT_COPIES = 4
 
 
 def generation_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
-    """What computing holds beyond the cache: at first one layer's prompts, later one token's probabilities.
+    """Temporary memory of generation beyond the cache: at first one layer's prompts, later one token's probabilities.
 
     Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes float32
     copies of the logits (generation/utils.py: _sample). A fully trained model generates under autocast, an adapted one
@@ -202,7 +202,7 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
 
 @cache
 def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
-    """What tower and projector hold for the images of a micro-batch; None without any.
+    """The memory of tower and projector for the images of a micro-batch; None without images.
 
     In an adapted model, checkpointing sends gradients through the whole tower although none of its weights needs them:
     all embeddings require them, including those of patches. Source: transformers 5.23.0, modeling_utils.py:
@@ -266,7 +266,7 @@ def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) 
 
 
 def seeing_bytes(architecture: Architecture, update: Update, rows: int) -> int:
-    """What tower and projector hold for this many rows in a no-grad pass."""
+    """The memory of tower and projector for this many rows in a no-grad pass."""
     tower = vision_held(architecture, update._replace(batch=rows))
     if tower is None or architecture.vision is None:
         return 0

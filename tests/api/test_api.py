@@ -92,7 +92,7 @@ def test_a_stack_may_be_a_value() -> None:
     ("recipe", "overrides", "words"),
     [
         ("gone.yaml", {}, "gone.yaml does not exist"),
-        ({"recipe": object()}, {}, "YAML has no word for"),
+        ({"recipe": object()}, {}, "YAML cannot write"),
         (QUICKSTART, {"": 1}, "--set"),
         (5, {}, "a recipe cannot be of type int"),
         (QUICKSTART, ["grpo.beta=1"], "overrides cannot be of type list"),

@@ -71,7 +71,7 @@ def test_the_processor_can_be_declared() -> None:
         pytest.param("testd", "STK001", "'testd' is not an item", "--target tested", id="nearly-tested"),
         pytest.param("tested,tested", "STK001", "tested is named twice", None, id="tested-twice"),
         pytest.param("tested==1.0", "STK002", "tested is not a package", None, id="tested-in-a-version"),
-        pytest.param("gpus=many?", "STK005", "'many?' does not say", "gpus=8xH100-80GB", id="gpus"),
+        pytest.param("gpus=many?", "STK005", "'many?' does not describe GPUs", "gpus=8xH100-80GB", id="gpus"),
         pytest.param("gpus=8x", "STK005", "'8x' does not describe GPUs", "gpus=", id="count-without-name"),
         pytest.param("gpus=4090", "STK005", "'4090' does not describe GPUs", "gpus=", id="name-that-is-a-number"),
         pytest.param("gpus=99999999xT4", "STK005", "does not describe GPUs", "gpus=", id="too-many-gpus"),

@@ -42,7 +42,8 @@ class NotInstalled(NotMade):
 
 
 class MadeRows(NamedTuple):
-    """rows: with COLUMNS. sha256: of the rows. release: of the package. scorers: by task, a digest of its scoring code.
+    """The rows that tasks generated. rows: with COLUMNS. sha256: of the rows. release: of the package. scorers: by
+    task, a digest of its scoring code.
 
     left_out: number of rows whose question is trained on.
     """

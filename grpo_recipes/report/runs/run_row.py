@@ -208,7 +208,9 @@ MOST_RUNS = 100_000
 
 
 class Runs(NamedTuple):
-    """runs: newest first. others: folders that are not runs or cannot be read, by name with the reason."""
+    """The runs in a folder. runs: newest first. others: folders that are not runs or cannot be read, by name with the
+    reason.
+    """
 
     folder: str
     runs: list[ListedRun]

@@ -19,14 +19,14 @@ _NAMED_OTHERS = 10
 
 
 class Table(NamedTuple):
-    """text: the lines, each with its newline. left_out: the headings that did not fit."""
+    """The table of runs. text: the lines, each with its newline. left_out: the headings that did not fit."""
 
     text: str
     left_out: tuple[str, ...]
 
 
 class _Column(NamedTuple):
-    """rank: columns of rank 0 are dropped last."""
+    """A column of the table. rank: columns of rank 0 are dropped last."""
 
     heading: str
     cells: list[str]

@@ -19,7 +19,9 @@ BOTH = "GRPOConfig raises ValueError for it together with steps_per_generation, 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """micro_batch: completions per process. steps, generation: as TRL has them, None if not set."""
+    """The batch as the configuration has it. micro_batch: completions per process. steps, generation: as TRL has them,
+    None if not set.
+    """
 
     micro_batch: int
     accumulation: int
