@@ -71,7 +71,7 @@ def load(recipe: AnyRecipe, overrides: Mapping[str, object] | None = None) -> Lo
     file = _OF_A_DICT if is_dict else os.fspath(recipe)  # type: ignore[arg-type]
     words = [f"{key}={_as_json(key, value)}" for key, value in (overrides or {}).items()]
     source, findings = compose(file, words, _as_yaml(recipe) if is_dict else None)
-    refused = [one for one in findings if one.severity == "error"]
+    refused = [finding for finding in findings if finding.severity == "error"]
     if source is None or any(one.mark is None or one.mark.file == "--set" for one in refused):
         raise Refusal(*refused)
     return LoadedRecipe(file, merged_recipe(source), source, tuple(findings))
@@ -98,7 +98,7 @@ def plan(
     """
     resolution = _resolved(recipe, target, strict, accept)
     if has_errors(resolution.findings):
-        raise Refusal(*(one for one in resolution.findings if one.severity == "error"))
+        raise Refusal(*(finding for finding in resolution.findings if finding.severity == "error"))
     return plan_of(resolution)
 
 

@@ -109,26 +109,26 @@ def ask_trust(
         click.echo(redact(line), err=True)
 
 
-def started(ready: Ready, asked: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:
+def started(ready: Ready, options: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:
     """Writes a new run folder and, without --dry-run, starts it; returns the exit code."""
-    if asked.dry_run:
-        folder = _written(_tried(ready.plan, asked), asked.out, ready, is_code_pinned=False)
-        click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
+    if options.dry_run:
+        folder = _written(_tried(ready.plan, options), options.out, ready, is_code_pinned=False)
+        click.echo(redact(json.dumps({"folder": folder}) if options.as_json else folder))
         return EXIT_DONE
-    return launched(*made(ready, asked, asked.out), as_json=asked.as_json, view=view, anew=anew)
+    return launched(*made(ready, options, options.out), as_json=options.as_json, view=view, anew=anew)
 
 
-def made(ready: Ready, asked: RunOptions, out: str | None) -> tuple[Plan, str]:
+def made(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]:
     """The plan to launch, with its code allowed, and its new run folder."""
     from grpo_recipes.lock.pinned import with_pinned_code
 
-    plan = with_pinned_code(_tried(ready.plan, asked), is_pinned=ready.is_pinned)
-    ask_trust(plan, asked.allowed, ready.files, folder=ready.goes_on_from)
+    plan = with_pinned_code(_tried(ready.plan, options), is_pinned=ready.is_pinned)
+    ask_trust(plan, options.allowed, ready.files, folder=ready.goes_on_from)
     return plan, _written(plan, out, ready, is_code_pinned=True)
 
 
-def _tried(plan: Plan, asked: RunOptions) -> Plan:
-    return smoke_plan(plan) if asked.smoke and not plan.smoke else plan
+def _tried(plan: Plan, options: RunOptions) -> Plan:
+    return smoke_plan(plan) if options.smoke and not plan.smoke else plan
 
 
 def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
@@ -228,7 +228,9 @@ def _verdict(code: int, record: "RunRecord | None") -> str:
 
     if code != EXIT_DONE or record is None:
         return "smoke failed"
-    is_open = record.proofs is None or any(isinstance(one, dict) and one.get("ok") is None for one in record.proofs)
+    is_open = record.proofs is None or any(
+        isinstance(proof, dict) and proof.get("ok") is None for proof in record.proofs
+    )
     words = ["smoke passed", "but not everything could be checked" if is_open else "", peak_text(record)]
     return ", ".join(filter(None, words))
 

@@ -66,23 +66,23 @@ def shown_path(lock: Lock) -> str:
     return lock.path if short.startswith("..") else short
 
 
-def train_again(place: str, asked: RunOptions, view: View) -> int:
+def train_again(place: str, options: RunOptions, view: View) -> int:
     """Launches the plan of a run folder, or a plan, in a new folder, after printing its drift; returns the exit code.
 
     Raises Refusal as read_lock, planned_again and allowed_plan do, and for a run that has not ended.
     """
     lock = read_lock(place)
-    again = planned_again(lock, stack_of(lock.plan, asked.target), asked)
-    if asked.validate_only:
-        click.echo(redact(again.json if asked.as_json else again.text))
-        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not asked.accept_drift)
+    again = planned_again(lock, stack_of(lock.plan, options.target), options)
+    if options.validate_only:
+        click.echo(redact(again.json if options.as_json else again.text))
+        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not options.accept_drift)
         return EXIT_NOT_STARTED if is_changed else EXIT_DONE
     say(again)
-    plan = allowed_plan(again, asked)
-    if asked.out is None:
+    plan = allowed_plan(again, options)
+    if options.out is None:
         _refuse_unfinished(lock)
     beside = os.path.dirname(lock.folder) if lock.is_run_folder else "runs"
-    return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), asked, view)
+    return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), options, view)
 
 
 def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
@@ -118,7 +118,7 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
     return started(ready, asked, view)
 
 
-def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
+def planned_again(lock: Lock, stack: Stack, options: RunOptions) -> Again:
     """The plan resolved on this stack with the present files, and its drift.
 
     Raises Refusal for a plan that was changed or has no recipe.
@@ -127,25 +127,28 @@ def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
         click.echo(redact(line), err=True)
     with busy("comparing the plan with the current files"):
         places = found_places(lock)
-        resolution = resolved_again(lock, places, stack, asked.overrides)
-        resolution = judged(resolution, strict=asked.strict, accepted=(*lock.plan.accepted, *asked.accepted))
+        resolution = resolved_again(lock, places, stack, options.overrides)
+        resolution = judged(resolution, strict=options.strict, accepted=(*lock.plan.accepted, *options.accepted))
         if resolution.refused or resolution.context is None:
             return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
         made = plan_of(resolution)
-        is_changed = bool(asked.overrides)
+        is_changed = bool(options.overrides)
         new = same_but_now(
-            lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=asked.accept_drift
+            lock,
+            smoke_plan(made) if lock.plan.smoke else made,
+            is_changed=is_changed,
+            accept_drift=options.accept_drift,
         )
         text = merged_recipe_text(resolution.context.source)
         return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
 
 
-def allowed_plan(again: Again, asked: RunOptions) -> Plan:
+def allowed_plan(again: Again, options: RunOptions) -> Plan:
     """The plan to launch. Raises Refusal if it cannot run here, or is a different experiment that was not accepted."""
     where = shown_path(again.lock)
     if again.plan is None:
         raise Refusal.of(f"{where}: its recipe is refused here, nothing was started")
-    if changes_the_experiment(again.lines) and not asked.accept_drift:
+    if changes_the_experiment(again.lines) and not options.accept_drift:
         changed = [line.what for line in again.lines if line.state == "differs" and line.kind == "experiment"]
         raise Refusal.of(
             f"{where}: this would be a different experiment, nothing was started",

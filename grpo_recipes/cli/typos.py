@@ -79,7 +79,7 @@ def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
 
     name = error.option_name.lstrip("-").replace("-", "_")
     if name in ("output_dir", "run_dir", "output_folder") and any(
-        "--out" in one.opts for one in error.ctx.command.params
+        "--out" in option.opts for option in error.ctx.command.params
     ):
         return f"No such option {error.option_name!r}. Did you mean '--out'?"
     if name.startswith("reward"):

@@ -186,9 +186,9 @@ _SIGNED = {
 }
 
 
-def verify(place: str, asked: RunOptions) -> int:
+def verify(place: str, options: RunOptions) -> int:
     """Prints the result. 0: everything with a digest is unchanged; 1: something changed."""
-    if any((asked.is_of_a_recipe, asked.out, asked.resuming, asked.extending, asked.allowed)):
+    if any((options.is_of_a_recipe, options.out, options.resuming, options.extending, options.allowed)):
         raise Refusal.of("--verify only reads a run folder; it only takes --json")
     folder = Path(place)
     if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
@@ -198,7 +198,7 @@ def verify(place: str, asked: RunOptions) -> int:
     began = time.perf_counter()
     found = verified(folder)
     seconds = time.perf_counter() - began
-    click.echo(redact(_json(place, found, seconds) if asked.as_json else _text(place, found, seconds)))
+    click.echo(redact(_json(place, found, seconds) if options.as_json else _text(place, found, seconds)))
     return EXIT_DIFFERENT if found.faults else EXIT_DONE
 
 
@@ -225,7 +225,7 @@ def _json(place: str, found: Verified, seconds: float) -> str:
         "verify": VERIFY_FORMAT,
         "folder": place,
         "is_whole": not found.faults,
-        "faults": [{"file": one.name, "kind": one.kind, "because": one.because} for one in found.faults],
+        "faults": [{"file": fault.name, "kind": fault.kind, "because": fault.because} for fault in found.faults],
         "signers": found.signers,
         "not_verified": found.not_verified,
         "files": found.files,

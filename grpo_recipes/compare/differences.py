@@ -111,12 +111,12 @@ def _reasons(a: Plan, b: Plan) -> dict[str, str]:
     return {key: row.why for row in rows for key in (row.key, row.recipe_key) if key}
 
 
-def _follows(one: Difference) -> bool:
+def _follows(difference: Difference) -> bool:
     """Whether only one side has a value, because a different value that also differs makes it matter there."""
-    name = one.key.removeprefix("trl.")
-    field = fields_by_home().get(one.key) or classified_fields().get(name)
+    name = difference.key.removeprefix("trl.")
+    field = fields_by_home().get(difference.key) or classified_fields().get(name)
     conditions = () if field is None else field.when
-    return None in (one.a, one.b) and any(other != (field and field.name) for other, _, _ in conditions)
+    return None in (difference.a, difference.b) and any(other != (field and field.name) for other, _, _ in conditions)
 
 
 def _values(plan: Plan) -> dict[str, object]:

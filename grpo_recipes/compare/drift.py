@@ -67,7 +67,7 @@ def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
         if where in new.trained_data:
             yield _data(where, data, new.trained_data[where], "experiment")
     if old.evaluation is not None and new.evaluation is not None:
-        sets = {one.name: one for one in new.evaluation.sets}
+        sets = {part.name: part for part in new.evaluation.sets}
         for of_set in old.evaluation.sets:
             if of_set.name in sets:
                 yield _data(of_set.section, of_set.data, sets[of_set.name].data, "bookkeeping")

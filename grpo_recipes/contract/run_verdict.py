@@ -138,8 +138,8 @@ def _of_nothing(record: RunRecord) -> Iterator[RunVerdict]:
 
 def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
     """The deciding set is judged first; of the others, only changes are reported."""
-    for place, (name, known) in enumerate(of_each_set(record.evaluation)):
-        yield from _of_set(record, f" on {name}" if name else "", known, decides=place == 0)
+    for index, (name, known) in enumerate(of_each_set(record.evaluation)):
+        yield from _of_set(record, f" on {name}" if name else "", known, decides=index == 0)
 
 
 def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides: bool) -> Iterator[RunVerdict]:
@@ -154,9 +154,11 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
     if main is None:
         return
     rewards = {name: one for name, one in changes.items() if name != "reward" and not name.startswith("pass@")}
-    rose, fell = ([one for one in rewards.values() if one.way == way] for way in (1, -1))
+    rose, fell = ([reward for reward in rewards.values() if reward.way == way] for way in (1, -1))
     if not decides and main.way == 0:  # contradicting rewards are reported below
-        moved = (one for one in changes.values() if one.way and (one.name == "reward" or not (rose and fell)))
+        moved = (
+            change for change in changes.values() if change.way and (change.name == "reward" or not (rose and fell))
+        )
         main = next(moved, main)
     if main.way < 0:
         lines = [f"{one.name} rose by {one.by:.3g}" for one in rose]

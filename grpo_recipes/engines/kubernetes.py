@@ -96,7 +96,7 @@ def _comment(plan: Plan, asked: KubernetesJob, job: Job) -> list[str]:
         f'Trains "{job.name}" on Kubernetes in {pods}. Written by grpo-run from plan.json.',
         f"The claim {asked.volume_claim} must have this folder as {there} in the pods.",
     ]
-    elsewhere = [place for place in local_files(plan) if not place.startswith(f"{asked.volume_path}/")]
+    elsewhere = [file for file in local_files(plan) if not file.startswith(f"{asked.volume_path}/")]
     return lines + [f"The pods must find {place!r}, too." for place in elsewhere]
 
 

@@ -62,7 +62,7 @@ def task(plan: Plan) -> str:
         "num_nodes": job.all_nodes,
         "workdir": own_folder(plan),
         "resources": {key: value for key, value in resources.items() if value not in (None, {}, False)},
-        "file_mounts": ({} if asked.storage is None else {_DISK: bucket}) | {one: one for one in local_files(plan)},
+        "file_mounts": ({} if asked.storage is None else {_DISK: bucket}) | {file: file for file in local_files(plan)},
         "volumes": {} if asked.volume is None else {_DISK: asked.volume},
         "envs": {"PYTHON": asked.python},
         "secrets": dict.fromkeys(asked.secrets),
@@ -75,10 +75,10 @@ def task(plan: Plan) -> str:
     return to_yaml(comment, {key: value for key, value in content.items() if value != {}})
 
 
-def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
+def _accelerators(plan: Plan, task: SkypilotTask) -> tuple[str, ...]:
     """The GPUs to choose from: the recipe's, or those that the estimate fits. Raises Refusal if there are none."""
-    if asked.accelerators:
-        return asked.accelerators
+    if task.accelerators:
+        return task.accelerators
     peak = None if plan.memory is None else plan.memory.peak()
     if peak is None:
         raise Refusal.of(

@@ -166,12 +166,12 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
 
 
 def _followed(
-    folder: str, job: SubmittedJob, began: float, shown: Progress, asked: AskedSignals, poll_s: float
+    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: AskedSignals, poll_s: float
 ) -> JobState | None:
     """Shows the job's progress until it ends, and returns its final state; None if following was stopped."""
     events = RunEvents(folder, began, shown.view)
     said, next_question, ends = "", 0.0, _ends_of(folder, job)
-    while not asked.names and not asked.terminal_is_gone:
+    while not signals.names and not signals.terminal_is_gone:
         if (now := time.monotonic()) >= next_question:
             seen = look_at(job)
             if seen is not None and seen.has_ended:
@@ -186,38 +186,38 @@ def _followed(
         if ends != (ends := _ends_of(folder, job)):
             next_question = now + _SOON_S  # Slurm will have news shortly
         time.sleep(_LOOK_S)
-        asked.settle()
+        signals.settle()
     return None
 
 
-def _words(job: SubmittedJob, seen: JobState | None) -> str:
+def _words(job: SubmittedJob, state: JobState | None) -> str:
     """The state of the job on one line; "" for transient states."""
-    if seen is None:
+    if state is None:
         return "Slurm does not answer; the job continues"
-    start = f", start {seen.starts}" if seen.starts > 1 else ""
-    if seen.state == "RUNNING":
-        return f"job {job.id} runs on {seen.nodes}{start}"
-    if seen.state == "PENDING" and seen.reason == "BeginTime" and seen.starts > 1:
+    start = f", start {state.starts}" if state.starts > 1 else ""
+    if state.state == "RUNNING":
+        return f"job {job.id} runs on {state.nodes}{start}"
+    if state.state == "PENDING" and state.reason == "BeginTime" and state.starts > 1:
         return f"job {job.id} is back in the queue{start}; Slurm waits two minutes before it starts a job again"
-    if seen.state == "PENDING":
-        reason = "" if seen.reason in ("", "None") else f": {seen.reason}"
+    if state.state == "PENDING":
+        reason = "" if state.reason in ("", "None") else f": {state.reason}"
         return f"job {job.id} waits in the queue{start}{reason}"
-    return "" if seen.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {seen.state.lower()}"
+    return "" if state.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {state.state.lower()}"
 
 
-def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
+def _conclude(folder: str, job: SubmittedJob, state: JobState) -> int:
     """The exit code of the run, after completing run.json if nobody could write how it ended."""
     code = next((end for end in _ends_of(folder, job)[-1:] if isinstance(end, int)), None)
-    if code is None and seen.state != "CANCELLED" and seen.exit_code:
-        code = seen.exit_code
+    if code is None and state.state != "CANCELLED" and state.exit_code:
+        code = state.exit_code
     record = read_record(folder)
     is_told = record is not None and record.status != "running" and record.exit_code is not None
     if code is None and is_told and record is not None:
         code = record.exit_code
     if code is None:
-        code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
+        code = EXIT_INTERRUPTED if state.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
     if not is_told:
-        how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm no longer knows it"
+        how = f"Slurm says {state.state.lower()}" if state.state else "Slurm no longer knows it"
         status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
         now = datetime.now(UTC).isoformat(timespec="seconds")
         message = f"job {job.id} ended without a message from the worker: {how}"

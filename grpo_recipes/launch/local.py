@@ -168,12 +168,12 @@ def _run(
                 _end(child, launch_id)
 
 
-def _has_logged_lost_display(asked: AskedSignals, screen: Echo, log: int) -> bool:
+def _has_logged_lost_display(signals: AskedSignals, screen: Echo, log: int) -> bool:
     """Whether train.log says that the display is gone; writes that as soon as it is known."""
-    if screen.problem is None and not asked.terminal_is_gone:
+    if screen.problem is None and not signals.terminal_is_gone:
         return False
     why = "" if screen.problem is None else f" ({screen.problem.strerror})"
-    what = "the terminal" if screen.isatty() or asked.terminal_is_gone else "the output of grpo-run"
+    what = "the terminal" if screen.isatty() or signals.terminal_is_gone else "the output of grpo-run"
     line = f"grpo-run: {what} is gone{why}; the run continues, and SIGINT or SIGTERM still saves and stops it\n"
     if not select.select([], [log], [], 0)[1]:
         return False

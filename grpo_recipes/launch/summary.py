@@ -76,11 +76,11 @@ def _unbroken(text: str) -> str:
 def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
     """The conclusions about the run, the reasons, and what to do."""
     rows = []
-    for place, one in enumerate(verdicts(record)):
-        rows.append(("" if place else "verdict", f"{one.text} [{one.id}]"))
-        rows += [("", line) for line in one.because]
+    for index, verdict in enumerate(verdicts(record)):
+        rows.append(("" if index else "verdict", f"{verdict.text} [{verdict.id}]"))
+        rows += [("", line) for line in verdict.because]
         command = _unbroken(f"grpo-run report {named}")
-        rows += [("", f"fix: {one.fix}".replace("grpo-run report RUNDIR", command))] if one.fix else []
+        rows += [("", f"fix: {verdict.fix}".replace("grpo-run report RUNDIR", command))] if verdict.fix else []
     return rows
 
 

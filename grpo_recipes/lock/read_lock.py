@@ -225,7 +225,7 @@ def _place(
 ) -> str:
     """The path to use for a part, recorded in `places`; its old path if it is missing."""
     copy_place = os.path.join(lock.folder, USER_FILES, os.path.basename(path))
-    originals = [one for one in dict.fromkeys(_candidates(lock, path)) if os.path.exists(one)]
+    originals = [file for file in dict.fromkeys(_candidates(lock, path)) if os.path.exists(file)]
     existing = ([copy_place] if has_copy and os.path.isfile(copy_place) else []) + originals
     if not existing:
         places.missing[part] = path
@@ -234,7 +234,7 @@ def _place(
     if sha256 is not None:
         chosen = next((one for one in existing if digest_or_none(read, one) == sha256), existing[0])
     places.found[part] = chosen
-    if chosen == copy_place and originals and all(digest_or_none(read, one) != sha256 for one in originals):
+    if chosen == copy_place and originals and all(digest_or_none(read, original) != sha256 for original in originals):
         places.changed[part] = originals[0]
     return chosen
 

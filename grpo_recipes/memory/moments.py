@@ -231,27 +231,27 @@ def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
     )
 
 
-def _adapts_tower(vision: Vision, seen: Update) -> bool:
-    return seen.adapter is not None and any(seen.adapter.adapts(name) for name in vision.linears())
+def _adapts_tower(vision: Vision, update: Update) -> bool:
+    return update.adapter is not None and any(update.adapter.adapts(name) for name in vision.linears())
 
 
-def _projected(architecture: Architecture, vision: Vision, seen: Update, behind: Update) -> Held:
+def _projected(architecture: Architecture, vision: Vision, update: Update, behind: Update) -> Held:
     """The last norm and the projector; behind: the update as the projector sees it."""
     tape, hidden = Tape(), architecture.hidden
-    needs_gradient = seen.trains_weights() or seen.is_checkpointing or _adapts_tower(vision, seen)
-    read = tape.tensor(seen.tokens * vision.hidden, seen.weight_width, needs_gradient)
-    tokens = seen.tokens // vision.merged
-    read = vision_norm(tape, vision, seen, read)
+    needs_gradient = update.trains_weights() or update.is_checkpointing or _adapts_tower(vision, update)
+    read = tape.tensor(update.tokens * vision.hidden, update.weight_width, needs_gradient)
+    tokens = update.tokens // vision.merged
+    read = vision_norm(tape, vision, update, read)
     if not vision.projector:
-        read = tape.made([read], seen.tokens * vision.hidden, read.width, keeps_result=True)
+        read = tape.made([read], update.tokens * vision.hidden, read.width, keeps_result=True)
         read = tape.made([read], tokens * vision.hidden, read.width)
         read = norm(tape, behind, read, vision.hidden, scales_wide=True)
         product(tape, behind, read, vision.hidden, hidden, behind.trains_weights())
         return tape.held()
     if not vision.is_inside:
-        read = tape.made([read], seen.tokens * vision.hidden, read.width)
-    for place, (name, inputs, outputs) in enumerate(vision.projector):
-        read = active_of(tape, read) if place else read
+        read = tape.made([read], update.tokens * vision.hidden, read.width)
+    for index, (name, inputs, outputs) in enumerate(vision.projector):
+        read = active_of(tape, read) if index else read
         read = linear(tape, behind, name, read, inputs, outputs)
     return tape.held()
 

@@ -54,11 +54,11 @@ def _without_auto(finding: Finding, setting: Setting) -> Finding:
     return finding._replace(fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
 
 
-def _is_passed_as_written(said: Expression | None) -> bool:
+def _is_passed_as_written(expression: Expression | None) -> bool:
     """Whether the target's field gets the recipe's own value, and so judges it: not if it lacks or translates the
     value.
     """
-    return said is None or (isinstance(said, Passed) and not said.because)
+    return expression is None or (isinstance(expression, Passed) and not expression.because)
 
 
 MOST_WORDS = 12

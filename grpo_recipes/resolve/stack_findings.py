@@ -150,4 +150,4 @@ def _alone(stack: Stack, package: str) -> str | None:
 
 def _packages(conflicts: Iterable[Conflict]) -> list[str]:
     """The packages that are part of a conflict, without repetition."""
-    return list(dict.fromkeys(name for one in conflicts for name in (one.requirement.name, one.package)))
+    return list(dict.fromkeys(name for conflict in conflicts for name in (conflict.requirement.name, conflict.package)))

@@ -61,7 +61,7 @@ def read_varied(text: str) -> Varied:
             because="a sweep compares several",
             fix=f"--set {text} for a single value",
         )
-    if twice := [one for place, one in enumerate(texts) if one in texts[:place]]:
+    if twice := [one for index, one in enumerate(texts) if one in texts[:index]]:
         raise Refusal.of(f"--vary {text}: {twice[0]} is listed twice", fix="name each value once")
     return Varied(key, texts, None)
 
@@ -72,7 +72,7 @@ def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[T
     trials: None for all combinations. draw: the random seed. Raises Refusal for keys that cannot be combined.
     """
     keys = [one.key for one in varied]
-    if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
+    if twice := [key for index, key in enumerate(keys) if key in keys[:index]]:
         raise Refusal.of(f"--vary {twice[0]} is given twice", fix="one --vary for each key, with all its values")
     if trials is not None:
         return _drawn(varied, trials, random.Random(draw))

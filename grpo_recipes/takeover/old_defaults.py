@@ -193,9 +193,9 @@ def refuse(situation: Situation, name: str, where: str, because: str) -> None:
 
 def _settle(situation: Situation, name: str, where: str, fate: Fate, because: str) -> None:
     rows = situation.draft.rows
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.where == (where,) and row.fate != "refused":
-            rows[place] = replace(row, fate=fate, because=because)
+            rows[index] = replace(row, fate=fate, because=because)
             return
     key = f"{name} (the default of trl {situation.release.trl})"
     rows.append(Row(key, situation.draft.values[where], fate, (where,), because))

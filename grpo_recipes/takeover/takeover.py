@@ -249,6 +249,6 @@ def _write(situation: Situation, where: str, processes: int, size: int) -> None:
     if all(row.where != (where,) for row in draft.rows):
         name = f"{where.partition('.')[2]} (the default of trl {situation.release.trl})"
         draft.rows.append(Row(name, draft.values[where], "emulated", (where, CUT), because))
-    for place, row in enumerate(draft.rows):
+    for index, row in enumerate(draft.rows):
         if row.where == (SIZE,):
-            draft.rows[place] = Row(row.key, row.value, row.fate, (f"{CUT}.{SIZE.rpartition('.')[2]}",), row.because)
+            draft.rows[index] = Row(row.key, row.value, row.fate, (f"{CUT}.{SIZE.rpartition('.')[2]}",), row.because)

@@ -50,7 +50,7 @@ def generate(
         raise Refusal.of("--image needs a prompt", because="rows have their own images", fix="leave out --image")
     parts = [image_part(file) for file in images]
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
-    sets = [] if plan.evaluation is None else [one.name for one in plan.evaluation.sets if one.name]
+    sets = [] if plan.evaluation is None else [part.name for part in plan.evaluation.sets if part.name]
     if held_out is not None and rows is None:
         raise Refusal.of(
             f"--held-out {held_out} needs --rows",

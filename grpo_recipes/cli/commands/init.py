@@ -109,7 +109,7 @@ def _list(as_json: bool) -> int:
         keys = ("name", "description", *LISTED[1:])
         click.echo(json.dumps([{key: getattr(one, key) for key in keys} for one in recipes], indent=2))
         return EXIT_DONE
-    rows = [LISTED, *(tuple(getattr(one, key) for key in LISTED) for one in recipes)]
+    rows = [LISTED, *(tuple(getattr(recipe, key) for key in LISTED) for recipe in recipes)]
     click.echo("\n".join(aligned(rows)))
     return EXIT_DONE
 

@@ -120,15 +120,19 @@ def profile(
     return tell_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
 
 
-def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
+def _on_one_gpu(recipe: str, options: RunOptions) -> Resolution:
     """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
     stack = chosen_stack(None)
     stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
-    resolution = resolved(recipe, stack, asked)
+    resolution = resolved(recipe, stack, options)
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
-        return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
-    unsaid = [one for one in resolution.findings if one.rule == UNSAID and not one.key.endswith("passes.reward")]
+        return _on_one_gpu(recipe, options._replace(overrides=(*options.overrides, "launch.gpus_per_node=1")))
+    unsaid = [
+        finding
+        for finding in resolution.findings
+        if finding.rule == UNSAID and not finding.key.endswith("passes.reward")
+    ]
     if unsaid and resolution.context is not None and _passes(resolution.context) is None:
         because = next(check_set("", resolution.context)).because
         fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
@@ -206,7 +210,7 @@ def _refuse_turns(plan: Plan) -> None:
 
 def _of_source(plan: Plan, name: str | None) -> Plan:
     """The plan with the rows of one source of its mixture, and the rewards that judge them. Raises Refusal."""
-    names = [one.source_name for one in plan.sources]
+    names = [source.source_name for source in plan.sources]
     if not names and name is not None:
         raise Refusal.of(f"--source {name}: the recipe has one source", fix="leave it out")
     if not names:
@@ -227,7 +231,10 @@ def _of_source(plan: Plan, name: str | None) -> Plan:
 def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal if they are not stored anywhere."""
     assert plan.evaluation is not None
-    names = [*(one.name for one in plan.rewards), *(one.name for one in plan.all_environments.values())]
+    names = [
+        *(reward.name for reward in plan.rewards),
+        *(environment.name for environment in plan.all_environments.values()),
+    ]
     if passes is None and len(names) == len(plan.rewards) == 1 and plan.rewards[0].kind not in ("model", "judge"):
         passes = Passes(names[0], RIGHT)  # of a source with one reward
     if passes is None or (plan.data.source_name is not None and passes.reward not in names):
@@ -241,7 +248,7 @@ def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -
             fix="set dataset.path to a file or to a data set of the hub",
         )
     known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
-    every: dict[str, Any] = {one.name: None for one in fields(plan.data) if one.name in OF_A_CHOICE}
+    every: dict[str, Any] = {field.name: None for field in fields(plan.data) if field.name in OF_A_CHOICE}
     data = replace(plan.data, **every, max_rows=min(known, default=None))
     alone = replace(plan.evaluation, data=data, passes=passes, name="", rewards=(), others=())
     return replace(plan, data=data, evaluation=alone)

@@ -152,12 +152,12 @@ def _each_reward(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     )
     return [
         ChartKind(
-            f"reward-{place}",
+            f"reward-{index}",
             f"Reward {name.removeprefix('rewards/').removesuffix('/mean')}",
             (Curve(name, "mean", around=f"{name.removesuffix('mean')}std"),),
             group="rewards",
         )
-        for place, name in enumerate([*means][:MOST_REWARDS] if len(means) > 1 else [])
+        for index, name in enumerate([*means][:MOST_REWARDS] if len(means) > 1 else [])
     ]
 
 
@@ -167,15 +167,15 @@ def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     known = {*_OF_KINDS, *_SAID_ELSEWHERE}
     left = [name for name in names if name not in known and not name.startswith("rewards/")]
     return [
-        ChartKind(f"other-{place}", name, (Curve(name, "value"),), group="other")
-        for place, name in enumerate(left[:MOST_OTHERS])
+        ChartKind(f"other-{index}", name, (Curve(name, "value"),), group="other")
+        for index, name in enumerate(left[:MOST_OTHERS])
     ]
 
 
 def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines: list[dict[str, object]] = []
     said = []
-    each = [(place, name, events) for place, run in enumerate(runs) for name, events in run.evaluations.items()]
+    each = [(index, name, events) for index, run in enumerate(runs) for name, events in run.evaluations.items()]
     for place, name, events in each:
         known = [(step, value) for step, one in events.items() if (value := number(one, "reward")) is not None]
         if not known:

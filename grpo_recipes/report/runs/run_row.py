@@ -90,7 +90,7 @@ def one_run(folder: Path) -> ListedRun | None:
         values=values,
         changed=(*map(str, changed_files(folder)), *unreadable),
         held_out_set=set_of(known.evaluation),
-        verdict=next((one.text for one in verdicts(known)), ""),
+        verdict=next((verdict.text for verdict in verdicts(known)), ""),
     )
 
 
@@ -103,7 +103,7 @@ def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: 
         return ("damaged record", (f"{RECORD_FILE} cannot be read",)) if is_there else ("planned", ())
     if record.status == "running" and not record.is_queued_work and is_gone(folder):
         return "killed", ()
-    found = [one.get("id") for one in mappings(record.findings)]
+    found = [finding.get("id") for finding in mappings(record.findings)]
     return record.status, tuple(dict.fromkeys(one for one in found if isinstance(one, str) and one))
 
 
@@ -154,7 +154,7 @@ def _contents(plan: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The parts of a plan that have a digest or a commit, by the recipe's sections."""
     yield "model", plan.get("model")
     sources = plan.get("sources")
-    mixed = [one for one in sources if isinstance(one, dict)] if isinstance(sources, list) else []
+    mixed = [source for source in sources if isinstance(source, dict)] if isinstance(sources, list) else []
     yield from ((f"datasets.{one.get('source_name')}", one) for one in mixed)
     if not mixed:
         yield "dataset", plan.get("data")

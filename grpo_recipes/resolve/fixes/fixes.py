@@ -277,7 +277,7 @@ def _number(value: object, *, whole: bool) -> float | None:
 
 def _has_one_slip(a: str, b: str) -> bool:
     """Whether two words differ by one extra, missing or wrong letter, or by two swapped ones."""
-    start = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = next((index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     rest_a, rest_b = a[start:], b[start:]
     swapped = rest_a[1::-1] + rest_a[2:] if len(rest_a) > 1 else None
     return rest_a[1:] in (rest_b, rest_b[1:]) or rest_a == rest_b[1:] or swapped == rest_b

@@ -143,7 +143,7 @@ def _report_to(situation: Situation, name: str) -> None:
     elif services == ["all"]:
         situation.given.emulated(name, "logging.report_to", [], "name the services; all means those installed here")
     elif isinstance(services, list):
-        situation.given.mapped(name, "logging.report_to", [str(one) for one in services])
+        situation.given.mapped(name, "logging.report_to", [str(service) for service in services])
     else:
         situation.given.refused(name, "it must be a list of services", "logging.report_to")
 
