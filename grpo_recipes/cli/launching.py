@@ -52,8 +52,8 @@ Anew = Callable[[Plan, str], tuple[Plan, str] | None]
 class Ready:
     """A plan to launch. recipe_text: of its recipe.yaml. beside: the parent of its run folder.
 
-    is_pinned: planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe. goes_on_from:
-    the run folder whose checkpoint it resumes, None if it begins at step 0.
+    is_pinned: planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe.
+    continues_from: the run folder whose checkpoint it resumes, None if it begins at step 0.
     """
 
     plan: Plan
@@ -61,7 +61,7 @@ class Ready:
     beside: str = "runs"
     is_pinned: bool = False
     files: tuple[str, ...] = ()
-    goes_on_from: str | None = None
+    continues_from: str | None = None
 
 
 def names_a_plan(place: str) -> bool:
@@ -123,7 +123,7 @@ def made(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]
     from grpo_recipes.lock.pinned import with_pinned_code
 
     plan = with_pinned_code(_tried(ready.plan, options), is_pinned=ready.is_pinned)
-    ask_trust(plan, options.allowed, ready.files, folder=ready.goes_on_from)
+    ask_trust(plan, options.allowed, ready.files, folder=ready.continues_from)
     return plan, _written(plan, out, ready, is_code_pinned=True)
 
 
@@ -177,11 +177,11 @@ def launched(
     """
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.progress import NORMAL
-    from grpo_recipes.launch.stop_signals import never_stopped_by_talk
+    from grpo_recipes.launch.stop_signals import never_stopped_by_output
 
     view = view or NORMAL
     gc.enable()
-    never_stopped_by_talk()
+    never_stopped_by_output()
     engine = engine_of(plan)
     click.echo(redact(f"run folder {folder}"), err=True)
     if follow:

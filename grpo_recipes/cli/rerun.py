@@ -18,7 +18,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.display import busy
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.progress import View
-from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
+from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, extended, last_checkpoint, restarted_parts
 from grpo_recipes.lock.read_lock import Lock, found_places, read_lock, refuse_changed
 from grpo_recipes.lock.replanned import resolved_again, same_but_now
 from grpo_recipes.report.diff_text import drift_json, drift_text
@@ -112,9 +112,9 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
     say(again)
     plan = extended(lock, allowed_plan(again, asked), checkpoint)
     said = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
-    for line in [*said, *begins_anew(plan, step_of(checkpoint.folder))]:
+    for line in [*said, *restarted_parts(plan, step_of(checkpoint.folder))]:
         click.echo(redact(line), err=True)
-    ready = Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), True, goes_on_from=lock.folder)
+    ready = Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), True, continues_from=lock.folder)
     return started(ready, asked, view)
 
 

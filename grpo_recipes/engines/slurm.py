@@ -39,7 +39,7 @@ from grpo_recipes.launch.display import progress
 from grpo_recipes.launch.local import LOG_FILE, refuse_strange_entries, show_end, text_after
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents
-from grpo_recipes.launch.stop_signals import AskedSignals, signals_noted
+from grpo_recipes.launch.stop_signals import StopSignals, signals_noted
 
 JOB_SCRIPT = "job.sbatch"
 POLL_S = 10.0  # a controller serves many jobs
@@ -166,7 +166,7 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
 
 
 def _followed(
-    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: AskedSignals, poll_s: float
+    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: StopSignals, poll_s: float
 ) -> JobState | None:
     """Shows the job's progress until it ends, and returns its final state; None if following was stopped."""
     events = RunEvents(folder, began, shown.view)

@@ -25,7 +25,7 @@ from grpo_recipes.schemas.fast_accept import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import algorithm_row, key_row
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import must_be_said, written_fields
+from grpo_recipes.schemas.section import is_required_key, written_fields
 
 
 def explain(word: str, facts: Facts) -> str | None:
@@ -197,7 +197,7 @@ def section_keys(section: str) -> str | None:
     rows = []
     for name, field in written_fields(model).items():
         below = f"{section}.{name}" in sections()
-        default = "required" if must_be_said(field) else shown(field.get_default(call_default_factory=True))
+        default = "required" if is_required_key(field) else shown(field.get_default(call_default_factory=True))
         told = "section" if below and default != "[]" else default if len(default) <= _LONGEST_DEFAULT else "..."
         rows.append((name, told, _sentence(docs.get(name) or "")))
     return "\n".join(["keys, with their defaults:", *_rows(rows)])
@@ -230,7 +230,7 @@ def key_page(key: str, facts: Facts) -> str:
     model = sections()[section]
     field = written_fields(model)[name]
     lines = [key, "", _meaning(key)]
-    if must_be_said(field):
+    if is_required_key(field):
         lines.append("default: none, the key is required")
     elif name not in sections():
         lines.append(f"default: {field.get_default(call_default_factory=True)!r} (format 1)")

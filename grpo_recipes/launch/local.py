@@ -31,7 +31,7 @@ from grpo_recipes.launch.display import progress
 from grpo_recipes.launch.event_printer import Echo, redacted_log
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents, record_version
-from grpo_recipes.launch.stop_signals import AskedSignals, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.stop_signals import StopSignals, never_stopped_by_output, signals_noted
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
@@ -128,7 +128,7 @@ def taken(folder: str) -> Iterator[FolderLock]:
 @contextlib.contextmanager
 def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, Echo]]:
     """The progress display for `echo`, and the stream in front of it that the display writes to."""
-    never_stopped_by_talk()
+    never_stopped_by_output()
     screen = Echo(echo)
     try:
         with progress(cast(TextIO, screen), view) as shown:
@@ -168,7 +168,7 @@ def _run(
                 _end(child, launch_id)
 
 
-def _has_logged_lost_display(signals: AskedSignals, screen: Echo, log: int) -> bool:
+def _has_logged_lost_display(signals: StopSignals, screen: Echo, log: int) -> bool:
     """Whether train.log says that the display is gone; writes that as soon as it is known."""
     if screen.problem is None and not signals.terminal_is_gone:
         return False

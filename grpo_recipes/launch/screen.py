@@ -29,7 +29,7 @@ class Part(NamedTuple):
     style: str = ""
 
 
-class SeenRun(NamedTuple):
+class RunProgress(NamedTuple):
     """The state of a run so far. step: its newest step. seconds_left: unknown until a step was timed.
 
     phase: the current phase of its start, since phase_began; "" after the first step. began: when it was started, both
@@ -46,7 +46,7 @@ class SeenRun(NamedTuple):
     phase_began: float | None = None
 
 
-def rows(seen: SeenRun, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
+def rows(seen: RunProgress, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
     """The rows for a terminal of this width. marks: the characters of a bar, done and remaining."""
     if seen.step is None:
         since = seen.began if seen.phase_began is None else seen.phase_began
@@ -61,7 +61,7 @@ def rows(seen: SeenRun, width: int, now: float, marks: str = "━─") -> list[l
     return [with_bar(where, width, done, marks), *([figures] if figures else [])]
 
 
-def _where(run: SeenRun, words: Mapping[str, str], now: float) -> Iterator[Part]:
+def _where(run: RunProgress, words: Mapping[str, str], now: float) -> Iterator[Part]:
     yield Part(step_head(run.step or {}, run.max_steps), 0, "bold")
     if "left" in words:
         yield Part(words["left"], 1, "cyan")
@@ -70,7 +70,7 @@ def _where(run: SeenRun, words: Mapping[str, str], now: float) -> Iterator[Part]
     yield Part(f"{clock(now - run.began)} so far", 3, "dim")
 
 
-def _figures(run: SeenRun, words: Mapping[str, str]) -> Iterator[Part]:
+def _figures(run: RunProgress, words: Mapping[str, str]) -> Iterator[Part]:
     if "reward" in words:
         yield Part(words["reward"], 0, "bold green")
     held_out = None if run.evaluation is None else number(run.evaluation, "reward")
@@ -123,7 +123,7 @@ class Screen:
     """
 
     def __init__(self, echo: TextIO, view: View, began: float) -> None:
-        self._seen = SeenRun(began)
+        self._seen = RunProgress(began)
         self.view = view
         self._estimate = Estimate()
         self._console = Console(file=echo, highlight=False, markup=False)

@@ -14,7 +14,7 @@ _APART_S = 0.2
 """The kernel merges equal signals that are pending together; the receiver has to see both."""
 
 
-class AskedSignals:
+class StopSignals:
     """Collects the received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
 
     def __init__(self) -> None:
@@ -69,14 +69,14 @@ def handled(
 
 
 @contextlib.contextmanager
-def signals_noted() -> Iterator[AskedSignals]:
+def signals_noted() -> Iterator[StopSignals]:
     """Records signals while the block runs, instead of being killed by them."""
-    asked = AskedSignals()
+    asked = StopSignals()
     with handled(ASKING, asked.note):
         yield asked
 
 
-def never_stopped_by_talk() -> None:
+def never_stopped_by_output() -> None:
     """Keeps the terminal from stopping this process for writing in the background: see `stty tostop`.
 
     The process copies the run's output; if it is stopped, the run blocks.

@@ -87,11 +87,11 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
         files=files,
         before=lineage(old.ancestor, old.extends),
     )
-    notes = tuple(f"note: {line}" for line in begins_anew(plan, step))
+    notes = tuple(f"note: {line}" for line in restarted_parts(plan, step))
     return replace(plan, extends=ancestor, findings=(*plan.findings, *notes))
 
 
-def begins_anew(plan: Plan, step: int) -> Iterator[str]:
+def restarted_parts(plan: Plan, step: int) -> Iterator[str]:
     """The parts of the schedule that differ from the run that is extended."""
     given = plan.arguments.GRPOConfig
     schedule = str(given.get("lr_scheduler_type") or "linear")

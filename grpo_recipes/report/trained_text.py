@@ -51,7 +51,7 @@ def conversation_text(how: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def said_text(said: Mapping[str, Any]) -> str:
+def reply_text(said: Mapping[str, Any]) -> str:
     """An answer with its calls and replies, without terminal escapes."""
     turns = said.get("turns", [])
     text = "\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"]

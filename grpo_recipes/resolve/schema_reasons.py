@@ -117,7 +117,7 @@ def _meaning(key: str) -> tuple[str, object]:
     """A key's meaning in one sentence, and its default; "" and None if the format has no text."""
     from grpo_recipes.schemas.export import field_docs  # only needed for a mistake
     from grpo_recipes.schemas.models import sections
-    from grpo_recipes.schemas.section import must_be_said, written_fields
+    from grpo_recipes.schemas.section import is_required_key, written_fields
 
     section, _, name = key.rpartition(".")
     model = sections().get(section)
@@ -125,7 +125,7 @@ def _meaning(key: str) -> tuple[str, object]:
     if model is None or field is None:
         return "", None
     text = " ".join((field_docs(model).get(name) or "").split())
-    default = None if must_be_said(field) or name in sections() else field.get_default(call_default_factory=True)
+    default = None if is_required_key(field) or name in sections() else field.get_default(call_default_factory=True)
     return re.split(r"(?<=[^.]{3})[.;] |\.$", text)[0], default
 
 

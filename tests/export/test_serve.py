@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from export_runs import RECIPE, command
 
-from grpo_recipes.cli.commands.serve import asked_of
+from grpo_recipes.cli.commands.serve import model_request
 
 SUMS = ["17+25=", "60+38=", "48+33="]
 VALUES = {
@@ -158,13 +158,13 @@ USER = {"role": "user", "content": "1+1="}
 )
 def test_a_request_that_cannot_be_answered_is_refused(body: Any, because: str) -> None:
     with pytest.raises(ValueError, match=re.escape(because)):
-        asked_of(body)
+        model_request(body)
 
 
 def test_what_a_request_leaves_out_is_the_recipes() -> None:
     of_text = {**USER, "content": [{"type": "text", "text": "1+"}, {"type": "text", "text": "1="}]}
-    assert asked_of({"messages": [of_text]}) == asked_of({"messages": [USER]})
-    assert asked_of({"messages": [USER], "stream": False, "stop": None}) == {"messages": [USER], "sampling": {}}
+    assert model_request({"messages": [of_text]}) == model_request({"messages": [USER]})
+    assert model_request({"messages": [USER], "stream": False, "stop": None}) == {"messages": [USER], "sampling": {}}
     more = {"temperature": 0, "top_p": 0.5, "max_completion_tokens": 9, "user": "somebody"}
     asked = {"messages": [USER], "sampling": {"top_p": 0.5}, "greedy": True, "max_tokens": 9}
-    assert asked_of({"messages": [USER], **more}) == asked
+    assert model_request({"messages": [USER], **more}) == asked

@@ -15,7 +15,7 @@ from grpo_recipes.contract.metrics import read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.launch.display import PlainProgress, progress
 from grpo_recipes.launch.progress import Estimate, View
-from grpo_recipes.launch.screen import Screen, SeenRun, columns, rows
+from grpo_recipes.launch.screen import RunProgress, Screen, columns, rows
 from grpo_recipes.launch.summary import peak_text, summary
 
 
@@ -131,7 +131,7 @@ STEP = {
 }
 
 
-SEEN = SeenRun(began=0.0, step=STEP, max_steps=100, seconds_left=125.0, evaluation={"reward": 0.57}, warnings=2)
+SEEN = RunProgress(began=0.0, step=STEP, max_steps=100, seconds_left=125.0, evaluation={"reward": 0.57}, warnings=2)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_bar_shows_the_share_that_is_done() -> None:
     ],
 )
 def test_a_start_says_what_it_is_busy_with(width: int, row: str) -> None:
-    seen = SeenRun(began=0.0, phase="loading the model", phase_began=21.0)
+    seen = RunProgress(began=0.0, phase="loading the model", phase_began=21.0)
     assert ["  ".join(part.text for part in one) for one in rows(seen, width, now=33.0)] == [row]
 
 

@@ -11,10 +11,10 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, print_answer, trained_run
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.trained_text import conversation_text, said_text
+from grpo_recipes.report.trained_text import conversation_text, reply_text
 
 _COMMANDS = "/reset starts a new conversation, /image FILE adds an image to the next message, /exit or Ctrl-D quits"
 
@@ -73,12 +73,12 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
                     refuse(line, f"{reply['refused']}; {_COMMANDS}")
                     continue
                 messages = [*conversation, *reply.pop("messages")]
-                click.echo(redact(json.dumps(reply) if as_json else said_text(reply)))
+                click.echo(redact(json.dumps(reply) if as_json else reply_text(reply)))
                 click.echo(f"({reply['tokens']} tokens, {reply['ended_by']})", err=True)
 
     answer = part_answer(plan, "answering.start", "chat", {"run": folder, "greedy": greedy}, talk=talk)
     if answer["shown"] is None:
-        return tell_answer(answer, "chat", str, as_json=as_json)
+        return print_answer(answer, "chat", str, as_json=as_json)
     return EXIT_FAILED if unanswered else EXIT_DONE
 
 

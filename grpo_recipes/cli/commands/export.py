@@ -9,7 +9,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.cli.trained_run import print_answer, trained_run
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -87,7 +87,7 @@ def export(
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
         answer["shown"] = {"folder": place if answer["shown"] else None, **(answer["shown"] or {})}
-    code = tell_answer(answer, "export", partial(export_text, place), as_json=as_json)
+    code = print_answer(answer, "export", partial(export_text, place), as_json=as_json)
     if not as_json and answer["shown"] is not None and answer["findings"]:
         click.echo(redact(findings_text([of_record(record) for record in answer["findings"]], run)), err=True)
     return code

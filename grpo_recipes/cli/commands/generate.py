@@ -7,7 +7,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, print_answer, trained_run
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.report.trained_text import generate_text
 
@@ -66,4 +66,4 @@ def generate(
     from grpo_recipes.launch.worker_part import part_answer  # only needed to run something
 
     answer = part_answer(plan, "answering.start", "generate", request)
-    return tell_answer(answer, "generate", generate_text, as_json=as_json)
+    return print_answer(answer, "generate", generate_text, as_json=as_json)

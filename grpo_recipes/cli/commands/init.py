@@ -89,7 +89,7 @@ def init(
             written_for=written_for,
             output=file,
         )
-        return _say_taken_over(taken, file, as_json)
+        return _write_converted(taken, file, as_json)
     shipped = None if name is None or name == NAME else shipped_recipe(name)
     text = STARTER if name is None else RECIPE if shipped is None else _text_of(shipped)
     if output == STDOUT:
@@ -182,7 +182,7 @@ def _copy(source: Path, target: Path) -> None:
     click.echo(redact(f"wrote {target}"), err=True)
 
 
-def _say_taken_over(taken: Takeover, file: str | None, as_json: bool) -> int:
+def _write_converted(taken: Takeover, file: str | None, as_json: bool) -> int:
     text = redact(taken.text) if file is None else f"{SCHEMA_LINE}{redact(taken.text)}"
     if file is not None:
         folder = Path(file).parent

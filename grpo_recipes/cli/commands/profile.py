@@ -12,7 +12,7 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
 from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.cli.trained_run import tell_answer
+from grpo_recipes.cli.trained_run import print_answer
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
@@ -117,7 +117,7 @@ def profile(
         raise
     beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths are relative to its folder
     path = out if beside else output
-    return tell_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
+    return print_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
 
 
 def _on_one_gpu(recipe: str, options: RunOptions) -> Resolution:

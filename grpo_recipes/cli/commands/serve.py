@@ -16,7 +16,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.cli.trained_run import print_answer, trained_run
 from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import conversation_text
@@ -78,7 +78,7 @@ def serve(run: str, host: str, port: int, greedy: bool, allowed: tuple[str, ...]
     with server, contextlib.suppress(KeyboardInterrupt):
         answer = part_answer(plan, "answering.start", "serve", {"run": folder, "greedy": greedy}, talk=talk)
         if answer["shown"] is None:
-            return tell_answer(answer, "serve", str, as_json=False)
+            return print_answer(answer, "serve", str, as_json=False)
     return EXIT_DONE
 
 
@@ -111,7 +111,7 @@ class ModelRequest(BaseHTTPRequestHandler):
         if self._is_refused("/v1/chat/completions") or self.server.exchange is None:
             return
         try:
-            said = self.server.exchange("answering", asked_of(self._body()))
+            said = self.server.exchange("answering", model_request(self._body()))
         except (ValueError, RecursionError) as problem:
             said = {"refused": str(problem)}
         except EOFError:
@@ -154,7 +154,7 @@ class ModelRequest(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
 
-def asked_of(body: Any) -> dict[str, Any]:
+def model_request(body: Any) -> dict[str, Any]:
     """The input of the model for a request. Raises ValueError for fields that are unsupported, or would be ignored."""
     given = {name: value for name, value in body.items() if value is not None} if isinstance(body, dict) else {}
     if strange := [name for name in given if name not in _TAKEN]:

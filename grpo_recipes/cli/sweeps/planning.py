@@ -74,7 +74,7 @@ def _planned(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Tr
         )
     places = [(place, seed) for seed in chosen for place in range(len(trials))]
     resolutions = [_resolution(recipe, stack, options, trials[place], seed) for place, seed in places]
-    findings = told_once(
+    findings = merged_findings(
         (setting_text(trials[place]), _as_written(resolution.findings, trials[place]))
         for (place, _), resolution in zip(places, resolutions, strict=True)
     )
@@ -122,7 +122,7 @@ def seeds_of(text: str, first: int) -> tuple[int, ...]:
     return tuple(range(first, first + min(numbers[0], MOST_RUNS + 1))) if is_count else tuple(numbers)
 
 
-def told_once(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
+def merged_findings(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
     """The findings of many settings: shared ones unchanged, others with a note about their settings."""
     found: dict[str, Finding] = {}
     having: dict[str, dict[str, None]] = {}
