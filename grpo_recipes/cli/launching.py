@@ -45,7 +45,7 @@ allow_code_option = click.option(
     help="Allow the recipe's code by its sha256; `here` allows the recipe's own folder, also after edits.",
 )
 Prepare = Callable[[], Sequence[str]]
-Anew = Callable[[Plan, str], tuple[Plan, str] | None]
+Restart = Callable[[Plan, str], tuple[Plan, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,13 @@ def ask_trust(
         click.echo(redact(line), err=True)
 
 
-def started(ready: Ready, options: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:
+def started(ready: Ready, options: RunOptions, view: "View", restart: Restart = lambda plan, folder: None) -> int:
     """Writes a new run folder and, without --dry-run, starts it; returns the exit code."""
     if options.dry_run:
         folder = _written(_tried(ready.plan, options), options.out, ready, is_code_pinned=False)
         click.echo(redact(json.dumps({"folder": folder}) if options.as_json else folder))
         return EXIT_DONE
-    return launched(*made(ready, options, options.out), as_json=options.as_json, view=view, anew=anew)
+    return launched(*made(ready, options, options.out), as_json=options.as_json, view=view, restart=restart)
 
 
 def made(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]:
@@ -166,14 +166,14 @@ def launched(
     follow: bool = False,
     view: "View | None" = None,
     prepare: Prepare = list,
-    anew: Anew = lambda plan, folder: None,
+    restart: Restart = lambda plan, folder: None,
 ) -> int:
     """Starts a run folder through the engine of its plan, reports the result, returns the exit code.
 
     Files in the folder never choose the engine. follow: follow the active run instead of starting one. For a trial
     (--smoke) it prints whether it passed. view: how much is shown. prepare: called after the folder is locked and
-    before anything is started; returns lines to print. `anew`: called after the run; returns a plan and a run folder to
-    launch instead, once.
+    before anything is started; returns lines to print. `restart`: called after the run; returns a plan and a run folder
+    to launch instead, once.
     """
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.progress import NORMAL
@@ -191,7 +191,7 @@ def launched(
         if commands := engine.commands(plan, folder, resume=resume):
             _print_commands(plan, folder, commands, engine.advice(plan, folder), as_json=as_json)
             return code
-    if code == EXIT_FAILED and (other := anew(plan, folder)) is not None:
+    if code == EXIT_FAILED and (other := restart(plan, folder)) is not None:
         return launched(*other, as_json=as_json, view=view)
     return conclude(plan, folder, code, as_json=as_json)
 

@@ -94,8 +94,8 @@ def read_lock(place: str) -> Lock:
 def _fix(path: str) -> str:
     """How to get a plan again: its run folder has the recipe."""
     recipe = os.path.join(os.path.dirname(path), "recipe.yaml")
-    anew = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
-    return f"restore it from a copy{anew}"
+    again = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
+    return f"restore it from a copy{again}"
 
 
 # Checks a run folder against what was written into it.

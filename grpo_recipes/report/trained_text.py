@@ -106,7 +106,7 @@ def export_text(place: str, shown: Mapping[str, Any]) -> str:
         f"  what      {_WORDS[shown['what']]}, {shown['dtype']}, {weights / 1e6:,.1f} MB of weights",
         f"  proved    log-probabilities of {proof['tokens']} tokens differ by up to {proof['difference']:.3g}; "
         f"up to {proof['allowed']:.3g} is rounding",
-        f"            on {proof['completions']}; rounding the trained model to {shown['dtype']} changes up to "
+        f"            on {proof['completions']}; rounding the trained model to {shown['dtype']} accounts for up to "
         f"{proof['rounding']:.3g}",
     ]
     if proof["of_adapter"] is not None:

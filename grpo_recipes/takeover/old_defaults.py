@@ -46,7 +46,7 @@ def write_defaults(situation: Situation) -> None:
         if name == ROUTER_LOSS and not mixes_experts(situation):
             continue
         if matters(field, values):
-            draft.put(where, default, f"what trl {release.trl} does by default")
+            draft.put(where, default, f"the default of trl {release.trl}")
 
 
 def _is_pinned(field: ClassifiedField) -> bool:

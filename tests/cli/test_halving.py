@@ -1,4 +1,4 @@
-"""A run without memory for its first step begins anew with half the micro-batch where its recipe says so, once."""
+"""A run without memory for its first step restarts with half the micro-batch if its recipe says so, once."""
 
 import json
 import os
