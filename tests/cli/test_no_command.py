@@ -109,7 +109,9 @@ def test_an_option_with_the_name_of_a_key_is_given_with_set(
 def test_an_option_without_a_key_of_one_value_is_only_unknown(words: tuple[str, ...], grpo_run: Callable) -> None:
     answer = grpo_run(*words)
     assert (
-        answer.code == 2 and f"No such option '{words[2]}'" in answer.err and "A value of the recipe" not in answer.err
+        answer.code == 2
+        and f"No such option '{words[2]}'" in answer.err
+        and "Set a value of the recipe" not in answer.err
     )
 
 

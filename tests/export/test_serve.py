@@ -141,9 +141,15 @@ USER = {"role": "user", "content": "1+1="}
             {"messages": [{**USER, "content": [{"type": "image_url"}]}]},
             "each part of a message must be a text or an image_url",
         ),
-        ({"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]}, "a part of a message is"),
+        (
+            {"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]},
+            "each part of a message must be",
+        ),
         *(
-            ({"messages": [{**USER, "content": [linked(url)]}]}, f"{url} is not fetched; an image_url is data:image/")
+            (
+                {"messages": [{**USER, "content": [linked(url)]}]},
+                f"{url} is not fetched; send the image itself as data:image/",
+            )
             for url in ("http://127.0.0.1:9/a.png", "file:///etc/passwd", "/etc/passwd", "data:image/png,7")
         ),
         ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not base64"),

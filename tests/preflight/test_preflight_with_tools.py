@@ -259,7 +259,7 @@ def test_the_recipe_alone_says_that_there_is_no_sandbox(
     name = recipe("holds", more=f"launch: {{sandbox: {sandbox}}}\n")
     if sandbox == "none":
         refused = preflight(name, "--rows", "2")
-        assert (refused.code, "launch.sandbox none, with which code" in refused.err) == (2, True), refused.err
+        assert (refused.code, "launch.sandbox none, which gives code" in refused.err) == (2, True), refused.err
     answer = preflight(name, "--rows", "2", "--allow-code", "here")
     expected = r"\(often=7\) -> none 42" if sandbox == "none" else r"\(often=7\) -> (landlock|bubblewrap) 42"
     assert re.search(expected, answer.out), answer.out + answer.err

@@ -121,7 +121,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
 
     shutil.copytree(first.folder, place / "bare")
     shutil.rmtree(place / "bare/checkpoints")
-    assert "has no whole checkpoint" in refused("bare", "--extend", "training.max_steps=4")
+    assert "has no complete checkpoint" in refused("bare", "--extend", "training.max_steps=4")
     (place / "bare/run.json").unlink()
     shutil.rmtree(place / "bare/final")
     assert "only a finished run can be extended" in refused("bare", "--extend", "training.max_steps=4")

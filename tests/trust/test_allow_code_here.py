@@ -94,7 +94,7 @@ def test_another_folder_in_its_place_is_asked_for_and_can_be_allowed(recipe: Pat
     recipe.parent.rename(tmp_path / "was")
     parts = [_part(recipe.with_name("r.py"), "two")]
     recipe.write_text("recipe: 1\n")
-    with pytest.raises(Refusal, match=r"asked for again: .* is a different folder now"):
+    with pytest.raises(Refusal, match=r"needs consent again: .* is a different folder now"):
         consent(parts, (), [str(recipe)])
     assert consent(parts, HERE, [str(recipe)])
     assert len(listed()) == 1
