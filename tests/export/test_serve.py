@@ -155,7 +155,7 @@ USER = {"role": "user", "content": "1+1="}
         ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not base64"),
         ({"messages": [USER], "stop": ["4"]}, "stop is not supported; a request can set model, messages"),
         ({"messages": [USER], "stream": True}, "stream can only be false"),
-        ({"messages": [USER], "n": 2}, "n 1"),
+        ({"messages": [USER], "n": 2}, "n only 1"),
         ({"messages": [USER], "temperature": -1}, "temperature is not a number from 0 to 2"),
         ({"messages": [USER], "temperature": True}, "temperature is not a number"),
         ({"messages": [USER], "top_p": 0}, "top_p is not a number"),

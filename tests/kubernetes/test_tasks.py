@@ -80,7 +80,7 @@ def test_validate_says_that_a_run_fits_into_no_gpu() -> None:
     words = [*SKYPILOT, "launch.gpus_per_node=1", "generation.max_completion_length=200000"]
     found = [one for one in resolve("recipes/qwen2_lora.yaml", stack, words).findings if one.rule == "WLD011"]
     assert [one.message.partition(" L4,")[0] for one in found] == [
-        "skypilot.accelerators is empty, and the run fits on none of"
+        "skypilot.accelerators is empty, and the run fits into none of"
     ]
 
 

@@ -169,7 +169,7 @@ def test_values_are_read_as_trl_reads_them(text: str, section: str, key: str, va
         pytest.param("num_generations: 1", "a group of one has no advantage", id="a value that no recipe has"),
         pytest.param("num_generations: 0", "greater than or equal to 2", id="a number of nothing"),
         pytest.param("hub_token: hf_abc", "no place for a token", id="a token"),
-        pytest.param("learning_rat: 1e-5", "learning_rate is near", id="a mistyped key"),
+        pytest.param("learning_rat: 1e-5", "the nearest is learning_rate", id="a mistyped key"),
     ],
 )
 def test_what_trl_or_a_recipe_cannot_take_is_refused(text: str, reason: str, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_mixture_of_two_becomes_sources(tmp_path: Path) -> None:
         ({"streaming": True}, "a filter, a mixture and an exact resume need all rows and their number"),
         (
             {"datasets": [*MIXTURE, {"path": "c/d", "data_dir": "x", "fraction": 1}]},
-            "data_dir of a dataset has no place",
+            "a recipe has no key for data_dir of a dataset",
         ),
     ],
 )
