@@ -310,7 +310,8 @@ def test_the_summary_tells_what_was_redrawn(tmp_path: Path) -> None:
         events.append({"event": "step", "reward": 0.9, **own})
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     told = summary(RunRecord(status="completed"), str(tmp_path))
-    line = "resampled 16% of the prompts, 3.0 in addition to the 16 of a generation; 6% of the groups trained without variance"
+    line = "resampled 16% of the prompts, 3.0 in addition to the 16 of a generation; "
+    line += "6% of the groups trained without variance"
     assert line in " ".join(told.split())
     assert "reward      0.300 in the last step" in told, "that of what is trained is chosen"
     assert "resampled" not in summary(RunRecord(status="completed", metrics={"reward": 0.5}))
