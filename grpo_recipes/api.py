@@ -2,8 +2,8 @@
 
     from grpo_recipes.api import load, validate, plan, runs, metrics
 
-Nothing is printed, started or written, and torch is not imported. What cannot be done is raised as `Refusal`, whose
-`findings` say where, why, and what to write instead.
+Prints, starts and writes nothing, and does not import torch. Failures raise `Refusal`, whose `findings` say where, why,
+and what to write instead.
 """
 
 import json
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "LoadedRecipe", "Plan", "Refusal", "load", "metrics", "plan", "runs", "validate"]
 
-_OF_A_DICT = "recipe"  # what findings name it
+_OF_A_DICT = "recipe"  # its file in findings
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRecipe:
     """A recipe that was read, with its parents merged in and its overrides applied.
 
-    file: as it was given, "recipe" for one that was a dict. values: all that it says, by section, with absolute paths,
-    so that a changed copy can be loaded from anywhere. What is wrong with them is what `validate` says.
+    file: as it was given, "recipe" for a dict. values: the merged values by section, with absolute paths, so that a
+    changed copy can be loaded from anywhere; `validate` checks them.
     """
 
     file: str
@@ -54,7 +54,7 @@ AnyRecipe = LoadedRecipe | str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load(recipe: AnyRecipe, overrides: Mapping[str, object] | None = None) -> LoadedRecipe:
-    """Reads a recipe: the path of a file, or a dict of the same form, whose paths start from the current folder.
+    """Reads a recipe: the path of a file, or a dict of the same form, whose paths are relative to the current folder.
 
     overrides: values by their keys, {"grpo.beta": 0.04, "rewards[0].weight": 2}, as `--set` takes them.
     Raises Refusal for a file that is missing or cannot be read, and an override that cannot be applied.
@@ -64,14 +64,14 @@ def load(recipe: AnyRecipe, overrides: Mapping[str, object] | None = None) -> Lo
     is_dict = isinstance(recipe, Mapping)
     if not is_dict and not isinstance(recipe, str | os.PathLike):
         raise Refusal.of(
-            f"a recipe is no {type(recipe).__name__}", fix="the path of a file, a dict, or what load() gave"
+            f"a recipe cannot be of type {type(recipe).__name__}", fix="a path, a dict, or the result of load()"
         )
     if not isinstance(overrides or {}, Mapping):
-        raise Refusal.of(f"overrides are no {type(overrides).__name__}", fix='a dict: {"grpo.beta": 0.04}')
+        raise Refusal.of(f"overrides cannot be of type {type(overrides).__name__}", fix='a dict: {"grpo.beta": 0.04}')
     file = _OF_A_DICT if is_dict else os.fspath(recipe)  # type: ignore[arg-type]
     words = [f"{key}={_as_json(key, value)}" for key, value in (overrides or {}).items()]
     source, findings = compose(file, words, _as_yaml(recipe) if is_dict else None)
-    refused = [one for one in findings if one.severity == "error"]
+    refused = [finding for finding in findings if finding.severity == "error"]
     if source is None or any(one.mark is None or one.mark.file == "--set" for one in refused):
         raise Refusal(*refused)
     return LoadedRecipe(file, merged_recipe(source), source, tuple(findings))
@@ -80,11 +80,11 @@ def load(recipe: AnyRecipe, overrides: Mapping[str, object] | None = None) -> Lo
 def validate(
     recipe: AnyRecipe, *, target: str | Stack | None = None, strict: bool = False, accept: Sequence[str] = ()
 ) -> tuple[Finding, ...]:
-    """Every finding of a recipe, as `grpo-run validate` has them; () where there is nothing to say.
+    """Returns the findings of `grpo-run validate` for a recipe; () without any.
 
-    target: a stack, as `--target` takes one, "tested,gpus=8xH100-80GB"; None is this machine. strict: what could not
-    be checked is an error. accept: ids of rules whose errors are warnings.
-    Raises Refusal as load, and for a target or an id that there is not.
+    target: a stack, as `--target` takes one, "tested,gpus=8xH100-80GB"; None is this machine. strict: unchecked points
+    are errors. accept: ids of rules whose errors are warnings. Raises Refusal as load, and for an unreadable target or
+    an unknown id.
     """
     return _resolved(recipe, target, strict, accept).findings
 
@@ -92,22 +92,22 @@ def validate(
 def plan(
     recipe: AnyRecipe, *, target: str | Stack | None = None, strict: bool = False, accept: Sequence[str] = ()
 ) -> Plan:
-    """The plan of a recipe: every value with its origin and reason, as plan.json of a run folder holds it.
+    """Returns the plan of a recipe: every value with its origin and reason, as in plan.json.
 
     Raises Refusal as validate, and with the findings of a recipe that has errors.
     """
     resolution = _resolved(recipe, target, strict, accept)
     if has_errors(resolution.findings):
-        raise Refusal(*(one for one in resolution.findings if one.severity == "error"))
+        raise Refusal(*(finding for finding in resolution.findings if finding.severity == "error"))
     return plan_of(resolution)
 
 
 def runs(folder: str | os.PathLike[str] = "runs") -> list[dict[str, Any]]:
-    """The runs of a folder, the newest first: the rows of `grpo-run runs FOLDER --json`.
+    """Returns the runs of a folder, newest first: the rows of `grpo-run runs FOLDER --json`.
 
-    Each has name, folder, status, because, step, max_steps, reward, before, after, seconds, at, verdict, which is what
-    a completed run means, and under `values` the planned values in which these runs differ. Raises Refusal for a folder
-    that cannot be listed.
+    Each has name, folder, status, because, step, max_steps, reward, before, after, seconds, at, verdict (the conclusion
+    about a completed run), and under `values` the planned values in which these runs differ. Raises Refusal for a
+    folder that cannot be listed.
     """
     from grpo_recipes.report.runs.run_row import read_runs
     from grpo_recipes.report.runs.runs_text import differing, runs_json
@@ -128,19 +128,19 @@ def metrics(
 def metrics(
     folder: str | os.PathLike[str], event: str = "step", *, frame: bool | None = None
 ) -> "pandas.DataFrame | list[dict[str, Any]]":
-    """What a run measured, a row for each step: metrics.jsonl of its run folder, also while it trains.
+    """Returns the metrics of a run, a row for each step, from metrics.jsonl, also while it trains.
 
-    event: step, or one of the others of that file: evaluation, guard, server, start, end. The columns are the names of
+    event: step, or another kind of that file: evaluation, guard, server, start, end. The columns are the names of
     TRL, such as reward, loss, kl, and `rewards/NAME/mean`; step counts from 1, time is Unix.
-    frame: True gives a pandas.DataFrame, False a list of dicts, None the DataFrame where pandas is installed.
+    frame: True gives a pandas.DataFrame, False a list of dicts, None the DataFrame if pandas is installed.
     Raises Refusal for a folder without metrics.jsonl, and for frame=True ImportError without pandas.
     """
     path = os.path.join(os.fspath(folder), METRICS_FILE)
     if not os.path.isfile(path):
         raise Refusal.of(
-            f"{os.fspath(folder)}: nothing was measured there",
+            f"{os.fspath(folder)}: it has no metrics",
             because=f"it has no {METRICS_FILE}",
-            fix="name a run folder whose run began to train",
+            fix="name a run folder whose training has started",
         )
     rows = [{key: value for key, value in one.items() if key != "event"} for one in read_all(path) if _is(one, event)]
     if frame is False:
@@ -164,7 +164,7 @@ def _resolved(recipe: AnyRecipe, target: str | Stack | None, strict: bool, accep
 
     loaded = load(recipe)
     if not isinstance(target, Stack | str | None):
-        raise Refusal.of(f"a target is no {type(target).__name__}", fix='text: "tested,gpus=8xH100-80GB"')
+        raise Refusal.of(f"a target cannot be of type {type(target).__name__}", fix='text: "tested,gpus=8xH100-80GB"')
 
     stack = target if isinstance(target, Stack) else chosen_stack(target)
     accept = (accept,) if isinstance(accept, str) else accept
@@ -177,7 +177,7 @@ def _as_json(key: str, value: object) -> str:
         return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, allow_nan=False)
     except (TypeError, ValueError) as problem:
         raise Refusal.of(
-            f"{key}: {value!r} is no value of a recipe",
+            f"{key}: {value!r} is not a value that a recipe can have",
             because=str(problem),
             fix="text, finite numbers, booleans, None, lists and dicts of them",
         ) from None
@@ -188,7 +188,7 @@ def _as_yaml(recipe: object) -> str:
         return yaml.safe_dump(dict(recipe), sort_keys=False)  # type: ignore[call-overload]
     except yaml.representer.RepresenterError as problem:
         raise Refusal.of(
-            "the recipe holds a value that YAML has no word for",
+            "the recipe has a value that YAML cannot write",
             because=str(problem.args[-1]) if problem.args else str(problem),
             fix="text, numbers, booleans, None, lists and dicts of them",
         ) from None

@@ -77,26 +77,26 @@ NEVER = {
 SHIMS = {"SHM024": "shims.equal_rewards", "SHM025": "shims.less_padding"}
 """Rules whose shim is optional, and the shim."""
 TRUST = "TRU"
-"""Prefixes of the rules that judge what a recipe may do to a machine."""
+"""Prefixes of the rules that limit what a recipe may do to a machine."""
 
 
-def why_not_accepted(one: str) -> str | None:
+def why_not_accepted(rule: str) -> str | None:
     """Why a rule's errors cannot be accepted, None if they can."""
     from grpo_recipes.contract.findings.wording import nearest_words
     from grpo_recipes.rules.catalog import rules
 
-    if one.startswith(TRUST):
-        return "it is about what a recipe may do to this machine, not about a library, so it stays an error"
-    if one in NEVER:
-        return f"{NEVER[one]}, so it stays an error"
-    rule = next((rule for rule in rules() if rule.id == one), None)
-    if rule is not None and (rule.check is not None or one in SHIMS):
+    if rule.startswith(TRUST):
+        return "it limits what a recipe may do to this machine, which no library changes, so it stays an error"
+    if rule in NEVER:
+        return f"{NEVER[rule]}, so it stays an error"
+    known_rule = next((known_rule for known_rule in rules() if known_rule.id == rule), None)
+    if known_rule is not None and (known_rule.check is not None or rule in SHIMS):
         return None
-    if rule is not None:
+    if known_rule is not None:
         return "this rule decides a value and reports no errors"
     from grpo_recipes.explain.pages import known_ids  # only needed for a refusal
 
-    if one not in known_ids():
-        near = nearest_words(one, known_ids(), cutoff=0.7)
+    if rule not in known_ids():
+        near = nearest_words(rule, known_ids(), cutoff=0.7)
         return f"there is no such rule{f'; the nearest is {near[0]}' if near else ''}"
-    return f"only rules that judge the recipe can be accepted; see grpo-run explain {one}"
+    return f"only rules that judge the recipe can be accepted; see grpo-run explain {rule}"

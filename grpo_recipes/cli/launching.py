@@ -45,15 +45,15 @@ allow_code_option = click.option(
     help="Allow the recipe's code by its sha256; `here` allows the recipe's own folder, also after edits.",
 )
 Prepare = Callable[[], Sequence[str]]
-Anew = Callable[[Plan, str], tuple[Plan, str] | None]
+Restart = Callable[[Plan, str], tuple[Plan, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """A plan to launch. recipe_text: of its recipe.yaml. beside: the parent of its run folder.
 
-    is_pinned: planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe. goes_on_from:
-    the run folder whose checkpoint it resumes, None if it begins at step 0.
+    is_pinned: planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe.
+    continues_from: the run folder whose checkpoint it resumes, None if it begins at step 0.
     """
 
     plan: Plan
@@ -61,7 +61,7 @@ class Ready:
     beside: str = "runs"
     is_pinned: bool = False
     files: tuple[str, ...] = ()
-    goes_on_from: str | None = None
+    continues_from: str | None = None
 
 
 def names_a_plan(place: str) -> bool:
@@ -109,26 +109,26 @@ def ask_trust(
         click.echo(redact(line), err=True)
 
 
-def started(ready: Ready, asked: RunOptions, view: "View", anew: Anew = lambda plan, folder: None) -> int:
+def started(ready: Ready, options: RunOptions, view: "View", restart: Restart = lambda plan, folder: None) -> int:
     """Writes a new run folder and, without --dry-run, starts it; returns the exit code."""
-    if asked.dry_run:
-        folder = _written(_tried(ready.plan, asked), asked.out, ready, is_code_pinned=False)
-        click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
+    if options.dry_run:
+        folder = _written(_tried(ready.plan, options), options.out, ready, is_code_pinned=False)
+        click.echo(redact(json.dumps({"folder": folder}) if options.as_json else folder))
         return EXIT_DONE
-    return launched(*made(ready, asked, asked.out), as_json=asked.as_json, view=view, anew=anew)
+    return launched(*made(ready, options, options.out), as_json=options.as_json, view=view, restart=restart)
 
 
-def made(ready: Ready, asked: RunOptions, out: str | None) -> tuple[Plan, str]:
+def made(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]:
     """The plan to launch, with its code allowed, and its new run folder."""
     from grpo_recipes.lock.pinned import with_pinned_code
 
-    plan = with_pinned_code(_tried(ready.plan, asked), is_pinned=ready.is_pinned)
-    ask_trust(plan, asked.allowed, ready.files, folder=ready.goes_on_from)
+    plan = with_pinned_code(_tried(ready.plan, options), is_pinned=ready.is_pinned)
+    ask_trust(plan, options.allowed, ready.files, folder=ready.continues_from)
     return plan, _written(plan, out, ready, is_code_pinned=True)
 
 
-def _tried(plan: Plan, asked: RunOptions) -> Plan:
-    return smoke_plan(plan) if asked.smoke and not plan.smoke else plan
+def _tried(plan: Plan, options: RunOptions) -> Plan:
+    return smoke_plan(plan) if options.smoke and not plan.smoke else plan
 
 
 def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
@@ -166,22 +166,22 @@ def launched(
     follow: bool = False,
     view: "View | None" = None,
     prepare: Prepare = list,
-    anew: Anew = lambda plan, folder: None,
+    restart: Restart = lambda plan, folder: None,
 ) -> int:
     """Starts a run folder through the engine of its plan, reports the result, returns the exit code.
 
     Files in the folder never choose the engine. follow: follow the active run instead of starting one. For a trial
     (--smoke) it prints whether it passed. view: how much is shown. prepare: called after the folder is locked and
-    before anything is started; returns lines to print. `anew`: called after the run; returns a plan and a run folder to
-    launch instead, once.
+    before anything is started; returns lines to print. `restart`: called after the run; returns a plan and a run folder
+    to launch instead, once.
     """
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.progress import NORMAL
-    from grpo_recipes.launch.stop_signals import never_stopped_by_talk
+    from grpo_recipes.launch.stop_signals import never_stopped_by_output
 
     view = view or NORMAL
     gc.enable()
-    never_stopped_by_talk()
+    never_stopped_by_output()
     engine = engine_of(plan)
     click.echo(redact(f"run folder {folder}"), err=True)
     if follow:
@@ -191,7 +191,7 @@ def launched(
         if commands := engine.commands(plan, folder, resume=resume):
             _print_commands(plan, folder, commands, engine.advice(plan, folder), as_json=as_json)
             return code
-    if code == EXIT_FAILED and (other := anew(plan, folder)) is not None:
+    if code == EXIT_FAILED and (other := restart(plan, folder)) is not None:
         return launched(*other, as_json=as_json, view=view)
     return conclude(plan, folder, code, as_json=as_json)
 
@@ -228,7 +228,9 @@ def _verdict(code: int, record: "RunRecord | None") -> str:
 
     if code != EXIT_DONE or record is None:
         return "smoke failed"
-    is_open = record.proofs is None or any(isinstance(one, dict) and one.get("ok") is None for one in record.proofs)
+    is_open = record.proofs is None or any(
+        isinstance(proof, dict) and proof.get("ok") is None for proof in record.proofs
+    )
     words = ["smoke passed", "but not everything could be checked" if is_open else "", peak_text(record)]
     return ", ".join(filter(None, words))
 

@@ -1,4 +1,4 @@
-"""`grpo-run`: finds and runs the command, and reports its failures."""
+"""`grpo-run`: finds the command, runs it, and reports its failures."""
 
 import errno
 import gc
@@ -29,7 +29,7 @@ _FIXES = {
     errno.ELOOP: "links without a loop",
     errno.ENOENT: "check that path: it is gone",
     errno.ENOTDIR: "a path whose parents are folders",
-    errno.EEXIST: "a path where nothing is yet",
+    errno.EEXIST: "a path that does not exist yet",
 }
 _NOT_UTF8 = re.compile(r'[^"\n]*[\ud800-\udfff][^"\n]*')
 
@@ -92,14 +92,14 @@ COMMANDS = {
     "sweep": "Train a recipe with different values and seeds, and compare.",
     "watch": "Show a run that another process trains.",
     "runs": "List and compare the runs of a folder.",
-    "report": "Write an HTML page about one or several runs.",
+    "report": "Write an HTML page about one or more runs.",
     "diff": "Compare recipes, plans, runs, or two stacks.",
     "export": "Export a run's trained model, with a proof.",
-    "profile": "Write the training rows with how often the model solves them.",
-    "generate": "Let a run's trained model answer a prompt or rows.",
+    "profile": "Measure how often the model solves each training row.",
+    "generate": "Answer a prompt or rows with a run's trained model.",
     "chat": "Talk to a run's trained model.",
-    "serve": "Answer requests of OpenAI's protocol with a run's trained model.",
-    "init": "Write a recipe: a small, a shipped or a converted one.",
+    "serve": "Serve a run's trained model through OpenAI's chat API.",
+    "init": "Write a new, a shipped or a converted recipe.",
     "doctor": "Show this machine's stack and its known defects.",
     "schema": "Print the JSON Schema for editors.",
     "completion": "Print the shell completion script.",

@@ -18,7 +18,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.display import busy
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.progress import View
-from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
+from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, extended, last_checkpoint, restarted_parts
 from grpo_recipes.lock.read_lock import Lock, found_places, read_lock, refuse_changed
 from grpo_recipes.lock.replanned import resolved_again, same_but_now
 from grpo_recipes.report.diff_text import drift_json, drift_text
@@ -66,23 +66,23 @@ def shown_path(lock: Lock) -> str:
     return lock.path if short.startswith("..") else short
 
 
-def train_again(place: str, asked: RunOptions, view: View) -> int:
+def train_again(place: str, options: RunOptions, view: View) -> int:
     """Launches the plan of a run folder, or a plan, in a new folder, after printing its drift; returns the exit code.
 
     Raises Refusal as read_lock, planned_again and allowed_plan do, and for a run that has not ended.
     """
     lock = read_lock(place)
-    again = planned_again(lock, stack_of(lock.plan, asked.target), asked)
-    if asked.validate_only:
-        click.echo(redact(again.json if asked.as_json else again.text))
-        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not asked.accept_drift)
+    again = planned_again(lock, stack_of(lock.plan, options.target), options)
+    if options.validate_only:
+        click.echo(redact(again.json if options.as_json else again.text))
+        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not options.accept_drift)
         return EXIT_NOT_STARTED if is_changed else EXIT_DONE
     say(again)
-    plan = allowed_plan(again, asked)
-    if asked.out is None:
+    plan = allowed_plan(again, options)
+    if options.out is None:
         _refuse_unfinished(lock)
     beside = os.path.dirname(lock.folder) if lock.is_run_folder else "runs"
-    return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), asked, view)
+    return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), options, view)
 
 
 def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
@@ -112,40 +112,43 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
     say(again)
     plan = extended(lock, allowed_plan(again, asked), checkpoint)
     said = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
-    for line in [*said, *begins_anew(plan, step_of(checkpoint.folder))]:
+    for line in [*said, *restarted_parts(plan, step_of(checkpoint.folder))]:
         click.echo(redact(line), err=True)
-    ready = Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), True, goes_on_from=lock.folder)
+    ready = Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), True, continues_from=lock.folder)
     return started(ready, asked, view)
 
 
-def planned_again(lock: Lock, stack: Stack, asked: RunOptions) -> Again:
+def planned_again(lock: Lock, stack: Stack, options: RunOptions) -> Again:
     """The plan resolved on this stack with the present files, and its drift.
 
     Raises Refusal for a plan that was changed or has no recipe.
     """
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)
-    with busy("comparing the plan with what there is now"):
+    with busy("comparing the plan with the current files"):
         places = found_places(lock)
-        resolution = resolved_again(lock, places, stack, asked.overrides)
-        resolution = judged(resolution, strict=asked.strict, accepted=(*lock.plan.accepted, *asked.accepted))
+        resolution = resolved_again(lock, places, stack, options.overrides)
+        resolution = judged(resolution, strict=options.strict, accepted=(*lock.plan.accepted, *options.accepted))
         if resolution.refused or resolution.context is None:
             return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
         made = plan_of(resolution)
-        is_changed = bool(asked.overrides)
+        is_changed = bool(options.overrides)
         new = same_but_now(
-            lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=asked.accept_drift
+            lock,
+            smoke_plan(made) if lock.plan.smoke else made,
+            is_changed=is_changed,
+            accept_drift=options.accept_drift,
         )
         text = merged_recipe_text(resolution.context.source)
         return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
 
 
-def allowed_plan(again: Again, asked: RunOptions) -> Plan:
+def allowed_plan(again: Again, options: RunOptions) -> Plan:
     """The plan to launch. Raises Refusal if it cannot run here, or is a different experiment that was not accepted."""
     where = shown_path(again.lock)
     if again.plan is None:
         raise Refusal.of(f"{where}: its recipe is refused here, nothing was started")
-    if changes_the_experiment(again.lines) and not asked.accept_drift:
+    if changes_the_experiment(again.lines) and not options.accept_drift:
         changed = [line.what for line in again.lines if line.state == "differs" and line.kind == "experiment"]
         raise Refusal.of(
             f"{where}: this would be a different experiment, nothing was started",

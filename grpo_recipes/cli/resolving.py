@@ -11,13 +11,13 @@ from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 
 
-def resolved(recipe: str, stack: Stack, asked: RunOptions, content: str | None = None) -> Resolution:
+def resolved(recipe: str, stack: Stack, options: RunOptions, content: str | None = None) -> Resolution:
     """Resolves a recipe; strict turns unchecked points into errors, accepted rules only warn.
 
     content: replaces the recipe's own text. Raises Refusal for a rule that cannot be accepted.
     """
-    resolution = resolve(recipe, stack, asked.overrides, content)
-    return judged(resolution, strict=asked.strict, accepted=asked.accepted)
+    resolution = resolve(recipe, stack, options.overrides, content)
+    return judged(resolution, strict=options.strict, accepted=options.accepted)
 
 
 def judged(resolution: Resolution, *, strict: bool, accepted: Sequence[str]) -> Resolution:

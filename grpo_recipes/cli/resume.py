@@ -60,7 +60,7 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
 
     def prepare() -> list[str]:
         """Runs while the folder is locked."""
-        told = list(_told(lock.plan, as_written))
+        told = list(_differences(lock.plan, as_written))
         return write_again(
             plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(as_written)
         )
@@ -75,7 +75,7 @@ def _as_written(plan: Plan, lock: Lock) -> Plan:
     return replace(as_before, folder=lock.folder)
 
 
-def _told(old: Plan, new: Plan) -> Iterator[str]:
+def _differences(old: Plan, new: Plan) -> Iterator[str]:
     """The values that differ from plan.json, except those of this launch."""
     was, now = json.loads(to_json(old)), json.loads(to_json(new))
     for part in now:

@@ -64,7 +64,7 @@ def image_part(file: str) -> dict[str, str]:
         raise Refusal.of(f"the image {file} cannot be read", because=because, fix="the path of an image") from None
 
 
-def tell_answer(answer: dict[str, Any], what: str, text: Callable[[dict[str, Any]], str], *, as_json: bool) -> int:
+def print_answer(answer: dict[str, Any], what: str, text: Callable[[dict[str, Any]], str], *, as_json: bool) -> int:
     """Prints the answer of a part of the worker, and returns the exit code. text: formats its output for a person."""
     shown = answer["shown"]
     if as_json:

@@ -68,7 +68,7 @@ def _with_equals(error: click.UsageError, given: Sequence[str]) -> str | None:
         if not before.startswith("--") and re.fullmatch(r"\+*[a-z][\w.]*(\[\d+\][\w.]*)?=.*", word)
     ]
     ways = " ".join(f"--set {shlex.quote(word.lstrip('+'))}" for word in apart or alone)
-    return f"{error.message.rstrip('.')}. A value of the recipe is given with {ways}" if ways else None
+    return f"{error.message.rstrip('.')}. Set a value of the recipe with {ways}" if ways else None
 
 
 def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
@@ -79,7 +79,7 @@ def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
 
     name = error.option_name.lstrip("-").replace("-", "_")
     if name in ("output_dir", "run_dir", "output_folder") and any(
-        "--out" in one.opts for one in error.ctx.command.params
+        "--out" in option.opts for option in error.ctx.command.params
     ):
         return f"No such option {error.option_name!r}. Did you mean '--out'?"
     if name.startswith("reward"):
@@ -89,4 +89,4 @@ def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
     after = words[words.index(error.option_name) + 1 :] if error.option_name in words else []
     value = after[0] if after and not after[0].startswith("--") else "VALUE"
     ways = " or ".join(f"--set {shlex.quote(f'{key}={value}')}" for key in keys)
-    return f"No such option {error.option_name!r}. A value of the recipe is given with {ways}" if keys else None
+    return f"No such option {error.option_name!r}. Set a value of the recipe with {ways}" if keys else None

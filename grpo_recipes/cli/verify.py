@@ -51,9 +51,9 @@ _GROWING = (
 
 @dataclass
 class Verified:
-    """The result. files, bytes: number read. signers: by what they signed. faults: differences to what was written.
+    """What a check of a run folder found. files, bytes: number read. signers: who wrote each signed file or folder.
 
-    not_verified: parts that cannot be judged, each with the reason.
+    faults: differences from what was written. not_verified: parts that cannot be checked, each with the reason.
     """
 
     files: int = 0
@@ -64,91 +64,93 @@ class Verified:
 
     def add(self, folder: Path, where: str, files: Mapping[str, Digest], *, is_closed: bool) -> None:
         """Compares the files below a part of the run folder. is_closed: no other entries are allowed."""
-        found = faults(folder / where, files, contents=True) if is_closed else list(_only_named(folder, files))
+        differing = faults(folder / where, files, contents=True) if is_closed else list(_only_named(folder, files))
         prefix = f"{where}/" if where else ""
-        self.faults += [FileFault(f"{prefix}{one.name}", one.kind, one.because) for one in found]
+        self.faults += [FileFault(f"{prefix}{fault.name}", fault.kind, fault.because) for fault in differing]
         self.files += len(files)
         self.bytes += sum(digest.size for digest in files.values())
 
 
 def verified(folder: Path) -> Verified:
-    """Reads a run folder and finds every difference to what was written. Raises OSError."""
-    found = Verified()
-    _what_was_planned(found, folder)
-    _record(found, folder)
-    _checkpoints(found, folder)
+    """Reads a run folder and finds every difference from what was written. Raises OSError."""
+    result = Verified()
+    _what_was_planned(result, folder)
+    _record(result, folder)
+    _checkpoints(result, folder)
     for model in MODELS:
         if (folder / model).exists():
-            _part(found, folder, model)
+            _part(result, folder, model)
     for name in _GROWING:
         if (folder / name).exists():
-            found.not_verified[name] = "it grows or is rewritten, so it has no digest"
-    found.faults.sort(key=lambda fault: fault.name)
-    return found
+            result.not_verified[name] = "it grows or is rewritten, so it has no digest"
+    result.faults.sort(key=lambda fault: fault.name)
+    return result
 
 
-def _what_was_planned(found: Verified, folder: Path) -> None:
+def _what_was_planned(result: Verified, folder: Path) -> None:
     try:
         written = read_integrity(folder)
     except Damaged as problem:
-        found.faults.append(FileFault(INTEGRITY_FILE, "changed", str(problem)))
+        result.faults.append(FileFault(INTEGRITY_FILE, "changed", str(problem)))
         return
     if written is None:
         if is_lost(folder):
-            found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, and has the digests of the rest"))
+            result.faults.append(
+                FileFault(INTEGRITY_FILE, "missing", "is missing, so the other files cannot be checked")
+            )
         else:
-            found.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
+            result.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
         return
-    found.signers[INTEGRITY_FILE] = written.signer
-    found.add(folder, "", written.files, is_closed=False)
+    result.signers[INTEGRITY_FILE] = written.signer
+    result.add(folder, "", written.files, is_closed=False)
     try:
         more = {f"worker/{name}" for name in sizes_in(folder, "worker")} - written.files.keys()
     except FileNotFoundError:
         return
     except OSError as problem:
-        found.faults.append(FileFault("worker", "changed", f"cannot be read: {problem.strerror or problem}"))
+        result.faults.append(FileFault("worker", "changed", f"cannot be read: {problem.strerror or problem}"))
         return
     strange = [name for name in more if "__pycache__" not in name.split("/")]
-    found.faults += [FileFault(name, "one too many", "was not written with it") for name in strange]
+    result.faults += [FileFault(name, "one too many", "was not written with it") for name in strange]
 
 
-def _record(found: Verified, folder: Path) -> None:
+def _record(result: Verified, folder: Path) -> None:
     try:
         record = opened_record(folder)
-        found.signers[RECORD_FILE] = record.signer
-        found.files += 1
-        _what_it_names(found, folder, record.content)
+        result.signers[RECORD_FILE] = record.signer
+        result.files += 1
+        _what_it_names(result, folder, record.content)
     except FileNotFoundError:
         if (folder / "checkpoints").exists() or (folder / "final").exists():
-            found.faults.append(FileFault(RECORD_FILE, "missing", "is missing, and a run that began has one"))
+            result.faults.append(FileFault(RECORD_FILE, "missing", "is missing, although the run was started"))
     except Damaged as problem:
         if (folder / INTEGRITY_FILE).exists():
-            found.faults.append(FileFault(RECORD_FILE, "changed", str(problem)))
+            result.faults.append(FileFault(RECORD_FILE, "changed", str(problem)))
         else:
-            found.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
+            result.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
 
 
-def _what_it_names(found: Verified, folder: Path, record: Mapping[str, object]) -> None:
+def _what_it_names(result: Verified, folder: Path, record: Mapping[str, object]) -> None:
     """Checks the newest checkpoint and the trained model. A completed run's checkpoints may have been removed."""
     if record.get("final") is not None and not (folder / "final").exists():
-        found.faults.append(FileFault("final", "missing", f"is missing, and {RECORD_FILE} names it"))
+        result.faults.append(FileFault("final", "missing", f"is missing, but {RECORD_FILE} names it"))
     lost = lost_checkpoint(folder, record.get("checkpoint"))
     if lost is not None and record.get("status") == "completed":
-        found.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, but it no longer exists"
+        result.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, but it no longer exists"
     elif lost is not None:
-        found.faults.append(FileFault(f"checkpoints/{lost}", "missing", f"is missing, and {RECORD_FILE} names it"))
+        result.faults.append(FileFault(f"checkpoints/{lost}", "missing", f"is missing, but {RECORD_FILE} names it"))
 
 
-def _checkpoints(found: Verified, folder: Path) -> None:
+def _checkpoints(result: Verified, folder: Path) -> None:
     """Checks the checkpoints that --resume would consider; any other entry with such a name is a fault."""
     judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
     for checkpoint in sorted(judged):
-        _part(found, folder, checkpoint.relative_to(folder).as_posix())
+        _part(result, folder, checkpoint.relative_to(folder).as_posix())
     for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
-        found.faults.append(FileFault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
+        result.faults.append(FileFault(path.relative_to(folder).as_posix(), "one too many", "is not a checkpoint"))
 
 
-def _part(found: Verified, folder: Path, where: str) -> None:
+def _part(result: Verified, folder: Path, where: str) -> None:
     """Compares a checkpoint or a model with its manifest."""
     try:
         if where in MODELS:
@@ -157,18 +159,18 @@ def _part(found: Verified, folder: Path, where: str) -> None:
             manifest = stated(folder / where)
             files, signer = manifest.files, manifest.signer
             if manifest.format == WITHOUT_DIGESTS:
-                found.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
+                result.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
     except FileNotFoundError:
         if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
-            because = "is missing, and has the digests of the rest"
-            found.faults.append(FileFault(f"{where}/{MANIFEST}", "missing", because))
+            because = "is missing, so the other files cannot be checked"
+            result.faults.append(FileFault(f"{where}/{MANIFEST}", "missing", because))
         else:
-            found.not_verified[where] = "an older grpo-run wrote no digests of it"
+            result.not_verified[where] = "an older grpo-run wrote no digests of it"
     except NotWhole as problem:
-        found.faults.append(FileFault(where, "changed", str(problem)))
+        result.faults.append(FileFault(where, "changed", str(problem)))
     else:
-        found.signers[where] = signer
-        found.add(folder, where, files, is_closed=True)
+        result.signers[where] = signer
+        result.add(folder, where, files, is_closed=True)
 
 
 def _only_named(folder: Path, files: Mapping[str, Digest]) -> Iterator[FileFault]:
@@ -186,9 +188,9 @@ _SIGNED = {
 }
 
 
-def verify(place: str, asked: RunOptions) -> int:
+def verify(place: str, options: RunOptions) -> int:
     """Prints the result. 0: everything with a digest is unchanged; 1: something changed."""
-    if any((asked.is_of_a_recipe, asked.out, asked.resuming, asked.extending, asked.allowed)):
+    if any((options.is_of_a_recipe, options.out, options.resuming, options.extending, options.allowed)):
         raise Refusal.of("--verify only reads a run folder; it only takes --json")
     folder = Path(place)
     if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
@@ -196,21 +198,21 @@ def verify(place: str, asked: RunOptions) -> int:
             f"{place} is not a run folder", because=f"it has no {PLAN_FILE}", fix="name the folder of a run"
         )
     began = time.perf_counter()
-    found = verified(folder)
+    result = verified(folder)
     seconds = time.perf_counter() - began
-    click.echo(redact(_json(place, found, seconds) if asked.as_json else _text(place, found, seconds)))
-    return EXIT_DIFFERENT if found.faults else EXIT_DONE
+    click.echo(redact(_json(place, result, seconds) if options.as_json else _text(place, result, seconds)))
+    return EXIT_DIFFERENT if result.faults else EXIT_DONE
 
 
-def _text(place: str, found: Verified, seconds: float) -> str:
-    lines = [_line(fault) for fault in found.faults]
+def _text(place: str, result: Verified, seconds: float) -> str:
+    lines = [_line(fault) for fault in result.faults]
     for signer, words in _SIGNED.items():
-        what = [name for name, one in found.signers.items() if one == signer]
+        what = [name for name, one in result.signers.items() if one == signer]
         if what:
             lines.append(f"{words}: {', '.join(what)}")
-    lines += [f"not verified: {name}: {because}" for name, because in found.not_verified.items()]
-    verdict = f"{len(found.faults)} of its files changed" if found.faults else "unchanged"
-    read = f"{found.files} files, {found.bytes / 1e9:.3f} GB in {seconds:.1f} s"
+    lines += [f"not verified: {name}: {because}" for name, because in result.not_verified.items()]
+    verdict = f"{len(result.faults)} of its files changed" if result.faults else "unchanged"
+    read = f"{result.files} files, {result.bytes / 1e9:.3f} GB in {seconds:.1f} s"
     return "\n".join(one_line(line) for line in [*lines, f"{place}: {verdict} ({read})"])
 
 
@@ -220,16 +222,16 @@ def _line(fault: FileFault) -> str:
     return f"{fault.name}: {fault.kind}, {'' if fault.kind == 'changed' else 'it '}{fault.because}"
 
 
-def _json(place: str, found: Verified, seconds: float) -> str:
+def _json(place: str, result: Verified, seconds: float) -> str:
     content = {
         "verify": VERIFY_FORMAT,
         "folder": place,
-        "is_whole": not found.faults,
-        "faults": [{"file": one.name, "kind": one.kind, "because": one.because} for one in found.faults],
-        "signers": found.signers,
-        "not_verified": found.not_verified,
-        "files": found.files,
-        "bytes": found.bytes,
+        "is_whole": not result.faults,
+        "faults": [{"file": fault.name, "kind": fault.kind, "because": fault.because} for fault in result.faults],
+        "signers": result.signers,
+        "not_verified": result.not_verified,
+        "files": result.files,
+        "bytes": result.bytes,
         "seconds": round(seconds, 3),
     }
     return json.dumps(content, indent=2)

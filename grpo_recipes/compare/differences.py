@@ -61,7 +61,8 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """experiment: by group, empty if both plans are the same experiment. machine: packages, GPUs, geometry and shims.
+    """The differences between two plans. experiment: by group, empty if both plans are the same experiment. machine:
+    packages, GPUs, geometry and shims.
 
     passed: arguments that express the same values differently, or that only one side passes. lineage: the earlier runs
     of each side, nearest first.
@@ -110,12 +111,12 @@ def _reasons(a: Plan, b: Plan) -> dict[str, str]:
     return {key: row.why for row in rows for key in (row.key, row.recipe_key) if key}
 
 
-def _follows(one: Difference) -> bool:
+def _follows(difference: Difference) -> bool:
     """Whether only one side has a value, because a different value that also differs makes it matter there."""
-    name = one.key.removeprefix("trl.")
-    field = fields_by_home().get(one.key) or classified_fields().get(name)
+    name = difference.key.removeprefix("trl.")
+    field = fields_by_home().get(difference.key) or classified_fields().get(name)
     conditions = () if field is None else field.when
-    return None in (one.a, one.b) and any(other != (field and field.name) for other, _, _ in conditions)
+    return None in (difference.a, difference.b) and any(other != (field and field.name) for other, _, _ in conditions)
 
 
 def _values(plan: Plan) -> dict[str, object]:

@@ -67,7 +67,7 @@ def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
         if where in new.trained_data:
             yield _data(where, data, new.trained_data[where], "experiment")
     if old.evaluation is not None and new.evaluation is not None:
-        sets = {one.name: one for one in new.evaluation.sets}
+        sets = {part.name: part for part in new.evaluation.sets}
         for of_set in old.evaluation.sets:
             if of_set.name in sets:
                 yield _data(of_set.section, of_set.data, sets[of_set.name].data, "bookkeeping")
@@ -134,13 +134,13 @@ def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:
         return replace(line, state="differs")
     if cached_snapshot(name, str(line.old), kind) is not None:
         return line
-    return replace(line, state="cannot be verified", why="not in the local cache of the hub, which is asked for it")
+    return replace(line, state="cannot be verified", why="not in the local cache; a run downloads it from the hub")
 
 
 def _noting(line: DriftLine, places: Places) -> DriftLine:
     """The line, with a note if an original differs from the copy that is used."""
     if line.what in places.changed and line.state == "same":
-        return replace(line, why=f"the run folder's copy; {places.changed[line.what]} is another one now")
+        return replace(line, why=f"the run folder's copy; {places.changed[line.what]} has changed since")
     return line
 
 
@@ -184,7 +184,7 @@ def _machine(old: Plan, new: Plan) -> Iterator[DriftLine]:
         yield DriftLine(one.key, "cannot be verified" if is_unknown else "differs", one.a, one.b, "machine", one.why)
     if not found:
         yield DriftLine("packages and GPUs", "same", None, None, "machine")
-    for part, what in (("rules", "rules and facts"), ("worker", "what trains")):
+    for part, what in (("rules", "rules and facts"), ("worker", "training code")):
         yield _line(what, old.made_by.get(part), new.made_by.get(part), "machine", _versions(old, new))
 
 

@@ -36,7 +36,9 @@ class Refusing:
 
 @dataclass(frozen=True, slots=True)
 class Expressible:
-    """releases: the spans that can express it, "0.14.0-0.15.2, 0.17.0-1.16.0", "" for none; refusing: the others."""
+    """The releases of TRL that can express a recipe. releases: the spans that can express it, "0.14.0-0.15.2,
+    0.17.0-1.16.0", "" for none; refusing: the others.
+    """
 
     releases: str
     refusing: tuple[Refusing, ...]
@@ -57,7 +59,7 @@ def expressible(source: Source, stack: Stack) -> Expressible:
         if alike is None:
             looked_at.append((whole, facts))
         errors[release] = _errors(source, whole) if alike is None else errors[str(alike.version("trl"))]
-    everywhere = set.intersection(*(set(found) for found in errors.values()))
+    everywhere = set.intersection(*(set(error) for error in errors.values()))
     reasons = {release: tuple(one for one in found if one not in everywhere) for release, found in errors.items()}
     return Expressible(
         spans_text([release for release, found in reasons.items() if not found], "trl"),
@@ -74,16 +76,16 @@ def _errors(source: Source, stack: Stack) -> list[Reason]:
     return sorted({Reason(finding.key, finding.rule) for finding in findings if finding.severity == "error"})
 
 
-def _is_alike(one: Stack, other: Stack) -> bool:
+def _is_alike(stack: Stack, other: Stack) -> bool:
     """Whether a recipe resolved for one stack has the same errors on the other, whose TRL accepts the same.
 
     The result depends on TRL's facts, on which of its requirements are met, and on the windows that contain its
     version.
     """
-    trl, other_trl = str(one.version("trl")), str(other.version("trl"))
+    trl, other_trl = str(stack.version("trl")), str(other.version("trl"))
     return (
-        {**one.packages, "trl": other_trl} == other.packages
-        and met_requirements("trl", one) == met_requirements("trl", other)
+        {**stack.packages, "trl": other_trl} == other.packages
+        and met_requirements("trl", stack) == met_requirements("trl", other)
         and is_answered_alike(trl, other_trl)
     )
 

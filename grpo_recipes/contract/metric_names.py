@@ -48,4 +48,4 @@ PHASE_SECONDS: dict[Phase, str] = {
     "score": "seconds/score",
     "update": "seconds/update",
 }
-"""Seconds of each phase by the clock, since the line before."""
+"""Elapsed seconds of each phase since the previous line."""

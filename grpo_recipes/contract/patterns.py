@@ -40,7 +40,7 @@ _OUT_OF_MEMORY = 9
 
 
 class Asked(NamedTuple):
-    """finds: for each text whether the pattern matches, empty if unknown.
+    """The matches of one pattern. finds: for each text whether the pattern matches, empty if unknown.
 
     problem: why the pattern does not compile; slow: why matching was given up.
     """

@@ -271,7 +271,7 @@ class Plan:
     @property
     def trained_data(self) -> dict[str, Data]:
         """The training data by the recipe's section: `dataset`, or `datasets.NAME` for each source."""
-        return {f"datasets.{one.source_name}": one for one in self.sources} or {"dataset": self.data}
+        return {f"datasets.{source.source_name}": source for source in self.sources} or {"dataset": self.data}
 
     @property
     def all_environments(self) -> dict[str, EnvironmentClass]:

@@ -74,7 +74,7 @@ def template_of(column: str, messages: object) -> str | None:
     """A template that makes the prompt from a column of ShareGPT messages; None unless one message is the user's."""
     if not isinstance(messages, Sequence) or isinstance(messages, str) or not all(map(is_share_gpt, messages)):
         return None
-    asked = [place for place, message in enumerate(messages) if message["from"] in _USERS]
+    asked = [index for index, message in enumerate(messages) if message["from"] in _USERS]
     return f"{{{{ {column}[{asked[0]}].value }}}}" if len(asked) == 1 else None
 
 

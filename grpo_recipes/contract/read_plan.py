@@ -69,7 +69,9 @@ def _defaults(kind: Any) -> frozenset[str]:
     if not dataclasses.is_dataclass(kind):
         return frozenset(kind._field_defaults)
     none = dataclasses.MISSING
-    return frozenset(one.name for one in dataclasses.fields(kind) if (one.default, one.default_factory) != (none, none))
+    return frozenset(
+        field.name for field in dataclasses.fields(kind) if (field.default, field.default_factory) != (none, none)
+    )
 
 
 def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
@@ -83,7 +85,7 @@ def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
     if origin in (Union, types.UnionType):
         return None if content is None and type(None) in inner else _one_of(inner, content, where, complete)
     if origin is tuple and isinstance(content, list):
-        return tuple(_value(inner[0], one, f"{where}[{place}]", complete) for place, one in enumerate(content))
+        return tuple(_value(inner[0], one, f"{where}[{index}]", complete) for index, one in enumerate(content))
     if origin in (dict, Mapping) and isinstance(content, dict):
         return {str(key): _value(inner[1], one, f"{where}.{key}", complete) for key, one in content.items()}
     if kind is float and type(content) is int:

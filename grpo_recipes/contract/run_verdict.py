@@ -23,29 +23,29 @@ from grpo_recipes.contract.metrics import (
 from grpo_recipes.contract.run_record import RunRecord, of_each_set
 
 MEANINGS = {
-    "VRD001": "Better than before: the held-out figure rose, and its interval leaves 0 out.",
+    "VRD001": "Better than before: the held-out figure rose, and its interval excludes 0.",
     "VRD002": "No held-out change: its interval contains 0. More held-out rows make it narrower; more steps or easier"
-    " prompts make the change larger. Fewer than 8 rows show no change, and where `keep_best` chose the step by these"
-    " rows, 1.5 times the interval has to leave 0 out.",
-    "VRD003": "Worse than before: the held-out figure fell, and its interval leaves 0 out. The rewards may pay for"
+    " prompts make the change larger. Fewer than 8 rows cannot show a change, and if `keep_best` chose the step by"
+    " these rows, 1.5 times the interval must exclude 0.",
+    "VRD003": "Worse than before: the held-out figure fell, and its interval excludes 0. The rewards may pay for"
     " something other than what they should teach, or the learning rate is too high.",
     "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"
     " completions passed, so no training could show a gain. Harder rows can.",
-    "VRD005": "The training reward rose and the held-out figure did not, by an interval that leaves such a rise out:"
+    "VRD005": "The training reward rose and the held-out figure did not, and its interval excludes such a rise:"
     " the model learned the training rows, or an answer that pays without solving the task. The completions with the"
     " highest rewards show which.",
     "VRD006": "Completions became half as long again, and the training reward did not rise: the model learned to write"
     " more. A limit, an overlong penalty or a length reward ends that.",
-    "VRD007": "The policy ran away from its start: entropy or KL left the range of its guard, or entropy more than"
+    "VRD007": "The policy drifted far from its start: entropy or KL left the range of its guard, or entropy more than"
     " doubled without reward. A smaller learning rate or a larger beta keeps it near.",
     "VRD008": "Rewards contradict each other: on the same rows one rose and a different one fell, both beyond noise."
     " Their weights decide which one wins.",
-    "VRD009": "No rows were held out both before and after the training, so the training reward is all there is: it"
-    " rose, fell, or did not change beyond noise. `evaluation` with `at_start`, of rows not trained, says more.",
-    "VRD010": "No sign that the model looks at its images: with grey ones in their place it is as right, as far as the"
+    "VRD009": "No rows were held out both before and after the training, so only the training reward is known: it"
+    " rose, fell, or did not change beyond noise. `evaluation` with `at_start` and held-out rows says more.",
+    "VRD010": "No sign that the model uses its images: with grey images it is right as often, as far as the"
     " held-out rows show. They can be answered without images, or the model learned nothing that it reads from them.",
-    "VRD011": "Nothing was trained: in no step did two completions of a group have different rewards, and GRPO learns"
-    " from such differences alone. The task is too hard or too easy for the model, or a reward is always the same.",
+    "VRD011": "Nothing was trained: in no step did two completions of a group have different rewards, and GRPO only"
+    " learns from such differences. The task is too hard or too easy for the model, or a reward is always the same.",
 }
 BEST = 0.995
 """The share of right rows above which nothing is left to gain."""
@@ -56,9 +56,9 @@ LONGER, LONGER_BY = 1.5, 10
 LEAST_ROWS = 8
 """With fewer held-out rows an interval excludes 0 by chance too often: with two rows in every second run."""
 CHOSEN = 1.5
-"""How many times its width an interval is taken for where the step was chosen by its figure.
+"""The factor by which an interval is widened if its figure chose the step.
 
-The best of 20 evaluations that gained nothing leaves 0 out of its interval in 22 % of runs, of this one in 2 %.
+The interval of the best of 20 evaluations that gained nothing excludes 0 in 22 % of runs, this wider one in 2 %.
 """
 # The model card is written before the run ends.
 _HANDS_OVER = ("running", "completed")
@@ -138,8 +138,8 @@ def _of_nothing(record: RunRecord) -> Iterator[RunVerdict]:
 
 def _of_held_out(record: RunRecord) -> Iterator[RunVerdict]:
     """The deciding set is judged first; of the others, only changes are reported."""
-    for place, (name, known) in enumerate(of_each_set(record.evaluation)):
-        yield from _of_set(record, f" on {name}" if name else "", known, decides=place == 0)
+    for index, (name, known) in enumerate(of_each_set(record.evaluation)):
+        yield from _of_set(record, f" on {name}" if name else "", known, decides=index == 0)
 
 
 def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides: bool) -> Iterator[RunVerdict]:
@@ -154,9 +154,11 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
     if main is None:
         return
     rewards = {name: one for name, one in changes.items() if name != "reward" and not name.startswith("pass@")}
-    rose, fell = ([one for one in rewards.values() if one.way == way] for way in (1, -1))
+    rose, fell = ([reward for reward in rewards.values() if reward.way == way] for way in (1, -1))
     if not decides and main.way == 0:  # contradicting rewards are reported below
-        moved = (one for one in changes.values() if one.way and (one.name == "reward" or not (rose and fell)))
+        moved = (
+            change for change in changes.values() if change.way and (change.name == "reward" or not (rose and fell))
+        )
         main = next(moved, main)
     if main.way < 0:
         lines = [f"{one.name} rose by {one.by:.3g}" for one in rose]
@@ -168,8 +170,8 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
         told = f"already at its best before training{on}: {right_text(before)} were right"
         yield RunVerdict("VRD004", "warning", told, (), "train and evaluate on rows that the model cannot answer yet")
     elif decides:
-        doubts = [f"fewer than {LEAST_ROWS} rows show no change"] if is_few else []
-        doubts += [f"the step was chosen by these rows: {CHOSEN:g} times this interval has to leave 0 out"] * is_chosen
+        doubts = [f"fewer than {LEAST_ROWS} rows cannot show a change"] if is_few else []
+        doubts += [f"the step was chosen by these rows: {CHOSEN:g} times this interval must exclude 0"] * is_chosen
         yield _unchanged(record, on, main, doubts)
     if rose and fell:
         told = ", ".join(f"{one.name} {one.by:+.3g}" for one in (*rose, *fell))
@@ -199,25 +201,28 @@ def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
         value, ends = by.get(main, (0.0, None))
         if ends is None or ends[0] > 0 or (number(blanked, "count") or 0) < LEAST_ROWS:
             continue
-        told = f"no sign that the model looks at the images{f' of {name}' if name else ''}: {main} "
+        told = f"no sign that the model uses the images{f' of {name}' if name else ''}: {main} "
         told += f"{now[main]:.4g} with them, {now[main] - value:.4g} with grey ones, {figure(value, ends, '+.3g')}"
-        fix = "train and evaluate on rows whose answer only the image has, or on more of them"
+        fix = "train and evaluate on rows that only the image answers, or on more rows"
         yield RunVerdict("VRD010", "warning", told, (), fix)
 
 
 def _unchanged(record: RunRecord, on: str, main: _Change, doubts: Sequence[str]) -> RunVerdict:
-    """No held-out change. The training alone counts if the interval excludes what the training gained."""
+    """No held-out change. Only the training counts if the interval excludes its gain."""
     first, last = _ends(record, "reward")
     rose = _way(record, "reward") > 0
     if rose and main.needed[1] < last - first:
         rewards = [name for name in record.trend if is_mean_of_reward(name) and _way(record, name) > 0]
         lines = [f"{name.removeprefix(REWARDS).removesuffix('/mean')}: {_moved(record, name)}" for name in rewards]
         told = f"training reward up, held out flat{on}: {_moved(record, 'reward')} in training, {main.text}"
-        fix = "grpo-run report RUNDIR shows the completions that were paid most; more held-out rows see smaller gains"
+        fix = "grpo-run report RUNDIR shows the best-rewarded completions; more held-out rows show smaller gains"
         return RunVerdict("VRD005", "warning", told, tuple(lines), fix)
     half = (main.ends[1] - main.ends[0]) / 2
-    lines = [*doubts, *([f"these rows show changes from about {half:.2g} on"] if half > 0 and not doubts else [])]
-    lines += [f"training reward {first:.4g} -> {last:.4g}: these rows cannot tell whether it is theirs too"] * rose
+    lines = [
+        *doubts,
+        *([f"these rows can show changes of about {half:.2g} or more"] if half > 0 and not doubts else []),
+    ]
+    lines += [f"training reward {first:.4g} -> {last:.4g}: these rows cannot show whether it carries over"] * rose
     told = f"no held-out change{on}: {main.text}"
     return RunVerdict(
         "VRD002", "warning", told, tuple(lines), "train longer, with a higher learning rate, or hold out more"
@@ -235,7 +240,9 @@ def _of_training(record: RunRecord) -> Iterator[RunVerdict]:
     means = "" if steps is None else f" (means of {steps:.0f} steps)"
     way, moved = _way(record, "reward"), f"reward {_moved(record, 'reward')}{means}, {lacks}"
     told = {1: "training reward up", 0: "no clear change in training", -1: "training reward down"}[way]
-    fix = "" if way > 0 else "grpo-run report RUNDIR shows what was paid; a reward that varies within a group teaches"
+    fix = (
+        "" if way > 0 else "grpo-run report RUNDIR shows the rewards; only a reward that varies within a group teaches"
+    )
     yield RunVerdict("VRD009", "note" if way > 0 else "warning", f"{told}: {moved}", (), fix)
 
 
@@ -245,7 +252,7 @@ def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
         return
     first, last = _ends(record, MEAN_LENGTH)
     if _way(record, MEAN_LENGTH) > 0 and last >= max(LONGER * first, first + LONGER_BY):
-        told = f"longer without reward: {first:.0f} -> {last:.0f} tokens a completion"
+        told = f"longer without reward: {first:.0f} -> {last:.0f} tokens per completion"
         yield RunVerdict(
             "VRD006", "warning", told, (), "rewards: soft_overlong_punishment, or a lower max_completion_length"
         )
@@ -255,8 +262,8 @@ def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
     names = {"entropy_collapse": "entropy collapsed", "kl_rise": "KL to the start rose"}
     reasons = [words for name, words in names.items() if name in spoke]
     if reasons or is_wild:
-        reasons += [f"entropy {first:.2g} -> {last:.2g} nats a token"] if is_wild else []
-        told = f"ran away from its start: {', '.join(reasons)}"
+        reasons += [f"entropy {first:.2g} -> {last:.2g} nats per token"] if is_wild else []
+        told = f"drifted far from its start: {', '.join(reasons)}"
         yield RunVerdict("VRD007", "warning", told, (), "a smaller training.learning_rate, or a larger grpo.beta")
 
 

@@ -33,7 +33,7 @@ class Engine:
 
     def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
         """Shows the progress of the active run and returns its exit code; starts nothing. Raises Refusal."""
-        raise Refusal.of(f"{folder}: this run cannot be followed", fix="its train.log and metrics.jsonl grow")
+        raise Refusal.of(f"{folder}: this run cannot be followed", fix="read its train.log and metrics.jsonl")
 
     def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
         """The problems that `count` of the engine's machines find when they examine themselves.
@@ -68,8 +68,8 @@ def engine_of(plan: Plan) -> Engine:
     name = plan.world.engine
     if name not in ENGINES:
         raise Refusal.of(
-            f"the plan is for the engine {name!r}, which this grpo-run does not have",
-            because=f"it has {', '.join(ENGINES)}, and a different one would start a different run",
+            f"the plan is for the engine {name!r}, which this grpo-run does not support",
+            because=f"it supports {', '.join(ENGINES)}, and a different one would start a different run",
             fix="use the grpo-run that made the plan, or run the recipe with launch.engine: local",
         )
     engine = importlib.import_module(f"grpo_recipes.engines.{name}").ENGINE

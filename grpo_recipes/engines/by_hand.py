@@ -37,7 +37,7 @@ class EngineByHand(Engine):
         """When and where to type the commands."""
         job = job_of(plan)
         address = [
-            "ADDRESS is the name or address under which the others reach the first machine",
+            "ADDRESS is the name or address of the first machine, as the others reach it",
             "  (launch.main_process_ip writes it into the commands)",
         ]
         return [
@@ -105,7 +105,7 @@ def machine_script(job: Job, number: str, address: str) -> list[str]:
     if job.server_nodes:
         choice = [f'if [ "{number}" -lt {job.nodes} ]; then {trainer}; else {server}; fi']
     return [
-        "# Python would run a compiled copy in place of the file that it was made of.",
+        "# Python would run a compiled copy instead of its source file.",
         "find worker -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || :",
         *choice,
         'exec "${PYTHON:-python}" -B -P worker/grpo_recipes/worker/part.py survival.attempt . "$@"',

@@ -42,7 +42,7 @@ class KubernetesJob:
 
 
 def kubernetes_job(plan: Plan) -> KubernetesJob:
-    """What the plan requests from Kubernetes. Raises Refusal for what no recipe may request."""
+    """The plan's Kubernetes section. Raises Refusal for a value that no recipe may have."""
     for key, expected in faults(plan.job):
         raise Refusal.of(f"kubernetes.{key} must be {expected}", because="the API server would refuse the Job")
     try:
@@ -96,7 +96,7 @@ def _comment(plan: Plan, asked: KubernetesJob, job: Job) -> list[str]:
         f'Trains "{job.name}" on Kubernetes in {pods}. Written by grpo-run from plan.json.',
         f"The claim {asked.volume_claim} must have this folder as {there} in the pods.",
     ]
-    elsewhere = [place for place in local_files(plan) if not place.startswith(f"{asked.volume_path}/")]
+    elsewhere = [file for file in local_files(plan) if not file.startswith(f"{asked.volume_path}/")]
     return lines + [f"The pods must find {place!r}, too." for place in elsewhere]
 
 
@@ -166,8 +166,8 @@ class KubernetesEngine(EngineByHand):
         space = "" if asked.namespace is None else f" -n {asked.namespace}"
         there = folder_there(plan, asked.volume_path)
         return [
-            f"before: the claim {asked.volume_claim} must have the run folder as {there}; see docs/kubernetes.md",
-            f"to see its pods: kubectl get pods{space} {pods}",
+            f"first copy the run folder to {there} on the claim {asked.volume_claim}; see docs/kubernetes.md",
+            f"to list its pods: kubectl get pods{space} {pods}",
             f"to follow it: kubectl logs{space} -f --prefix {whole} {pods}",
             f"to save and stop it: kubectl delete -f {shlex.quote(f'{folder}/{MANIFEST}')}",
         ]

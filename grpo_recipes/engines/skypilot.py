@@ -36,9 +36,9 @@ class SkypilotTask:
 
 
 def skypilot_task(plan: Plan) -> SkypilotTask:
-    """What the plan requests from SkyPilot. Raises Refusal for what no recipe may request."""
+    """The plan's SkyPilot section. Raises Refusal for a value that no recipe may have."""
     for key, expected in skypilot_faults(plan.job):
-        raise Refusal.of(f"skypilot.{key} must be {expected}", because="it goes into a command or a task as it is")
+        raise Refusal.of(f"skypilot.{key} must be {expected}", because="it is copied into a command or a task")
     try:
         return section_of(SkypilotTask, plan.job, "job")
     except NotAPlan as problem:
@@ -62,7 +62,7 @@ def task(plan: Plan) -> str:
         "num_nodes": job.all_nodes,
         "workdir": own_folder(plan),
         "resources": {key: value for key, value in resources.items() if value not in (None, {}, False)},
-        "file_mounts": ({} if asked.storage is None else {_DISK: bucket}) | {one: one for one in local_files(plan)},
+        "file_mounts": ({} if asked.storage is None else {_DISK: bucket}) | {file: file for file in local_files(plan)},
         "volumes": {} if asked.volume is None else {_DISK: asked.volume},
         "envs": {"PYTHON": asked.python},
         "secrets": dict.fromkeys(asked.secrets),
@@ -75,10 +75,10 @@ def task(plan: Plan) -> str:
     return to_yaml(comment, {key: value for key, value in content.items() if value != {}})
 
 
-def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
+def _accelerators(plan: Plan, task: SkypilotTask) -> tuple[str, ...]:
     """The GPUs to choose from: the recipe's, or those that the estimate fits. Raises Refusal if there are none."""
-    if asked.accelerators:
-        return asked.accelerators
+    if task.accelerators:
+        return task.accelerators
     peak = None if plan.memory is None else plan.memory.peak()
     if peak is None:
         raise Refusal.of(
@@ -90,7 +90,7 @@ def _accelerators(plan: Plan, asked: SkypilotTask) -> tuple[str, ...]:
     found = fitting(GPUS, size)
     if not found:
         raise Refusal.of(
-            f"skypilot.accelerators is empty, and the run fits into none of {', '.join(GPUS)}",
+            f"skypilot.accelerators is empty, and the run fits on none of {', '.join(GPUS)}",
             because=f"it needs {size / 2**30:.0f} GiB for each GPU to {phase}",
             fix="grpo-run fit shows what takes the memory; launch.gpus_per_node and distributed.strategy divide it",
         )

@@ -39,7 +39,7 @@ from grpo_recipes.launch.display import progress
 from grpo_recipes.launch.local import LOG_FILE, refuse_strange_entries, show_end, text_after
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents
-from grpo_recipes.launch.stop_signals import AskedSignals, signals_noted
+from grpo_recipes.launch.stop_signals import StopSignals, signals_noted
 
 JOB_SCRIPT = "job.sbatch"
 POLL_S = 10.0  # a controller serves many jobs
@@ -117,18 +117,18 @@ def _submitting(folder: str) -> Iterator[None]:
     """Prevents a second submission of the folder while the block runs. Raises Refusal as launch_job does."""
     if shutil.which("sbatch") is None:
         raise Refusal.of(
-            f"{folder}: there is no sbatch here",
+            f"{folder}: sbatch is not installed here",
             because="launch.engine is slurm, and its commands are not in PATH",
-            fix="start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch",
+            fix="run this on a login node of the cluster; --dry-run only writes job.sbatch",
         )
     with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two submissions would not see each other's job
         except BlockingIOError:
             raise Refusal.of(
-                f"{folder}: it is being submitted now",
+                f"{folder}: another process is submitting it",
                 because=f"another grpo-run holds {_SUBMIT_LOCK}",
-                fix="--resume in a moment follows the job of that one",
+                fix="--resume in a moment follows that job",
             ) from None
         job = submitted_job(folder)
         if job is not None and is_queued(folder):
@@ -156,7 +156,7 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
         raise Refusal.of(
             f"{folder}: Slurm refused the job",
             because=words,
-            fix="the recipe's slurm section; sinfo lists the partitions",
+            fix="change the recipe's slurm section; sinfo lists the partitions",
         )
     number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
     job = SubmittedJob(number_, cluster or None)
@@ -166,12 +166,12 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
 
 
 def _followed(
-    folder: str, job: SubmittedJob, began: float, shown: Progress, asked: AskedSignals, poll_s: float
+    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: StopSignals, poll_s: float
 ) -> JobState | None:
     """Shows the job's progress until it ends, and returns its final state; None if following was stopped."""
     events = RunEvents(folder, began, shown.view)
     said, next_question, ends = "", 0.0, _ends_of(folder, job)
-    while not asked.names and not asked.terminal_is_gone:
+    while not signals.names and not signals.terminal_is_gone:
         if (now := time.monotonic()) >= next_question:
             seen = look_at(job)
             if seen is not None and seen.has_ended:
@@ -186,38 +186,38 @@ def _followed(
         if ends != (ends := _ends_of(folder, job)):
             next_question = now + _SOON_S  # Slurm will have news shortly
         time.sleep(_LOOK_S)
-        asked.settle()
+        signals.settle()
     return None
 
 
-def _words(job: SubmittedJob, seen: JobState | None) -> str:
+def _words(job: SubmittedJob, state: JobState | None) -> str:
     """The state of the job on one line; "" for transient states."""
-    if seen is None:
+    if state is None:
         return "Slurm does not answer; the job continues"
-    start = f", start {seen.starts}" if seen.starts > 1 else ""
-    if seen.state == "RUNNING":
-        return f"job {job.id} runs on {seen.nodes}{start}"
-    if seen.state == "PENDING" and seen.reason == "BeginTime" and seen.starts > 1:
+    start = f", start {state.starts}" if state.starts > 1 else ""
+    if state.state == "RUNNING":
+        return f"job {job.id} runs on {state.nodes}{start}"
+    if state.state == "PENDING" and state.reason == "BeginTime" and state.starts > 1:
         return f"job {job.id} is back in the queue{start}; Slurm waits two minutes before it starts a job again"
-    if seen.state == "PENDING":
-        reason = "" if seen.reason in ("", "None") else f": {seen.reason}"
+    if state.state == "PENDING":
+        reason = "" if state.reason in ("", "None") else f": {state.reason}"
         return f"job {job.id} waits in the queue{start}{reason}"
-    return "" if seen.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {seen.state.lower()}"
+    return "" if state.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {state.state.lower()}"
 
 
-def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
+def _conclude(folder: str, job: SubmittedJob, state: JobState) -> int:
     """The exit code of the run, after completing run.json if nobody could write how it ended."""
     code = next((end for end in _ends_of(folder, job)[-1:] if isinstance(end, int)), None)
-    if code is None and seen.state != "CANCELLED" and seen.exit_code:
-        code = seen.exit_code
+    if code is None and state.state != "CANCELLED" and state.exit_code:
+        code = state.exit_code
     record = read_record(folder)
     is_told = record is not None and record.status != "running" and record.exit_code is not None
     if code is None and is_told and record is not None:
         code = record.exit_code
     if code is None:
-        code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
+        code = EXIT_INTERRUPTED if state.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
     if not is_told:
-        how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm has forgotten it"
+        how = f"Slurm says {state.state.lower()}" if state.state else "Slurm no longer knows it"
         status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
         now = datetime.now(UTC).isoformat(timespec="seconds")
         message = f"job {job.id} ended without a message from the worker: {how}"
@@ -265,13 +265,13 @@ class SlurmEngine(Engine):
         return follow_job(folder, echo=echo, view=view)
 
     def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
-        """Lets machines examine themselves that Slurm allocates as it would for the job."""
+        """Lets nodes examine themselves, allocated by Slurm as for the job."""
         from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # only for preflight
 
         machines = "machine" if count == 1 else "machines"
-        print(f"asking Slurm for {count} {machines}, for at most {limit_s} s in its queue; Ctrl-C stops", file=echo)
+        print(f"asking Slurm for {count} {machines}, waiting at most {limit_s} s in the queue; Ctrl-C stops", file=echo)
         nodes = asked_nodes(plan, count, limit_s)
-        print(f"looked at {', '.join(node.name for node in nodes)}", file=echo)
+        print(f"checked {', '.join(node.name for node in nodes)}", file=echo)
         return nodes_findings(plan, nodes)
 
     def is_active(self, folder: str) -> bool:

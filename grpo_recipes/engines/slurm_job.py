@@ -123,10 +123,10 @@ def is_queued(folder: str) -> bool:
     return job is not None and (seen is None or (not seen.has_ended and _is_of(seen, folder)))
 
 
-def _is_of(seen: JobState, folder: str) -> bool:
+def _is_of(state: JobState, folder: str) -> bool:
     """Whether a job belongs to this user and folder; different clusters reuse job numbers."""
-    is_users = seen.user in (None, os.getuid())
-    return is_users and (seen.folder is None or os.path.realpath(seen.folder) == os.path.realpath(folder))
+    is_users = state.user in (None, os.getuid())
+    return is_users and (state.folder is None or os.path.realpath(state.folder) == os.path.realpath(folder))
 
 
 def remember(folder: str, job: SubmittedJob) -> None:
@@ -236,7 +236,7 @@ def _container(plan: Plan, container: SlurmContainer | None) -> dict[str, object
             )
     return {
         "container": replace(
-            container, mounts=tuple(one if ":" in one else f"{one}:{one}" for one in container.mounts)
+            container, mounts=tuple(mount if ":" in mount else f"{mount}:{mount}" for mount in container.mounts)
         ),
         "places": local_files(plan),
         "own_folders": OWN_FOLDERS,

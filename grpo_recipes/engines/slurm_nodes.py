@@ -1,4 +1,4 @@
-"""What machines of a Slurm cluster have, which look at themselves before a job trains on them."""
+"""Checks nodes of a Slurm cluster before a job trains on them; each node examines itself."""
 
 import fnmatch
 import json
@@ -27,7 +27,7 @@ _TRAINING = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
 
 @dataclass(frozen=True, slots=True)
 class AskedNode:
-    """What a machine found at itself. limits: None where an older grpo-run does not tell."""
+    """What a node reported about itself. limits: None if an older grpo-run there does not report them."""
 
     name: str
     stack: Stack
@@ -36,12 +36,12 @@ class AskedNode:
 
 
 def asked_nodes(plan: Plan, count: int, limit_s: int) -> list[AskedNode]:
-    """Asks so many machines, when Slurm shares them out; what srun says meanwhile is seen on stderr.
+    """Lets `count` nodes examine themselves once Slurm allocates them; srun's messages go to stderr.
 
-    limit_s: in the queue. Raises Refusal where there is no srun or a machine does not answer.
+    limit_s: how long to wait in the queue. Raises Refusal without srun, or if a node does not answer.
     """
     if shutil.which("srun") is None:
-        raise Refusal.of("there is no srun here", fix="start it on a machine of the cluster that submits jobs")
+        raise Refusal.of("srun is not installed here", fix="run this on a login node of the cluster")
     words = ["bash", "-c", nodes_sh(plan, count, limit_s)]
     environment = clean_environment(PYTHON=sys.executable)
     asking = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -87,7 +87,7 @@ def _finding(one: dict[str, Any]) -> Finding:
 
 
 def nodes_findings(plan: Plan, nodes: list[AskedNode]) -> list[Finding]:
-    """What is wrong with the machines for this plan, each finding once with the names of those that have it."""
+    """The problems of the nodes for this plan, each once, with the names of its nodes."""
     of: dict[Finding, list[str]] = {}
     for node in nodes:
         for finding in dict.fromkeys(_of_node(plan, node)):
@@ -99,7 +99,7 @@ def _of_node(plan: Plan, node: AskedNode) -> Iterator[Finding]:
     yield from node.found
     needed, there = job_of(plan).gpus_per_node, len(node.stack.gpus or ())
     if there < needed:
-        fix = "sinfo -o '%n %G' shows what the machines have; slurm.gpu_option: gres for some clusters"
+        fix = "sinfo -o '%n %G' shows what the nodes have; slurm.gpu_option: gres for some clusters"
         yield Finding(OTHER_MACHINE, "error", f"a task sees {there} GPUs, the plan needs {needed}", fix=fix)
     planned = plan.stack.get("packages")
     planned = planned if isinstance(planned, dict) else {}
@@ -116,9 +116,9 @@ def _of_node(plan: Plan, node: AskedNode) -> Iterator[Finding]:
 
 
 def _interfaces(plan: Plan, there: tuple[str, ...]) -> Iterator[Finding]:
-    """Names of network interfaces that the plan's processes look for and do not find.
+    """Reports network interfaces that the plan names and the node lacks.
 
-    NCCL takes the beginnings of names, whole ones behind "=", and those to leave out behind "^"; Gloo takes whole ones.
+    NCCL matches the beginnings of names, whole names after "=", and excludes names after "^"; Gloo matches whole names.
     """
     for variable in (_OF_NCCL, _OF_GLOO):
         value = exported(plan).get(variable) or os.environ.get(variable, "")
@@ -127,5 +127,5 @@ def _interfaces(plan: Plan, there: tuple[str, ...]) -> Iterator[Finding]:
         if value.startswith("^") or not names:
             continue
         if not any(fnmatch.filter(there, name if is_whole else f"{name}*") for name in names):
-            said = f"{variable} is {value}, and it has the network interfaces {', '.join(there)}"
-            yield Finding(OTHER_MACHINE, "error", said, fix=f"launch.environment.{variable}: one of them")
+            message = f"{variable} is {value}, but the node has the interfaces {', '.join(there)}"
+            yield Finding(OTHER_MACHINE, "error", message, fix=f"launch.environment.{variable}: one of them")

@@ -25,7 +25,7 @@ from grpo_recipes.schemas.fast_accept import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import algorithm_row, key_row
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import must_be_said, written_fields
+from grpo_recipes.schemas.section import is_required_key, written_fields
 
 
 def explain(word: str, facts: Facts) -> str | None:
@@ -58,12 +58,14 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
     return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
 
 
-# Terms of the field that are not keys: their equivalent here, and where to read on.
+# Terms of the field that are not keys: their equivalent here, and what to read next.
 
 
 @cache
 def topics() -> list[dict[str, Any]]:
-    """names: the terms of a topic; says: the equivalent here; see: keys, ids and GRPOConfig fields, as `trl.NAME`."""
+    """The topics. names: the terms of a topic; says: the equivalent here; see: keys, ids and GRPOConfig fields, as
+    `trl.NAME`.
+    """
     table: list[dict[str, Any]] = json.loads(Path(__file__).with_name("topics.json").read_text(encoding="utf-8"))
     return table
 
@@ -195,7 +197,7 @@ def section_keys(section: str) -> str | None:
     rows = []
     for name, field in written_fields(model).items():
         below = f"{section}.{name}" in sections()
-        default = "required" if must_be_said(field) else shown(field.get_default(call_default_factory=True))
+        default = "required" if is_required_key(field) else shown(field.get_default(call_default_factory=True))
         told = "section" if below and default != "[]" else default if len(default) <= _LONGEST_DEFAULT else "..."
         rows.append((name, told, _sentence(docs.get(name) or "")))
     return "\n".join(["keys, with their defaults:", *_rows(rows)])
@@ -228,7 +230,7 @@ def key_page(key: str, facts: Facts) -> str:
     model = sections()[section]
     field = written_fields(model)[name]
     lines = [key, "", _meaning(key)]
-    if must_be_said(field):
+    if is_required_key(field):
         lines.append("default: none, the key is required")
     elif name not in sections():
         lines.append(f"default: {field.get_default(call_default_factory=True)!r} (format 1)")

@@ -61,19 +61,19 @@ def worker_pages() -> dict[str, str]:
 
 MEANINGS: dict[str, str] = {
     "WLD013": "`/dev/shm`, or the memory that a process may lock beside InfiniBand, may be too small for NCCL between"
-    " GPUs. `doctor`, `preflight` and the start of a run with several GPUs look at it, on the machine that trains."
+    " GPUs. `doctor`, `preflight` and the start of a run with several GPUs check it, on the machine that trains."
     " NVIDIA's containers ask for 1 GiB and no limit; Docker and Kubernetes give 64 MiB and 64 KiB by themselves.",
-    "WLD014": "A machine of the cluster is not what the plan needs, as `preflight --on-nodes N` finds: fewer GPUs, a"
+    "WLD014": "A node of the cluster lacks something, as `preflight --on-nodes N` finds: fewer GPUs, a"
     " package of another release, or no network interface of the name in NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME.",
-    "STK018": "A library cannot write the folder in which it keeps what it compiled or downloaded: vLLM and flashinfer"
-    " end at their import then, a download ends when it begins. `doctor` and `preflight` warn; a run with vLLM in its"
+    "STK018": "A library cannot write its cache of compiled or downloaded files: vLLM and flashinfer then fail"
+    " at import, and downloads fail. `doctor` and `preflight` warn; a run with vLLM in its"
     " processes does not start.",
     "STK001": "A --target cannot be read: it is name==version items separated by commas, or a doctor file.",
     "STK002": "A --target names a package that grpo-run does not know.",
     "STK003": "A --target gives an invalid version.",
     "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=1xMI300X:192GB, gpus=0.",
     "STK004": "The file of a --target cannot be read, or is not what `grpo-run doctor --json` prints.",
-    "STK012": "A package of the stack declares a window that the stack's other package is outside of: pip refuses the"
+    "STK012": "A package of the stack declares a version window that another package violates: pip refuses the"
     " two together (an error), or would if the extra had been requested (a warning).",
     "STK013": "pip allows this combination, but it fails to import or train. The table of such combinations was"
     " made by running them.",
@@ -120,7 +120,8 @@ EXAMPLES = Path(__file__).with_name("examples.json")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """recipe: the relevant keys, as YAML. stack: what is special about the stack, "" for nothing.
+    """An example of a finding. recipe: the relevant keys, as YAML. stack: what is special about the stack, "" for
+    nothing.
 
     said: the finding, or the line of the plan. fixed: the keys after the fix, "" without one. proved_by: the test file
     that demonstrates it on the real library, or why the rule is stricter, "" for neither.

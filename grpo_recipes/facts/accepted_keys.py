@@ -34,7 +34,7 @@ def has_shape(name: str, value: object) -> bool:
         return FLAG in shapes
     text = str(value)
     is_plain = text.isprintable() and text == text.strip() and not (name == "gres" and "gpu" in text.lower())
-    return is_plain and any(one != FLAG and re.fullmatch(facts["shapes"][one], text) for one in shapes)
+    return is_plain and any(shape != FLAG and re.fullmatch(facts["shapes"][shape], text) for shape in shapes)
 
 
 def home(name: str) -> str | None:
@@ -86,9 +86,9 @@ def container_faults(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     form, words = _OF_A_RUNTIME[container["runtime"]]
     if not container["image"].isprintable() or not re.fullmatch(form, container["image"]):
         yield "image", words
-    for place, mount in enumerate(container["mounts"]):
+    for index, mount in enumerate(container["mounts"]):
         if not mount.isprintable() or not re.fullmatch(rf"{_PLACE}(:{_PLACE}(:(ro|rw))?)?", mount):
-            yield f"mounts.{place}", "/source, /source:/target or /source:/target:ro, absolute and without a comma"
+            yield f"mounts.{index}", "/source, /source:/target or /source:/target:ro, absolute and without a comma"
 
 
 # The keys of a DeepSpeed file that DeepSpeed reads, those that grpo-run writes, and those that were removed.

@@ -196,7 +196,7 @@ def _needed(field: ClassifiedField, values: Mapping[str, object]) -> dict[str, t
 
 def spans_of(releases: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
     """The first and last of each run of releases that are consecutive in `known`."""
-    places = {release: place for place, release in enumerate(known)}
+    places = {release: index for index, release in enumerate(known)}
     wanted = sorted(releases, key=places.__getitem__)
     if not wanted:
         return []

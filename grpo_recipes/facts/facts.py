@@ -154,7 +154,7 @@ def as_released(package: str, version: str, folder: Path) -> Read | None:
     known = table(DIGESTS).get(package)
     if facts is None or known is None or facts.version not in known["releases"]:
         return None
-    places = {release: place for place, release in enumerate(known["releases"])}
+    places = {release: index for index, release in enumerate(known["releases"])}
     names = value_at(known["files"], facts.version, places)
     try:
         if source_sha256(folder, names) != value_at(known["sha256"], facts.version, places):

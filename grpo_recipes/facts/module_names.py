@@ -40,12 +40,12 @@ def module_names(config: Mapping[str, object], transformers: str | None) -> Modu
     """The module names for a config.json in this release of transformers; None for an unknown model or release."""
     architectures = config.get("architectures")
     model_class = architectures[0] if isinstance(architectures, list) and architectures else None
-    for place, row in enumerate(table("module_names")["structures"]):
+    for index, row in enumerate(table("module_names")["structures"]):
         if model_class in row["classes"]:
             window = row.get("transformers", "")
             known = not window or (transformers is not None and is_within(transformers, window))
             count = layer_count(config)
-            return _names(place, count) if known and count is not None else None
+            return _names(index, count) if known and count is not None else None
     return None
 
 

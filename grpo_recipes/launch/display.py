@@ -10,8 +10,8 @@ from typing import TextIO
 from grpo_recipes.contract.event_words import event_lines, step_line
 from grpo_recipes.contract.metrics import Event, number
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.launch.progress import NORMAL, Due, Estimate, Progress, View, is_over, needs_somebody
-from grpo_recipes.launch.stop_signals import never_stopped_by_talk
+from grpo_recipes.launch.progress import NORMAL, Due, Estimate, Progress, View, is_over, needs_attention
+from grpo_recipes.launch.stop_signals import never_stopped_by_output
 
 
 def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> Progress:
@@ -33,7 +33,7 @@ def busy(words: str) -> Iterator[Progress]:
     Shows nothing elsewhere, since durations in a log are of no use. Only for a block that prints no answer, because the
     moving row captures printed output.
     """
-    never_stopped_by_talk()
+    never_stopped_by_output()
     with progress(sys.stderr) as shown:
         shown.show({"event": "phase", "name": words, "began": time.time()})
         yield shown
@@ -78,5 +78,5 @@ class PlainProgress:
 
     def _is_told(self, event: Event) -> bool:
         if self.view.level == "quiet":
-            return needs_somebody(event)
+            return needs_attention(event)
         return event.get("event") != "phase" or (self.view.level == "verbose" and is_over(event))

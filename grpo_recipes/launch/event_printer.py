@@ -15,7 +15,7 @@ _LAST_WORDS_S = 2.0
 
 
 class Echo(io.TextIOBase):
-    """A text stream in front of one that may be stopped, full or gone. Drops what that does not accept in time.
+    """Writes text to a stream that may be stopped, full or gone. Drops what the stream does not accept in time.
 
     problem: why writing has failed for good, None while it works. Writes directly to a stream without a descriptor.
     """
@@ -74,7 +74,7 @@ class Echo(io.TextIOBase):
                 while content:
                     content = content[os.write(descriptor, content) :]
             except BlockingIOError:
-                pass  # made non-blocking by others; a line is lost
+                pass  # another process made it non-blocking; a line is lost
             except OSError as problem:
                 self.problem = self.problem or problem
 

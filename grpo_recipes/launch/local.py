@@ -31,7 +31,7 @@ from grpo_recipes.launch.display import progress
 from grpo_recipes.launch.event_printer import Echo, redacted_log
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents, record_version
-from grpo_recipes.launch.stop_signals import AskedSignals, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.stop_signals import StopSignals, never_stopped_by_output, signals_noted
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
@@ -128,7 +128,7 @@ def taken(folder: str) -> Iterator[FolderLock]:
 @contextlib.contextmanager
 def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, Echo]]:
     """The progress display for `echo`, and the stream in front of it that the display writes to."""
-    never_stopped_by_talk()
+    never_stopped_by_output()
     screen = Echo(echo)
     try:
         with progress(cast(TextIO, screen), view) as shown:
@@ -157,7 +157,7 @@ def _run(
                 code = child.poll()
                 asked.settle()
                 asked.pass_on([child], shown.say, "saving and stopping; a second signal kills the run")
-                is_told = is_told or _told(asked, screen, output)
+                is_told = is_told or _has_logged_lost_display(asked, screen, output)
                 for event in events.new():
                     shown.show(event)
                 if code is not None:
@@ -168,13 +168,13 @@ def _run(
                 _end(child, launch_id)
 
 
-def _told(asked: AskedSignals, screen: Echo, log: int) -> bool:
-    """Whether the log mentions that the display is gone; writes that once, as soon as it is known."""
-    if screen.problem is None and not asked.terminal_is_gone:
+def _has_logged_lost_display(signals: StopSignals, screen: Echo, log: int) -> bool:
+    """Whether train.log says that the display is gone; writes that as soon as it is known."""
+    if screen.problem is None and not signals.terminal_is_gone:
         return False
     why = "" if screen.problem is None else f" ({screen.problem.strerror})"
-    what = "the terminal" if screen.isatty() or asked.terminal_is_gone else "the output of grpo-run"
-    line = f"grpo-run: {what} is gone{why}; the run goes on, and SIGINT or SIGTERM still saves and stops it\n"
+    what = "the terminal" if screen.isatty() or signals.terminal_is_gone else "the output of grpo-run"
+    line = f"grpo-run: {what} is gone{why}; the run continues, and SIGINT or SIGTERM still saves and stops it\n"
     if not select.select([], [log], [], 0)[1]:
         return False
     os.write(log, line.encode())  # a pipe accepts this few bytes at once
@@ -182,7 +182,7 @@ def _told(asked: AskedSignals, screen: Echo, log: int) -> bool:
 
 
 def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:
-    """Ends everything that a launch left: a supervisor that is given up, and processes that a killed one left."""
+    """Kills what a launch left behind: its supervisor, and the processes of a killed supervisor."""
     if child.poll() is None:
         child.kill()
         child.wait()
@@ -198,7 +198,7 @@ def _stop_if_gone(folder: str, lock: FolderLock) -> None:
         raise Refusal(
             mistake(
                 f"{folder}: the run folder is gone or was replaced",
-                because="it was removed, renamed or replaced while the run was going on",
+                because="it was removed, renamed or replaced during the run",
                 fix="start the run again; a renamed folder can be resumed where it is now",
             ),
             exit_code=EXIT_FAILED,
@@ -237,7 +237,7 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         raise Refusal(
             mistake(
                 f"{folder}: {message}",
-                because=f"{RECORD_FILE} cannot be written, and still says that it runs: {problem.strerror}",
+                because=f"{RECORD_FILE} cannot be written, and still says running: {problem.strerror}",
                 fix="when the folder can be written again, --resume continues the run",
             ),
             exit_code=exit_code,

@@ -15,7 +15,7 @@ Level = Literal["quiet", "normal", "verbose"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much is shown. quiet: only what needs action; verbose: a permanent line for each step and phase.
+    """How much of a run is shown. quiet: only what needs action; verbose: a permanent line for each step and phase.
 
     samples: completions to print, with their rewards, for each reported step.
     """
@@ -87,7 +87,7 @@ class Due:
         return True
 
 
-def needs_somebody(event: Event) -> bool:
+def needs_attention(event: Event) -> bool:
     """Whether an event needs action: a guard that warned or stopped, or a server that died."""
     is_alarm = event.get("event") == "guard" and event.get("action") != "note"
     return is_alarm or (event.get("event") == "server" and event.get("state") == "died")

@@ -29,7 +29,7 @@ class Part(NamedTuple):
     style: str = ""
 
 
-class SeenRun(NamedTuple):
+class RunProgress(NamedTuple):
     """The state of a run so far. step: its newest step. seconds_left: unknown until a step was timed.
 
     phase: the current phase of its start, since phase_began; "" after the first step. began: when it was started, both
@@ -46,7 +46,7 @@ class SeenRun(NamedTuple):
     phase_began: float | None = None
 
 
-def rows(seen: SeenRun, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
+def rows(seen: RunProgress, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
     """The rows for a terminal of this width. marks: the characters of a bar, done and remaining."""
     if seen.step is None:
         since = seen.began if seen.phase_began is None else seen.phase_began
@@ -61,31 +61,31 @@ def rows(seen: SeenRun, width: int, now: float, marks: str = "━─") -> list[l
     return [with_bar(where, width, done, marks), *([figures] if figures else [])]
 
 
-def _where(seen: SeenRun, words: Mapping[str, str], now: float) -> Iterator[Part]:
-    yield Part(step_head(seen.step or {}, seen.max_steps), 0, "bold")
+def _where(run: RunProgress, words: Mapping[str, str], now: float) -> Iterator[Part]:
+    yield Part(step_head(run.step or {}, run.max_steps), 0, "bold")
     if "left" in words:
         yield Part(words["left"], 1, "cyan")
     if "speed" in words:
         yield Part(words["speed"], 2)
-    yield Part(f"{clock(now - seen.began)} so far", 3, "dim")
+    yield Part(f"{clock(now - run.began)} so far", 3, "dim")
 
 
-def _figures(seen: SeenRun, words: Mapping[str, str]) -> Iterator[Part]:
+def _figures(run: RunProgress, words: Mapping[str, str]) -> Iterator[Part]:
     if "reward" in words:
         yield Part(words["reward"], 0, "bold green")
-    held_out = None if seen.evaluation is None else number(seen.evaluation, "reward")
+    held_out = None if run.evaluation is None else number(run.evaluation, "reward")
     if held_out is not None:
-        yield Part(f"held out{of_set(seen.evaluation or {})} {held_out:.3f}", 2)
+        yield Part(f"held out{of_set(run.evaluation or {})} {held_out:.3f}", 2)
     if "groups" in words:
         yield Part(words["groups"], 3)
     if "truncated" in words:
         yield Part(words["truncated"], 4)
     for key, name, rank in ((MEAN_LENGTH, "length", 5), (KL, "kl", 6), (ENTROPY, "entropy", 7)):
-        value = number(seen.step or {}, key)
+        value = number(run.step or {}, key)
         if value is not None:
             yield Part(f"{name} {value:.3g}", rank, "dim")
-    if seen.warnings:
-        yield Part(f"{seen.warnings} warning{'s' if seen.warnings > 1 else ''}", 1, "yellow")
+    if run.warnings:
+        yield Part(f"{run.warnings} warning{'s' if run.warnings > 1 else ''}", 1, "yellow")
 
 
 def columns(parts: Sequence[Part]) -> int:
@@ -123,7 +123,7 @@ class Screen:
     """
 
     def __init__(self, echo: TextIO, view: View, began: float) -> None:
-        self._seen = SeenRun(began)
+        self._seen = RunProgress(began)
         self.view = view
         self._estimate = Estimate()
         self._console = Console(file=echo, highlight=False, markup=False)
@@ -140,7 +140,7 @@ class Screen:
         self._live.stop()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # The console's, which is queried each time, so a window may be resized.
+        # Asks the console for its width each time, since the window may be resized.
         for row in rows(self._seen, console.width - 1, time.time(), **self._marks):
             yield _text(row)
 
@@ -189,6 +189,6 @@ class Screen:
 
 def _text(row: list[Part]) -> Text:
     text = Text(no_wrap=True, overflow="crop", end="\n")
-    for place, part in enumerate(row):
-        text.append(GAP if place else "").append(redact(part.text), part.style)
+    for index, part in enumerate(row):
+        text.append(GAP if index else "").append(redact(part.text), part.style)
     return text

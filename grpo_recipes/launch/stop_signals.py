@@ -14,8 +14,8 @@ _APART_S = 0.2
 """The kernel merges equal signals that are pending together; the receiver has to see both."""
 
 
-class AskedSignals:
-    """The received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
+class StopSignals:
+    """Collects the received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -35,7 +35,7 @@ class AskedSignals:
             self.names.append(signal.Signals(which).name)
 
     def settle(self) -> None:
-        """Decides what a SIGHUP meant, as soon as that can be known."""
+        """Decides whether a SIGHUP asked the run to stop, as soon as that is known."""
         if self._hangups.is_wish():
             self.names.append(signal.SIGHUP.name)
 
@@ -69,14 +69,14 @@ def handled(
 
 
 @contextlib.contextmanager
-def signals_noted() -> Iterator[AskedSignals]:
+def signals_noted() -> Iterator[StopSignals]:
     """Records signals while the block runs, instead of being killed by them."""
-    asked = AskedSignals()
+    asked = StopSignals()
     with handled(ASKING, asked.note):
         yield asked
 
 
-def never_stopped_by_talk() -> None:
+def never_stopped_by_output() -> None:
     """Keeps the terminal from stopping this process for writing in the background: see `stty tostop`.
 
     The process copies the run's output; if it is stopped, the run blocks.

@@ -41,8 +41,8 @@ def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -
     named = "RUNDIR" if folder is None else shlex.quote(folder)
     lines = [status_line(record)]
     if record.message:
-        told = record.message.replace("grpo-run RUNDIR", f"grpo-run {named}")
-        lines += [f"  {line}" for line in told.splitlines()]
+        message = record.message.replace("grpo-run RUNDIR", f"grpo-run {named}")
+        lines += [f"  {line}" for line in message.splitlines()]
     rows = [*_verdict_rows(record, named), *_held_out_rows(record)]
     lines += _table(rows, width)
     lines += _example_lines(record)
@@ -76,11 +76,11 @@ def _unbroken(text: str) -> str:
 def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
     """The conclusions about the run, the reasons, and what to do."""
     rows = []
-    for place, one in enumerate(verdicts(record)):
-        rows.append(("" if place else "verdict", f"{one.text} [{one.id}]"))
-        rows += [("", line) for line in one.because]
+    for index, verdict in enumerate(verdicts(record)):
+        rows.append(("" if index else "verdict", f"{verdict.text} [{verdict.id}]"))
+        rows += [("", line) for line in verdict.because]
         command = _unbroken(f"grpo-run report {named}")
-        rows += [("", f"fix: {one.fix}".replace("grpo-run report RUNDIR", command))] if one.fix else []
+        rows += [("", f"fix: {verdict.fix}".replace("grpo-run report RUNDIR", command))] if verdict.fix else []
     return rows
 
 
@@ -101,20 +101,20 @@ def peak_text(record: RunRecord) -> str:
     phase = max(sizes, key=lambda name: sizes[name])
     estimated = number(known[phase], "estimated")
     beside = "" if estimated is None else f" (estimated {estimated / 2**30:.1f})"
-    return f"most memory {sizes[phase] / 2**30:.1f} GiB in {phase}{beside}"
+    return f"peak memory {sizes[phase] / 2**30:.1f} GiB in {phase}{beside}"
 
 
 def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
     parts = []
     if record.train_wall_s is not None:
-        parts.append(f"{clock(record.train_wall_s)} by the clock")
+        parts.append(f"{clock(record.train_wall_s)} elapsed")
     if record.train_cpu_s is not None:
         parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
     if parts and (launches := launches_text(record)):
         parts[-1] += f" {launches}"
     each, share = (number(record.duration or {}, key) for key in ("seconds_per_step", "generation_share"))
     if each is not None:
-        parts.append(f"{each:.3g} s a step" + (f", {share:.0%} of it generation" if share is not None else ""))
+        parts.append(f"{each:.3g} s per step" + (f", {share:.0%} of it generation" if share is not None else ""))
     return [("training", ", ".join(parts))] if parts else []
 
 
@@ -143,21 +143,21 @@ def _guard_rows(guards: object) -> list[tuple[str, str]]:
 
 
 def guard_span(guard: Mapping[str, object]) -> str:
-    """When a guard acted: "from step 10 on, 3 times up to step 30"."""
+    """When a guard acted: "since step 10, 3 times up to step 30"."""
     first, last, count = (number(guard, key) for key in ("first_step", "last_step", "count"))
-    span = "" if first is None else f"from step {first:.0f} on"
+    span = "" if first is None else f"since step {first:.0f}"
     return span if count in (None, 1) or last is None else f"{span}, {count:.0f} times up to step {last:.0f}"
 
 
 def _step_rows(record: RunRecord, folder: str | None) -> list[tuple[str, str]]:
-    """What the steps show together: the mean reward at both ends, and the redrawn groups."""
+    """Summarizes the steps: the mean reward of the first and the last, and the redrawn groups."""
     rewards, drawn = list[float](), list[list[float]]()
     for event in read_all(os.path.join(folder, METRICS_FILE)) if folder is not None else [record.metrics]:
         if (reward := _step_reward(event)) is not None:
             rewards.append(reward)
-        told = [number(event, name) for name in (PROMPTS_ANSWERED, GROUPS_REDRAWN, GROUPS_LEFT)]
-        known = [value for value in told if value is not None]
-        drawn += [known] if len(known) == len(told) else []
+        message = [number(event, name) for name in (PROMPTS_ANSWERED, GROUPS_REDRAWN, GROUPS_LEFT)]
+        known = [value for value in message if value is not None]
+        drawn += [known] if len(known) == len(message) else []
     return [*_reward_rows(rewards), *_resampling_rows(drawn)]
 
 
@@ -179,7 +179,7 @@ def _resampling_rows(drawn: list[list[float]]) -> list[tuple[str, str]]:
         return []
     answered, redrawn, left = (sum(values) / len(drawn) for values in zip(*drawn, strict=True))
     trained = answered - redrawn
-    share = f"{redrawn / answered:.0%} of the prompts, {redrawn:.1f} beside {trained:.0f} of a generation"
+    share = f"{redrawn / answered:.0%} of the prompts, {redrawn:.1f} in addition to the {trained:.0f} of a generation"
     return [("resampled", f"{share}; {left / trained:.0%} of the groups trained without variance")]
 
 
@@ -200,7 +200,7 @@ def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> l
         if not event or (when == "best" and not _is_of_best(record)):
             continue
         decides = set_of(record.evaluation)
-        step = {"best": f", step {event.get('step')}", "blanked": ", each image grey"}.get(when, "")
+        step = {"best": f", step {event.get('step')}", "blanked": ", with grey images"}.get(when, "")
         step += f", chosen by {decides}" if when == "best" and name != decides else ""
         rows.append(("held out", f"{head}{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
@@ -250,23 +250,23 @@ def _next_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
     """The next commands. named: the run folder as a command writes it."""
     if record.status == "interrupted":
         again = "from its checkpoint" if record.checkpoint else "from the start, since nothing was saved"
-        told = [f"grpo-run {named} --resume continues it {again}"]
+        lines = [f"grpo-run {named} --resume continues it {again}"]
     elif record.status in ("failed", "stopped"):
         is_of_inputs = record.message is not None and _OF_INPUTS.match(record.message)
-        told = ["grpo-run preflight RECIPE tries data and rewards, without the model"] if is_of_inputs else []
-        told.append("train.log in the run folder has the whole output")
+        lines = ["grpo-run preflight RECIPE tries data and rewards, without the model"] if is_of_inputs else []
+        lines.append("train.log in the run folder has the whole output")
     elif record.final:
         longer = 2 * (record.max_steps or record.step or 1)
         commands = {
             f"grpo-run report {named}": "shows curves, completions and proofs on a page",
-            f"grpo-run generate {named} PROMPT": "lets the trained model answer",
-            f"grpo-run export {named} -o FOLDER": "writes the whole model, --adapter the adapter alone",
-            f"grpo-run {named} --extend training.max_steps={longer}": "trains on",
+            f"grpo-run generate {named} PROMPT": "answers with the trained model",
+            f"grpo-run export {named} -o FOLDER": "writes the whole model, or only the adapter with --adapter",
+            f"grpo-run {named} --extend training.max_steps={longer}": "continues the training",
         }
-        told = [f"{_unbroken(command)} {does}" for command, does in commands.items()]
+        lines = [f"{_unbroken(command)} {does}" for command, does in commands.items()]
     else:
-        told = []
-    return [("" if place else "next", text) for place, text in enumerate(told)]
+        lines = []
+    return [("" if index else "next", text) for index, text in enumerate(lines)]
 
 
 def _is_of_best(record: RunRecord) -> bool:

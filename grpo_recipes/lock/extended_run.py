@@ -52,7 +52,7 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
     if newest is not None and newest.manifest is not None:
         return newest
     raise Refusal.of(
-        f"{lock.folder} has no whole checkpoint, so its optimizer and its schedule are lost",
+        f"{lock.folder} has no complete checkpoint, so its optimizer and its schedule are lost",
         because=(newest and newest.reason) or "it was trained with save_steps: 0, or its checkpoints were removed",
         fix=f"model: {{from_run: {lock.folder}}} starts a new run from its weights",
     )
@@ -66,10 +66,10 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
     step, most = step_of(checkpoint.folder), plan.arguments.GRPOConfig.get("max_steps")
     if not _is_longer(lock.plan, plan, step):
         raise Refusal.of(
-            f"{lock.folder}: that would not extend it",
+            f"{lock.folder}: the new length does not extend it",
             because=f"its last checkpoint is of step {step}"
             + (f", and max_steps is {most}" if isinstance(most, int) and most > 0 else ""),
-            fix="a larger number, or training.max_steps where the recipe has that",
+            fix="a larger number, or training.max_steps if the recipe sets that",
         )
     content = read_bytes(Path(lock.folder), PLAN_FILE)
     files = _digests(checkpoint)
@@ -87,18 +87,18 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
         files=files,
         before=lineage(old.ancestor, old.extends),
     )
-    notes = tuple(f"note: {line}" for line in begins_anew(plan, step))
+    notes = tuple(f"note: {line}" for line in restarted_parts(plan, step))
     return replace(plan, extends=ancestor, findings=(*plan.findings, *notes))
 
 
-def begins_anew(plan: Plan, step: int) -> Iterator[str]:
+def restarted_parts(plan: Plan, step: int) -> Iterator[str]:
     """The parts of the schedule that differ from the run that is extended."""
     given = plan.arguments.GRPOConfig
     schedule = str(given.get("lr_scheduler_type") or "linear")
     if schedule not in _STEADY:
         yield (
             f"the schedule {schedule} is computed for the new length: after step {step} the learning rate is that of "
-            "a run of that length, and not where the old one ended"
+            "a run of that length, not the one that the old run ended with"
         )
     ratio, steps = given.get("warmup_ratio"), given.get("warmup_steps")
     if (ratio and not steps) or (isinstance(steps, float) and 0 < steps < 1):

@@ -142,7 +142,7 @@ def _made(data: Data, made: Any) -> Data:
     except NotInstalled:
         return data  # a rule reports it for the training machine
     except NotMade as problem:
-        raise Refusal.of("the rows of reasoning_gym cannot be made", because=str(problem)) from None
+        raise Refusal.of("the rows of reasoning_gym cannot be generated", because=str(problem)) from None
     known: dict[str, object] = {"reasoning_gym": {**made, "scorers": found.scorers}}
     return replace(data, sha256=found.sha256, rows=len(found.rows), made=known)
 

@@ -40,7 +40,8 @@ MOST_VALUES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """path: of the plan, absolute. folder: of the plan. record: of the run in that folder, None without one.
+    """A plan and its run. path: of the plan, absolute. folder: of the plan. record: of the run in that folder, None
+    without one.
 
     is_run_folder: the folder has everything else a run needs, including its copies of reward files.
     """
@@ -93,8 +94,8 @@ def read_lock(place: str) -> Lock:
 def _fix(path: str) -> str:
     """How to get a plan again: its run folder has the recipe."""
     recipe = os.path.join(os.path.dirname(path), "recipe.yaml")
-    anew = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
-    return f"bring it back from a copy{anew}"
+    again = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
+    return f"restore it from a copy{again}"
 
 
 # Checks a run folder against what was written into it.
@@ -110,17 +111,17 @@ def refuse_changed(lock: Lock) -> list[str]:
         raise Refusal.of(
             f"{lock.path}: the plan was changed after it was written",
             because=because,
-            fix=f"bring it back from a copy, or plan again: grpo-run {folder / 'recipe.yaml'} --out FOLDER; "
-            "for another plan change recipe.yaml",
+            fix=f"restore it from a copy, or plan again: grpo-run {folder / 'recipe.yaml'} --out FOLDER; "
+            "to change the plan, edit recipe.yaml",
         )
     said = []
     if is_lost(folder):
-        said.append(f"{INTEGRITY_FILE} is missing, so it is unknown whether {PLAN_FILE} is the one that was written")
+        said.append(f"{INTEGRITY_FILE} is missing, so it is unknown whether {PLAN_FILE} was changed")
     elif not (folder / INTEGRITY_FILE).exists():
         said.append(_words_of_old(lock))
     record = record_fault(folder)
     if record is not None:
-        said.append(f"{RECORD_FILE} is not as grpo-run wrote it: {record}")
+        said.append(f"{RECORD_FILE} differs from what grpo-run wrote: {record}")
     return said
 
 
@@ -135,7 +136,7 @@ def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = N
         raise Refusal.of(
             f"{lock.folder}: {used.fault.words}",
             because=f"it {used.fault.because}",
-            fix=f"remove {own_model}; it is made anew" if is_made_anew else how_to_mend(used.fault),
+            fix=f"remove {own_model}; the run builds it again" if is_made_anew else how_to_mend(used.fault),
         )
     return [_words_of_old(lock)] if used.is_old else []
 
@@ -153,7 +154,8 @@ USER_FILES = os.path.join("worker", "user")
 
 @dataclass(slots=True)
 class Places:
-    """values: the recipe with every local path absolute. found: part of the recipe -> its present path.
+    """The present files of a plan. values: the recipe with every local path absolute. found: part of the recipe -> its
+    present path.
 
     missing: part -> its old path, if it exists nowhere. changed: part -> the path of an original that has changed,
     while the run folder still has the planned copy.
@@ -223,7 +225,7 @@ def _place(
 ) -> str:
     """The path to use for a part, recorded in `places`; its old path if it is missing."""
     copy_place = os.path.join(lock.folder, USER_FILES, os.path.basename(path))
-    originals = [one for one in dict.fromkeys(_candidates(lock, path)) if os.path.exists(one)]
+    originals = [file for file in dict.fromkeys(_candidates(lock, path)) if os.path.exists(file)]
     existing = ([copy_place] if has_copy and os.path.isfile(copy_place) else []) + originals
     if not existing:
         places.missing[part] = path
@@ -232,7 +234,7 @@ def _place(
     if sha256 is not None:
         chosen = next((one for one in existing if digest_or_none(read, one) == sha256), existing[0])
     places.found[part] = chosen
-    if chosen == copy_place and originals and all(digest_or_none(read, one) != sha256 for one in originals):
+    if chosen == copy_place and originals and all(digest_or_none(read, original) != sha256 for original in originals):
         places.changed[part] = originals[0]
     return chosen
 

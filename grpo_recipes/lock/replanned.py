@@ -148,7 +148,7 @@ def _pinned(plan: Plan, lock: Lock) -> Plan:
     if model.source == "hub" and (model.path, model.revision) == (old.model.path, old.model.revision):
         model = replace(model, commit=_commit(old.model.commit) or _commit(loaded))
     if evaluation is not None and old.evaluation is not None:
-        held_out = {one.name: one.data for one in old.evaluation.sets}
+        held_out = {part.name: part.data for part in old.evaluation.sets}
         evaluation = evaluation.with_data(
             lambda one: _pinned_data(one.data, held_out[one.name]) if one.name in held_out else one.data
         )

@@ -1,4 +1,4 @@
-"""Models one decoder or vision tower layer on a tape: what its operations hold, forward and backward."""
+"""Models one decoder or vision tower layer on a tape: the memory of its operations, forward and backward."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ _Heads = tuple[TapeTensor, TapeTensor, TapeTensor]
 
 @cache
 def layer_held(architecture: Architecture, update: Update, needs_gradient: bool = True) -> Held:
-    """What one layer holds. needs_gradient: of its input; false for the first layer of an adapted model.
+    """The memory of one layer. needs_gradient: of its input; false for the first layer of an adapted model.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py and similar models: DecoderLayer.forward.
     """
@@ -40,7 +40,7 @@ def _before(tape: Tape, architecture: Architecture, update: Update, hidden: Tape
 
 
 def _after(tape: Tape, architecture: Architecture, update: Update, mixed: TapeTensor) -> TapeTensor:
-    """Returns what attention or the MLP adds to the hidden states, normed where norms follow it."""
+    """Returns the output of attention or the MLP, normed if norms follow it."""
     style = architecture.style
     return mixed if style.norms == "before" else norm(tape, update, mixed, architecture.hidden, style.scales_wide)
 
@@ -193,7 +193,7 @@ def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
 
 
 def _fused(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
-    """A kernel that keeps no matrix of scores.
+    """Attention by a kernel that does not keep the matrix of scores.
 
     If rows are padded, each call converts the boolean mask to its own additive mask and keeps it. Source: torch 2.13.0,
     aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask; cuda/attention_backward.cu has a float32
@@ -232,7 +232,7 @@ def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[T
 
 @cache
 def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> Held:
-    """What one layer holds. needs_gradient: of its input.
+    """The memory of one layer. needs_gradient: of its input.
 
     Source: transformers 5.23.0, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which those of CLIP and Idefics3
     resemble; models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLVisionBlock.

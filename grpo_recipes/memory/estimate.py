@@ -19,7 +19,7 @@ from grpo_recipes.user_files.architecture import Architecture, read_architecture
 
 Verdict = Literal["fits", "tight", "does not fit", "unknown"]
 TIGHT = 0.92
-"""The share of a GPU above which a run is tight: what the formulas may be off by."""
+"""The share of a GPU above which a run is tight, since the formulas are not exact."""
 CERTAIN = ("weights", "adapter", "reference", "gradients", "optimizer", "context")
 """Terms that do not depend on how long prompts and completions get."""
 
@@ -32,7 +32,7 @@ class Term(NamedTuple):
 
 
 class MemoryPhase(NamedTuple):
-    """A phase of a step with what is held at its worst moment."""
+    """A phase of a step, with the memory in use at its peak."""
 
     name: str
     terms: tuple[Term, ...]
@@ -42,19 +42,21 @@ class MemoryPhase(NamedTuple):
         return sum(term.size for term in self.terms)
 
     def certain(self) -> int:
-        """The bytes that are needed however short prompts and completions are."""
+        """The bytes that are needed even for short prompts and completions."""
         return sum(term.size for term in self.terms if term.name in CERTAIN)
 
 
 class MemoryEstimate(NamedTuple):
-    """What a run needs of each GPU. unknown: why nothing is known, "" where it is. gpu_bytes: None is unknown."""
+    """The memory that a run needs on each GPU. unknown: why it cannot be estimated, else "". gpu_bytes: None is
+    unknown.
+    """
 
     phases: tuple[MemoryPhase, ...]
     gpu_bytes: int | None
     unknown: str = ""
 
     def peak(self) -> MemoryPhase | None:
-        """The phase that needs most."""
+        """The phase that needs the most memory."""
         return max(self.phases, key=MemoryPhase.total, default=None)
 
     def by_phase(self) -> dict[str, dict[str, int]]:
@@ -62,7 +64,7 @@ class MemoryEstimate(NamedTuple):
         return {phase.name: {term.name: term.size for term in phase.terms} for phase in self.phases}
 
     def verdict(self) -> Verdict:
-        """Whether the largest phase fits into the GPU."""
+        """Whether the largest phase fits on the GPU."""
         peak = self.peak()
         if peak is None or self.gpu_bytes is None:
             return "unknown"
@@ -74,15 +76,15 @@ class MemoryEstimate(NamedTuple):
 def estimate(
     config: Mapping[str, object] | None, update: Update, layout: Layout, gpu_bytes: int | None = None
 ) -> MemoryEstimate:
-    """What a run needs of each GPU, phase by phase.
+    """Estimates the memory that a run needs on each GPU, phase by phase.
 
-    config: config.json of the model. A model or an optimizer that is not covered makes the estimate unknown.
+    config: config.json of the model. The estimate is unknown if model or optimizer are not covered.
     """
     if config is None:
         return MemoryEstimate((), gpu_bytes, "the config.json of the model is not here")
     architecture = read_architecture(config)
     if architecture is None:
-        from grpo_recipes.user_files.seeing_model import read_seeing  # a model of text does not pay for it
+        from grpo_recipes.user_files.seeing_model import read_seeing  # not needed for a text model
 
         architecture = read_seeing(config)
     if architecture is None:
@@ -97,14 +99,14 @@ def estimate(
 
 
 def fitting(names: Sequence[str], size: int) -> tuple[str, ...]:
-    """The GPUs among these into which so many bytes fit, and not only just."""
+    """The GPUs on which this many bytes fit with room to spare."""
     return tuple(name for name in names if size <= TIGHT * (named_gpu(name).memory_gib or 0) * 2**30)
 
 
 def _moments(architecture: Architecture, update: Update, layout: Layout) -> Moments | None:
-    """The moments of an update; where gradients are cut, none of them stays whole until a micro-batch is over.
+    """The moments of an update. If gradients are partitioned, no whole gradient stays until a micro-batch ends.
 
-    A first micro-batch then holds them as a later one does: in parts, and the one that is just made. ZeRO-2 and 3 do so
+    The first micro-batch then holds them as later ones do: partitioned, plus the current one. ZeRO-2 and 3 do so
     with one process too. Source: deepspeed 0.19.8, runtime/zero/stage3.py: grad_partitions_flat_buffer,
     partition_grads; stage_1_and_2.py: copy_grads_in_partition; torch 2.13.0,
     distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce.
@@ -121,7 +123,7 @@ def _phases(
     computed: Moments,
     gpu_bytes: int | None,
 ) -> tuple[MemoryPhase, ...]:
-    """The phases in their order; each has what stays, and what it computes."""
+    """The phases in order, each with permanent and temporary memory."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
     # TRL keeps those of all rows until the next generation (1.16.0, trainer/grpo_trainer.py: _prepare_inputs).
     seen = 0 if architecture.vision is None else architecture.vision.image_bytes(update.pixels)
@@ -158,14 +160,14 @@ def _phases(
 
 
 def _phase(name: str, stays: Mapping[str, int], computes: Mapping[str, int]) -> MemoryPhase:
-    """A phase with the slack of the allocator for what it computes; terms of nothing are left out."""
+    """A phase, with the allocator's slack for temporary memory; terms of 0 are left out."""
     slack = round(_SLACK * sum(size for term, size in computes.items() if term != "vllm"))
     terms = {**stays, **computes, "slack": slack}
     return MemoryPhase(name, tuple(Term(term, size) for term, size in terms.items() if size))
 
 
 def _generating(architecture: Architecture, update: Update, layout: Layout, pool: int, held: States) -> dict[str, int]:
-    """What generation holds: vLLM's share here, nothing for a server, or what transformers holds."""
+    """The memory of generation: vLLM's share, nothing for a server, or that of transformers."""
     if layout.generation != "transformers":
         return {"vllm": pool}
     return _answering(architecture, update, layout, layout.sequences, held)
@@ -174,7 +176,7 @@ def _generating(architecture: Architecture, update: Update, layout: Layout, pool
 def _evaluating(
     layout: Layout, always: Mapping[str, int], idle: Mapping[str, int], pool: int, answering: Mapping[str, int]
 ) -> MemoryPhase | None:
-    """Held-out rows are answered, by vLLM as it generates, else beside what it leaves."""
+    """The memory of an evaluation: that of vLLM's generation, or of transformers beside vLLM."""
     if not layout.evaluates:
         return None
     if layout.asks_vllm:
@@ -185,7 +187,7 @@ def _evaluating(
 def _answering(
     architecture: Architecture, update: Update, layout: Layout, sequences: int, held: States
 ) -> dict[str, int]:
-    """What transformers holds while it answers so many prompts at once.
+    """The memory of transformers while it answers this many prompts at once.
 
     TRL gathers all parameters of ZeRO-3 for it, unless told otherwise (1.16.0, trainer/grpo_trainer.py:
     ds3_gather_for_generation).
@@ -200,7 +202,7 @@ def _answering(
 
 
 def _merged(update: Update, layout: Layout, held: States, tensor: int) -> dict[str, int]:
-    """What handing weights to vLLM holds: one at a time, or all of them to merge an adapter of sharded ones.
+    """The memory of sending weights to vLLM: one tensor at a time, or all, to merge an adapter into sharded weights.
 
     Source: trl 1.16.0, generation/vllm_generation.py: _iter_named_params.
     """
@@ -210,9 +212,9 @@ def _merged(update: Update, layout: Layout, held: States, tensor: int) -> dict[s
 
 
 def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool) -> dict[str, int]:
-    """What the worst moment of an update holds beside what stays: gradients, activations, and what works on them.
+    """The temporary memory at the peak of an update: gradients, activations and workspace.
 
-    A step works on the part of the states that a process has. ZeRO-1 copies its part of the gradients out of all, and
+    A step works on a process's part of the states. ZeRO-1 copies its part of the gradients out of all, and
     ZeRO-2 has the part of one micro-batch beside that of those before, until both are added (deepspeed 0.19.8,
     runtime/zero/stage_1_and_2.py: copy_grads_in_partition, independent_gradient_partition_epilogue).
     """
@@ -233,7 +235,7 @@ def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool
     return max(found, key=lambda terms: sum(terms.values()))
 
 
-# What is held beside tensors, in round figures. That of the libraries was measured; what is of GPUs was not.
+# Memory beyond tensors, in round figures. The libraries' was measured, the GPUs' was not.
 
 
 LIBRARIES = 600 * 2**20
@@ -252,14 +254,16 @@ _CONTEXT = 600 * 2**20
 _COMMUNICATORS = 500 * 2**20
 """Buffers of NCCL for one communicator over several GPUs."""
 _SLACK = 0.04
-"""What the caching allocator cannot use of what it holds, as a share of what comes and goes.
+"""The memory that the caching allocator holds and cannot use, as a share of temporary memory.
 
-Source of what it does: torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp, which gives a freed block to a smaller
+Source: torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp, which gives a freed block to a smaller
 request and keeps the rest."""
 
 
 class MemoryNeeds(NamedTuple):
-    """What the memory of a run depends on. gpu_bytes: of its smallest GPU. assumed: what the recipe does not say."""
+    """The inputs of a memory estimate. gpu_bytes: of the smallest GPU. assumed: assumptions about values not in the
+    recipe.
+    """
 
     config: Mapping[str, object] | None
     update: Update
@@ -268,5 +272,5 @@ class MemoryNeeds(NamedTuple):
     assumed: tuple[str, ...]
 
     def estimate(self) -> MemoryEstimate:
-        """What each GPU holds, phase by phase."""
+        """The estimate for each GPU, phase by phase."""
         return estimate(self.config, self.update, self.layout, self.gpu_bytes)

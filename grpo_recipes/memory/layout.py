@@ -1,4 +1,4 @@
-"""Computes how a run is divided among its GPUs, and what each of them holds of the model permanently."""
+"""Computes how a run is divided among its GPUs, and what each of them permanently holds of the model."""
 
 from typing import Literal, NamedTuple
 
@@ -66,7 +66,7 @@ def optimizer_bytes(optimizer: str, parameters: int, width: int) -> int | None:
 
 
 def optimizer_step_bytes(optimizer: str, parameters: int, width: int) -> int:
-    """What a step holds beyond states and gradients: lists as large as the parameters, unless fused.
+    """Temporary memory of a step: lists as large as the parameters, unless fused.
 
     Source: torch 2.13.0, optim/adam.py: _multi_tensor_adam, whose square roots are a new list.
     """
@@ -139,7 +139,7 @@ class States(NamedTuple):
 
 
 def states(architecture: Architecture, update: Update, layout: Layout) -> States | None:
-    """What one GPU holds of weights, gradients and the optimizer; None for an unknown optimizer.
+    """Each GPU's part of weights, gradients and optimizer states; None for an unknown optimizer.
 
     DeepSpeed adds a float32 copy of each trained parameter to the optimizer's states (deepspeed 0.19.8,
     runtime/zero/stage_1_and_2.py, stage3.py: fp32 groups); FSDP2 has trained parameters in float32 (accelerate 1.15.0,
@@ -234,7 +234,7 @@ def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int
 
 
 VLLM_LEFT_BYTES = 3 * 2**29
-"""What a sleeping engine keeps: CUDA graphs and its own context; an allowance of 1.5 GiB, not measured here."""
+"""Memory of a sleeping engine, for CUDA graphs and its own context: an allowance of 1.5 GiB, not measured here."""
 
 
 def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
@@ -246,7 +246,7 @@ def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> i
 
 
 def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
-    """What vLLM takes in a training process: its share of the GPU, or its need if either is unknown.
+    """The memory of vLLM in a training process: its share of the GPU, or its need if either is unknown.
 
     With a fixed-size cache it takes no share. Source: vllm 0.31.0, v1/worker/gpu_worker.py: determine_available_memory.
     """

@@ -169,7 +169,7 @@ class OutputHeld(NamedTuple):
 
 
 def output_held(architecture: Architecture, update: Update) -> OutputHeld:
-    """What the output layer and the loss hold, by the release of TRL."""
+    """The memory of the output layer and the loss, by the release of TRL."""
     held = {"fused": _fused, "logits": _logits, "kernel": _kernel}[update.output](architecture, update)
     is_shared = architecture.is_tied and update.trains_weights()
     weight = architecture.vocabulary * architecture.hidden * update.weight_width

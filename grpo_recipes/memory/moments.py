@@ -51,7 +51,7 @@ class Moments(NamedTuple):
 
 @cache
 def moments(architecture: Architecture, update: Update) -> Moments | None:
-    """Returns what an update holds; None for an unknown optimizer."""
+    """Returns the memory of an update; None for an unknown optimizer."""
     trained, width = trained_parameters(architecture, update), trained_width(update)
     optimizer = optimizer_bytes(update.optimizer, trained, width)
     if optimizer is None:
@@ -87,7 +87,7 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
 
 @cache
 def scoring_bytes(architecture: Architecture, update: Update) -> int:
-    """What a no-grad forward pass holds beyond the states, for old log-probabilities and the reference.
+    """The memory of a no-grad forward pass beyond the states, for old log-probabilities and the reference.
 
     Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions, in micro-batches of the update.
     """
@@ -117,7 +117,7 @@ def _decoder_backward(architecture: Architecture, update: Update, decoder: Decod
 
 @cache
 def decoder_held(architecture: Architecture, update: Update) -> Decoder:
-    """What a model's layers hold in an update.
+    """The memory of a model's layers in an update.
 
     A checkpointed layer keeps its input; source: torch 2.13.0, utils/checkpoint.py.
     """
@@ -176,14 +176,14 @@ def _batch(update: Update) -> int:
     return 5 * update.tokens * _INTEGER
 
 
-# What generation holds: the key-value cache, and vLLM's share.
+# The memory of generation: the key-value cache, and vLLM's share.
 
 
 _LOGIT_COPIES = 4
 
 
 def generation_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
-    """What computing holds beyond the cache: at first one layer's prompts, later one token's probabilities.
+    """Temporary memory of generation beyond the cache: at first one layer's prompts, later one token's probabilities.
 
     Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes float32
     copies of the logits (generation/utils.py: _sample). A fully trained model generates under autocast, an adapted one
@@ -202,7 +202,7 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
 
 @cache
 def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
-    """What tower and projector hold for the images of a micro-batch; None without any.
+    """The memory of tower and projector for the images of a micro-batch; None without images.
 
     In an adapted model, checkpointing sends gradients through the whole tower although none of its weights needs them:
     all embeddings require them, including those of patches. Source: transformers 5.23.0, modeling_utils.py:
@@ -231,27 +231,27 @@ def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
     )
 
 
-def _adapts_tower(vision: Vision, seen: Update) -> bool:
-    return seen.adapter is not None and any(seen.adapter.adapts(name) for name in vision.linears())
+def _adapts_tower(vision: Vision, update: Update) -> bool:
+    return update.adapter is not None and any(update.adapter.adapts(name) for name in vision.linears())
 
 
-def _projected(architecture: Architecture, vision: Vision, seen: Update, behind: Update) -> Held:
+def _projected(architecture: Architecture, vision: Vision, update: Update, behind: Update) -> Held:
     """The last norm and the projector; behind: the update as the projector sees it."""
     tape, hidden = Tape(), architecture.hidden
-    needs_gradient = seen.trains_weights() or seen.is_checkpointing or _adapts_tower(vision, seen)
-    read = tape.tensor(seen.tokens * vision.hidden, seen.weight_width, needs_gradient)
-    tokens = seen.tokens // vision.merged
-    read = vision_norm(tape, vision, seen, read)
+    needs_gradient = update.trains_weights() or update.is_checkpointing or _adapts_tower(vision, update)
+    read = tape.tensor(update.tokens * vision.hidden, update.weight_width, needs_gradient)
+    tokens = update.tokens // vision.merged
+    read = vision_norm(tape, vision, update, read)
     if not vision.projector:
-        read = tape.made([read], seen.tokens * vision.hidden, read.width, keeps_result=True)
+        read = tape.made([read], update.tokens * vision.hidden, read.width, keeps_result=True)
         read = tape.made([read], tokens * vision.hidden, read.width)
         read = norm(tape, behind, read, vision.hidden, scales_wide=True)
         product(tape, behind, read, vision.hidden, hidden, behind.trains_weights())
         return tape.held()
     if not vision.is_inside:
-        read = tape.made([read], seen.tokens * vision.hidden, read.width)
-    for place, (name, inputs, outputs) in enumerate(vision.projector):
-        read = active_of(tape, read) if place else read
+        read = tape.made([read], update.tokens * vision.hidden, read.width)
+    for index, (name, inputs, outputs) in enumerate(vision.projector):
+        read = active_of(tape, read) if index else read
         read = linear(tape, behind, name, read, inputs, outputs)
     return tape.held()
 
@@ -266,7 +266,7 @@ def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) 
 
 
 def seeing_bytes(architecture: Architecture, update: Update, rows: int) -> int:
-    """What tower and projector hold for this many rows in a no-grad pass."""
+    """The memory of tower and projector for this many rows in a no-grad pass."""
     tower = vision_held(architecture, update._replace(batch=rows))
     if tower is None or architecture.vision is None:
         return 0

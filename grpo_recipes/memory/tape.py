@@ -56,7 +56,7 @@ class Decoder(NamedTuple):
     is_checkpointing: bool
 
     def kept(self) -> int:
-        """Returns what is kept from the end of the forward pass for the backward pass."""
+        """Returns the bytes kept from the end of the forward pass for the backward pass."""
         if self.is_checkpointing:
             return self.layers * self.between + self.last_norm.kept + self.shared
         return self.first.kept + (self.layers - 1) * self.other.kept + self.last_norm.kept
@@ -66,7 +66,7 @@ class Decoder(NamedTuple):
         return 0 if self.is_checkpointing or self.first.keeps_input else self.between
 
     def variables(self) -> int:
-        """Returns what the decoder's code still holds at its end but does not keep: first, last and normed states."""
+        """Returns the bytes that only variables hold at the decoder's end: first, last and normed states."""
         return self.embedded() + self.between + (0 if self.last_norm.keeps_input else self.between)
 
     def forward(self) -> int:
@@ -77,7 +77,7 @@ class Decoder(NamedTuple):
         return self.shared + self.embedded() + max(before + layer, in_norm)
 
     def kept_before_last(self) -> int:
-        """Returns what all layers but the last keep."""
+        """Returns the bytes that all layers but the last keep."""
         return self.first.kept + (self.layers - 2) * self.other.kept if self.layers > 1 else 0
 
     def backward(self, gradients_of_a_layer: int) -> int:
@@ -146,7 +146,7 @@ class Tape:
         return value if value.width == width else self.made([value], value.size // value.width, width)
 
     def held(self) -> Held:
-        """Returns what the operations hold, forward and backward."""
+        """Returns the memory of the operations, forward and backward."""
         kept = set[int]().union(*(step.kept for step in self._steps))
         forward = max(self._forward(kept))
         backward = self._backward(kept) if self._steps[-1].outputs[0].needs_gradient else 0

@@ -25,7 +25,9 @@ _MOST_NAMES = 4
 
 @dataclass(slots=True)
 class _Writing:
-    """folder: the run's. new: the intended content. kept: the folder for replaced files, created when first needed."""
+    """A rewrite of a run folder. folder: the run's. new: the intended content. kept: the folder for replaced files,
+    created when first needed.
+    """
 
     folder: Path
     new: Path
@@ -154,7 +156,7 @@ def _lines(writing: _Writing, told: Sequence[str]) -> list[str]:
     changed = listed(told, _MOST_NAMES)
     names = [f"{name} ({changed})" if name == "plan.json" else name for name in writing.replaced]
     text = f"rewritten, since this grpo-run writes it differently: {listed(names, _MOST_NAMES)}\n"
-    text += f"  what was there is in {writing.kept}"
+    text += f"  the old files are in {writing.kept}"
     if {"launch.sh", "train.sh", *(name for kind in ENGINES.values() for name in kind.scripts)} & set(writing.replaced):
-        text += "; a script of your own is started by hand: bash SCRIPT --resume"
+        text += "; start your own script by hand: bash SCRIPT --resume"
     return [text]

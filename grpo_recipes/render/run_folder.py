@@ -33,7 +33,7 @@ _FIX: dict[int | None, str] = {
 
 
 class FirstRun(NamedTuple):
-    """The first run folder of a sweep: its copy of the package, and the digests of that."""
+    """The first run folder of a sweep: its copy of the package, and the copy's digests."""
 
     package: Path
     digests: Mapping[str, Digest]

@@ -23,14 +23,14 @@ DIFF_FORMAT = 1
 WIDEST = 44
 """Longer values are cut to this many characters."""
 DIGESTS = ("sha256", "commit", "chat_template")
-PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping", "bookkeeping"))
+PARTS = (("machine", "machine"), ("passed", "passed differently"), ("bookkeeping", "bookkeeping"))
 """The parts after the experiment, with their titles."""
 
 
 class Side(NamedTuple):
     """One side of a comparison. plan: None for a refused recipe, whose findings say why.
 
-    measured: results of a run folder; they are no part of the experiment. changed: files of a run folder that changed
+    measured: results of a run folder; not part of the experiment. changed: files of a run folder that changed
     since grpo-run wrote them, each with the reason.
     """
 
@@ -42,15 +42,15 @@ class Side(NamedTuple):
     changed: tuple[str, ...] = ()
 
 
-def diff_text(a: Side, b: Side, found: Differences) -> str:
+def diff_text(a: Side, b: Side, differences: Differences) -> str:
     """The differences for a person, without a final newline."""
-    lines = [f"a  {a.name}", *(f"     {line}" for line in (*lineage_lines(found.lineage.a), *a.changed))]
-    lines += [f"b  {b.name}", *(f"     {line}" for line in (*lineage_lines(found.lineage.b), *b.changed))]
-    lines += ["", verdict(found)]
-    for group, differing in groupby(found.experiment, key=lambda row: row.group):
+    lines = [f"a  {a.name}", *(f"     {line}" for line in (*lineage_lines(differences.lineage.a), *a.changed))]
+    lines += [f"b  {b.name}", *(f"     {line}" for line in (*lineage_lines(differences.lineage.b), *b.changed))]
+    lines += ["", verdict(differences)]
+    for group, differing in groupby(differences.experiment, key=lambda row: row.group):
         lines += [f"  {group}", *(f"  {line}" for line in _table(cells_of(tuple(differing))))]
     for part, title in PARTS:
-        rows = getattr(found, part)
+        rows = getattr(differences, part)
         if rows:
             lines += ["", title, *_table(cells_of(rows))]
     figures = measured_rows((a.measured, b.measured))
@@ -59,9 +59,9 @@ def diff_text(a: Side, b: Side, found: Differences) -> str:
     return redact("\n".join(lines))
 
 
-def verdict(found: Differences) -> str:
-    """The answer in three words."""
-    return "a different experiment" if found.experiment else "the same experiment"
+def verdict(differences: Differences) -> str:
+    """The conclusion in three words."""
+    return "a different experiment" if differences.experiment else "the same experiment"
 
 
 def cells_of(rows: Sequence[Difference]) -> list[tuple[str, str, str, str]]:
@@ -76,7 +76,7 @@ def _table(cells: Sequence[tuple[str, str, str, str]]) -> list[str]:
 def _pair(row: Difference) -> tuple[str, str]:
     """Both values as text, "-" for a missing one; long texts are cut to where they begin to differ."""
     a, b = (_plain(row.key, value) for value in (row.a, row.b))
-    alike = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    alike = next((index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     start = max(0, alike - WIDEST // 2) if alike >= WIDEST - 3 else 0
     return _cut(a, start), _cut(b, start)
 
@@ -94,16 +94,16 @@ def _cut(text: str, start: int) -> str:
     return shortened(f"...{text[start:]}" if start else text, WIDEST)
 
 
-def diff_json(a: Side, b: Side, found: Differences) -> str:
+def diff_json(a: Side, b: Side, differences: Differences) -> str:
     """The differences of two sides in the form of schemas/diff.schema.json."""
-    value: dict[str, object] = {"a": a.name, "b": b.name, "same_experiment": not found.experiment}
+    value: dict[str, object] = {"a": a.name, "b": b.name, "same_experiment": not differences.experiment}
     measured = {
         letter: {"status": one.status, "step": one.step, "max_steps": one.max_steps, **_held_out(one)}
         for letter, one in (("a", a.measured), ("b", b.measured))
         if one is not None
     }
     changed = {letter: list(side.changed) for letter, side in (("a", a), ("b", b)) if side.changed}
-    return _document({**value, **dataclasses.asdict(found), "measured": measured, "changed": changed})
+    return _document({**value, **dataclasses.asdict(differences), "measured": measured, "changed": changed})
 
 
 def refused_text(a: Side, b: Side) -> str:
@@ -162,18 +162,18 @@ def _texts(record: RunRecord) -> dict[str, str]:
 Row = tuple[str, str, str, str]
 
 
-def diff_markdown(a: Side, b: Side, found: Differences) -> str:
+def diff_markdown(a: Side, b: Side, differences: Differences) -> str:
     """The differences as Markdown, without a final newline."""
-    lines = [f"### {verdict(found).capitalize()}", "", *_names(a, b)]
-    for letter, runs, side in (("a", found.lineage.a, a), ("b", found.lineage.b, b)):
+    lines = [f"### {verdict(differences).capitalize()}", "", *_names(a, b)]
+    for letter, runs, side in (("a", differences.lineage.a, a), ("b", differences.lineage.b, b)):
         rows = [*lineage_lines(runs), *side.changed]
         lines += ["", *(f"- {letter} {_code(line)}" for line in rows)] if rows else []
-    if found.experiment:
+    if differences.experiment:
         lines += ["", "| | a | b |", "|---|---|---|"]
-    for group, differing in groupby(found.experiment, key=lambda row: row.group):
+    for group, differing in groupby(differences.experiment, key=lambda row: row.group):
         lines += [f"| **{group}** | | |", *_rows(cells_of(tuple(differing)), reasons=False)]
     for part, title in PARTS:
-        rows = getattr(found, part)
+        rows = getattr(differences, part)
         if rows:
             lines += ["", *_folded(f"{title}: {_count(len(rows))}", _with_reasons(cells_of(rows)))]
     figures = measured_rows((a.measured, b.measured))

@@ -48,22 +48,22 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
         return []
     peak = memory.peak()
     if peak is None:
-        return ["", f"memory: not known: {memory.unknown}"]
+        return ["", f"memory unknown: {memory.unknown}"]
     of = "" if memory.gpu_bytes is None else f" of {memory.gpu_bytes / GIB:.1f}"
     verdict = "" if memory.verdict == "unknown" else f", {memory.verdict}"
     where = "process" if memory.gpu_bytes is None else "GPU"
-    said = f"memory of each {where}, an estimate: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
+    said = f"estimated memory of each {where}: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
     assumed = [f"  assumed: {one}" for one in memory.assumed]
     return ["", said, *assumed, *(f"  {row}" for row in memory_table(memory.phases))]
 
 
 def _tools(plan: Plan) -> list[str]:
-    """What completions need besides the model; tools in the order in which the model sees them."""
+    """The tools, environment and rollout of completions; tools in the order in which the model sees them."""
     rows = [
         (
             tool.name,
             tool.target,
-            f"{tool.timeout:g} s a call",
+            f"{tool.timeout:g} s per call",
             "asynchronous" if tool.is_async else "",
             tool.sha256[:12],
         )
@@ -72,10 +72,10 @@ def _tools(plan: Plan) -> list[str]:
     said = ["", "tools (what the model can call)", *(f"  {line}" for line in aligned(rows))] if rows else []
     for one, title in (
         *(
-            (one, f"{key} (an object for each completion, whose methods the model can call)")
+            (one, f"{key} (one object per completion; the model can call its methods)")
             for key, one in plan.all_environments.items()
         ),
-        (plan.rollout, "rollout (what makes the completions)"),
+        (plan.rollout, "rollout (generates the completions)"),
     ):
         said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {(one.sha256 or '')[:12]}".rstrip()]
     return said
@@ -91,7 +91,7 @@ def _judges(plan: Plan) -> list[str]:
             (reward.name, str(reward.kwargs["model"]), reward.target, f"key of {key}" if key else "no key", sent)
         )
     lines = [f"  {line}" for line in aligned(rows, most=160)]
-    return ["", "judges (what is sent to an endpoint, for each completion)", *lines] if lines else []
+    return ["", "judges (sent to an endpoint for each completion)", *lines] if lines else []
 
 
 def _shims(plan: Plan) -> list[str]:
@@ -178,7 +178,7 @@ def stack_text(stack: Stack) -> str:
         built_for = _built_for(cuda_of(stack)) if package == "torch" and version else ""
         lines.append(f"{package:<14}{version or 'not installed'}{built_for}")
     if stack.gpus is None:
-        why = "" if stack.declared else ": nvidia-smi is missing, fails or takes too long; call it to see why"
+        why = "" if stack.declared else ": nvidia-smi is missing, fails or takes too long; run it to see why"
         lines.append(f"{'gpus':<14}not known{why}")
     elif not stack.gpus:
         lines.append(f"{'gpus':<14}none")
@@ -209,7 +209,7 @@ def _compiling(stack: Stack) -> list[str]:
 def known_text(known: Sequence[KnownDefect]) -> str:
     """Known defects, each with grpo-run's remedy and the nearest releases without it."""
     if not known:
-        return "no defect of these releases is known"
+        return "no known defects of these releases"
     lines = ["known defects of these releases; rules are named after what they ensure"]
     for defect in known:
         end = end_text(defect)

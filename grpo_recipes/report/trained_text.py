@@ -19,7 +19,7 @@ def generate_text(shown: Mapping[str, Any]) -> str:
         turns = "" if any("turns" in row[who[0]] for row in shown["rows"]) else ", in one turn each"
         blocks.append(f"answered without {', '.join(shown['without'])}{turns}")
     if not shown["greedy"]:
-        blocks.append("sampled as in the training; --greedy takes the most likely tokens")
+        blocks.append("sampled as in training; --greedy takes the most likely tokens")
     if shown["means"]:
         kind = "most likely tokens" if shown["greedy"] else "sampled"
         _, is_of_sets, name = shown["data"].partition("evaluation.sets.")
@@ -36,7 +36,7 @@ def conversation_text(how: Mapping[str, Any]) -> str:
     sampling = "most likely tokens"
     if how["sampling"] is not None:
         values = ", ".join(f"{name} {value}" for name, value in how["sampling"].items() if value is not None)
-        sampling = f"sampled as in the training ({values})"
+        sampling = f"sampled as in training ({values})"
     lines = [f"{sampling}, up to {how['max_tokens']} tokens"]
     if how["stops"]:
         lines.append(f"stops       {', '.join(map(repr, how['stops']))}")
@@ -47,11 +47,11 @@ def conversation_text(how: Mapping[str, Any]) -> str:
     if how["without"]:
         lines.append(f"without     {', '.join(how['without'])}")
     if not how["is_conversation"]:
-        lines.append("the recipe's prompts are text, not conversations: each message is answered alone")
+        lines.append("the recipe's prompts are text, not conversations: each message is answered on its own")
     return "\n".join(lines)
 
 
-def said_text(said: Mapping[str, Any]) -> str:
+def reply_text(said: Mapping[str, Any]) -> str:
     """An answer with its calls and replies, without terminal escapes."""
     turns = said.get("turns", [])
     text = "\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"]
@@ -94,7 +94,7 @@ def _indented(text: str) -> str:
     return "\n            ".join(map(one_line, text.splitlines()))
 
 
-_WORDS = {"model": "the whole model", "adapter": "the adapter alone"}
+_WORDS = {"model": "the whole model", "adapter": "only the adapter"}
 
 
 def export_text(place: str, shown: Mapping[str, Any]) -> str:
@@ -104,9 +104,9 @@ def export_text(place: str, shown: Mapping[str, Any]) -> str:
     lines = [
         f"exported    {place}",
         f"  what      {_WORDS[shown['what']]}, {shown['dtype']}, {weights / 1e6:,.1f} MB of weights",
-        f"  proved    log-probabilities of {proof['tokens']} tokens differ by up to {proof['difference']:.3g}, "
+        f"  proved    log-probabilities of {proof['tokens']} tokens differ by up to {proof['difference']:.3g}; "
         f"up to {proof['allowed']:.3g} is rounding",
-        f"            on {proof['completions']}; rounding the trained model to {shown['dtype']} makes up to "
+        f"            on {proof['completions']}; rounding the trained model to {shown['dtype']} accounts for up to "
         f"{proof['rounding']:.3g}",
     ]
     if proof["of_adapter"] is not None:
@@ -142,8 +142,8 @@ def profile_text(shown: Mapping[str, Any], out: str, samples: int, path: str) ->
     place = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # YAML can read JSON
     judged = "pass_rate is not none and " if shown["not_judged"] else ""
     lines.append("")
-    lines.append("equal rewards teach nothing; in the recipe, redraw such groups, or train on the rows between:")
+    lines.append("equal rewards teach nothing; in the recipe, redraw such groups, or train only on the rows between:")
     lines.append("  grpo: {resample_groups: 3}")
     lines.append(f'  dataset: {{path: {place}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
-    lines.append("the model may unlearn what a filter leaves out: compare held-out results with and without it")
+    lines.append("the model may unlearn the rows that a filter drops; compare held-out results with and without it")
     return "\n".join(lines)

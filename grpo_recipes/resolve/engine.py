@@ -67,7 +67,7 @@ def check(context: Context) -> list[Finding]:
     """All findings of the check rules, and a note for each rule that could not be judged for lack of knowledge."""
     sources = of_sources(context)
     if sources[0] is not context:
-        found = of_mixture([_checked_in_each(one) for one in sources], context)
+        found = of_mixture([_checked_in_each(source) for source in sources], context)
         if context.has_section("evaluation"):
             known = {(one.rule, one.message) for one in found}
             others = (
@@ -83,7 +83,7 @@ def _checked_in_each(context: Context) -> list[Finding]:
     views = of_environments(context)
     if views[0] is context:
         return _checked(context)
-    return of_all_environments([_checked(one) for one in views], views)
+    return of_all_environments([_checked(view) for view in views], views)
 
 
 def _checked(context: Context) -> list[Finding]:

@@ -26,7 +26,7 @@ OWNERS = ("GRPOConfig", "LoraConfig", "BitsAndBytesConfig")
 def value_findings(settings: Settings, facts: Facts, source: Source, *, left_over: bool = False) -> list[Finding]:
     """One finding for each value that the target's class silently accepts and fails on later.
 
-    left_over: only judges each written auto that no rule decided.
+    left_over: only judge values written as auto that no rule decided.
     """
     findings = []
     fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
@@ -37,7 +37,7 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
         if field is None or setting.refused or (setting.value == "auto") != left_over:
             continue
         if left_over and not setting.given:
-            continue  # a rule could not decide, since what it depends on was refused
+            continue  # a rule could not decide, since a value that it depends on was refused
         finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)
         if finding is None:
             continue
@@ -54,15 +54,15 @@ def _without_auto(finding: Finding, setting: Setting) -> Finding:
     return finding._replace(fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
 
 
-def _is_passed_as_written(said: Expression | None) -> bool:
+def _is_passed_as_written(expression: Expression | None) -> bool:
     """Whether the target's field gets the recipe's own value, and so judges it: not if it lacks or translates the
     value.
     """
-    return said is None or (isinstance(said, Passed) and not said.because)
+    return expression is None or (isinstance(expression, Passed) and not expression.because)
 
 
 MOST_WORDS = 12
-"""A longer set is only shown as far as it begins like the value."""
+"""The size above which a message only shows the words that begin like the value."""
 
 
 def shown_word(choice: object) -> str:
@@ -101,7 +101,7 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
 
 
 def _algorithm(name: str, setting: Setting, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]] | None:
-    """The answer to an algorithm's name where it is no value: because, fix, patches; None for any other word."""
+    """The because, fix and patches for an algorithm's name that is not a value here; None for any other word."""
     row = algorithm_row(setting.value) if setting.path and setting.path[0] == "grpo" else None
     if row is None or row.get("set", {}).get(name) == setting.value:
         return None
@@ -192,10 +192,10 @@ def ambiguous_words(source: Source) -> list[Finding]:
     return findings
 
 
-# Conditions that no recipe meets.
+# Reasons for fields that only matter with tools or images.
 NOT_GIVEN = {
-    "tools": "it is of `tools` or an `environment` that the model calls, and the recipe has none",
-    "images": "it is of images, and grpo-run trains on text",
+    "tools": "it only matters with `tools` or an `environment`, and the recipe has neither",
+    "images": "it only matters with images, and the recipe has none",
 }
 
 

@@ -87,7 +87,7 @@ def _finding(
     path = setting.path or ()
     because = [said.because]
     if not setting.given:
-        because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, where a recipe says nothing")
+        because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, unless a recipe sets it")
     texts, patch = _way_out(field, setting, said.values)
     target = target_of(facts)
     assert target is not None, "a value was refused for fields that are known"
@@ -141,10 +141,10 @@ def pin(settings: Settings) -> Settings:
 
 
 def field_values(settings: Settings) -> dict[str, object]:
-    """GRPOConfig values by name, as the table's conditions see them, and five that are not fields.
+    """GRPOConfig values by name, as the table's conditions see them, and six that are not fields.
 
     rewards: their number. tools: their number, an environment counts as one, None without any. processes: of the run.
-    optimizer_steps_per_generation: of the recipe. shims: the names of the selected ones.
+    optimizer_steps_per_generation, images: of the recipe. shims: the names of the selected ones.
     """
     values = settings.under("GRPOConfig")
     rewards = settings["rewards"].value if "rewards" in settings else []
@@ -153,6 +153,10 @@ def field_values(settings: Settings) -> dict[str, object]:
     called = len(tools) if isinstance(tools, list) else 0
     several = settings["environments"].value if "environments" in settings else []
     values["tools"] = called + (bool(several) or "environment.python" in settings) or None
+    sources = settings["datasets"].value if "datasets" in settings else []
+    of_sources = [source.get("images") for source in sources or () if isinstance(source, dict)]  # type: ignore[attr-defined]
+    images = settings["dataset.images"].value if "dataset.images" in settings else None
+    values["images"] = images or next(filter(None, of_sources), None)
     for name, key in OTHER_VALUES.items():
         values[name] = settings[key].value if key in settings else None
     values["shims"] = tuple(settings.under("shims"))

@@ -22,7 +22,7 @@ SHIMS = "shims."
 
 @dataclass(frozen=True, slots=True)
 class KnownDefect:
-    """rule: its page, None without one. what: one sentence. answer: grpo-run's remedy.
+    """A known defect. rule: its page, None without one. what: one sentence. answer: grpo-run's remedy.
 
     without: the nearest releases without it, for every package that matters: "trl 0.16.0". until: when to remove a shim
     that no release makes unnecessary yet, "" for others.
@@ -62,11 +62,11 @@ def _shims(rule: Rule) -> list[str]:
 def _of_rule(rule: Rule, stack: Stack) -> KnownDefect:
     named = _shims(rule)
     if named:
-        answer = f"repaired by the shim {', '.join(named)} where a recipe needs it"
+        answer = f"repaired by the shim {', '.join(named)} if a recipe needs it"
     elif rule.decide is None:
-        answer = "refused where a recipe meets it"
+        answer = "refused if it affects the recipe"
     else:
-        answer = "avoided" if rule.check is None else "avoided, or refused where a recipe leaves no other way"
+        answer = "avoided" if rule.check is None else "avoided, or refused if the recipe leaves no alternative"
     goes = re.search(r"\bIt can be removed when ([^.]+)\.", " ".join(rule.page.split()))
     return KnownDefect(rule.id, rule.title, answer, _without(rule.applies_to, stack), goes[1] if goes else "")
 
@@ -74,7 +74,9 @@ def _of_rule(rule: Rule, stack: Stack) -> KnownDefect:
 def _of_pair(pair: BrokenPair, stack: Stack) -> KnownDefect:
     asked = " and ".join(_asked(*condition) for condition in pair.when)
     works = tuple(" and ".join(f"{name} {version}" for name, version in way.items()) for way in pair.works)
-    return KnownDefect(MET, f"{asked[0].upper()}{asked[1:]}: {pair.happens}.", "refused where a recipe meets it", works)
+    return KnownDefect(
+        MET, f"{asked[0].upper()}{asked[1:]}: {pair.happens}.", "refused if it affects the recipe", works
+    )
 
 
 def _without(windows: Mapping[str, str], stack: Stack) -> tuple[str, ...]:

@@ -46,7 +46,9 @@ def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Cont
     refused = context.refused | {place for path in context.refused if (place := moved(path)) is not None}
     values.pop("evaluation", None)
     source = source._replace(values=values, marks=marks)
-    settings = [one for one in context.settings.values() if not one.key.startswith((f"{ONE}.", "evaluation"))]
+    settings = [
+        setting for setting in context.settings.values() if not setting.key.startswith((f"{ONE}.", "evaluation"))
+    ]
     named = {**item["columns"], SOURCE_NAME: str(item["source"])}  # type: ignore[dict-item]
     of_one = {key: item[key] for key in section_keys()[ONE]} | {"columns": named}
     settings += settings_of((ONE,), SectionValues(of_one), source, refused)
@@ -67,7 +69,7 @@ def of_held_out(context: Context) -> Context:
     names = reward_names(context.items("rewards"))
     judging = [names[place] for place in _judging(names, context.items(MIXTURE)[0])]
     columns = first.settings[f"{ONE}.columns"]
-    written = (one for one in context.settings.values() if one.key.startswith(("evaluation", "rewards")))
+    written = (setting for setting in context.settings.values() if setting.key.startswith(("evaluation", "rewards")))
     changed = [
         *written,
         Setting("evaluation.rewards", judging if len(judging) < len(names) else [], MIXTURE),
@@ -83,7 +85,7 @@ def _judging(names: Sequence[str], item: Mapping[str, object]) -> list[int]:
     """The indexes of the rewards that judge a source; all if it names an unknown one."""
     own = item["rewards"]
     judges = set(own) if isinstance(own, list) and set(own) <= set(names) else set(names)
-    return [place for place, name in enumerate(names) if name in judges]
+    return [index for index, name in enumerate(names) if name in judges]
 
 
 # Several environments, in the same way: each as the `environment`.
@@ -103,7 +105,7 @@ def of_environments(context: Context) -> list[Context]:
         return [context]
     columns = context.settings.get(f"{ONE}.columns")
     named = columns.value.get(ENVIRONMENT) if columns is not None and isinstance(columns.value, Mapping) else None
-    chosen = [place for place, item in enumerate(items) if item["name"] == named] or range(len(items))
+    chosen = [index for index, item in enumerate(items) if item["name"] == named] or range(len(items))
     return [_of_environment(context, place, items[place]) for place in chosen]
 
 
@@ -127,13 +129,13 @@ def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Cont
         written = view.source.values[SEVERAL]
         assert isinstance(written, list)
         index = written.index(view.source.values[ENVIRONMENT])
-        for one in findings:
+        for finding in findings:
             patch = tuple(
                 each._replace(path=(SEVERAL, index, *each.path[1:])) if each.path[:1] == (ENVIRONMENT,) else each
-                for each in one.patch
+                for each in finding.patch
             )
-            key = re.sub(rf"^{ENVIRONMENT}(?=\.|$)", f"{SEVERAL}[{index}]", one.key)
-            back = one._replace(key=key, patch=patch)
+            key = re.sub(rf"^{ENVIRONMENT}(?=\.|$)", f"{SEVERAL}[{index}]", finding.key)
+            back = finding._replace(key=key, patch=patch)
             told.setdefault((back.rule, back.message, back.key), back)
     return list(told.values())
 
@@ -143,10 +145,10 @@ def of_mixture(found: Sequence[Sequence[Finding]], context: Context) -> list[Fin
     told: dict[tuple[str, str, str], Finding] = {}
     for index, (item, findings) in enumerate(zip(context.items(MIXTURE), found, strict=True)):
         judging = _judging(reward_names(context.items("rewards")), item)
-        for one in findings:
-            is_shared = all(any(_same(one, other) for other in others) for others in found)
-            back = _back(one, index, judging)
-            if not is_shared and not one.key.startswith(MIXTURE):
+        for finding in findings:
+            is_shared = all(any(_same(finding, other) for other in others) for others in found)
+            back = _back(finding, index, judging)
+            if not is_shared and not finding.key.startswith(MIXTURE):
                 back = back._replace(message=f"source {item['source']}: {back.message}")
             told.setdefault((back.rule, back.message, back.key), back)
     return list(told.values())
@@ -157,7 +159,7 @@ def _same(one: Finding, other: Finding) -> bool:
 
 
 def _back(found: Finding, index: int, judging: Sequence[int]) -> Finding:
-    """A finding about a `dataset` as one about the source it stands for."""
+    """Moves a finding from `dataset` to the source that it represents."""
     here = f"{MIXTURE}[{index}]"
 
     def moved(path: Path) -> Path:

@@ -51,7 +51,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
     findings: list[Finding] = []
     refused: set[Path] = set()
     for _ in range(3):  # setting a value aside can uncover another mistake beneath it
-        read = _read(source) if values is source.values else _looked_at(values)
+        read = _read(source) if values is source.values else _validated(values)
         if isinstance(read, SectionValues):
             places = moved_to(findings)
             return Checked(read, frozenset(refused | places), _without_moved(findings, places))
@@ -96,10 +96,10 @@ def _has(node: object, part: object) -> bool:
 
 @once_for_a_source
 def _read(source: Source) -> SectionValues | Sequence[Mapping[str, Any]]:
-    return _looked_at(source.values)
+    return _validated(source.values)
 
 
-def _looked_at(values: dict[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
+def _validated(values: dict[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
     """The values of all keys, or the models' errors."""
     plain = accepted(values)
     if plain is not None:

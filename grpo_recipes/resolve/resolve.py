@@ -181,26 +181,26 @@ def staged(settings: Settings, source: Source, facts: Facts) -> Settings:
     return settings.having(_inherited(settings, source, found, facts))
 
 
-def _inherited(settings: Settings, source: Source, found: StartingPoint, facts: Facts) -> Iterator[Setting]:
-    if found.base is not None and not settings[_MODEL].given:
-        path, revision = found.base
-        yield _of(settings, _MODEL, path, found)
+def _inherited(settings: Settings, source: Source, point: StartingPoint, facts: Facts) -> Iterator[Setting]:
+    if point.base is not None and not settings[_MODEL].given:
+        path, revision = point.base
+        yield _of(settings, _MODEL, path, point)
         if revision is not None and not settings["model.model_revision"].given:
-            yield _of(settings, "model.model_revision", revision, found)
+            yield _of(settings, "model.model_revision", revision, point)
     template = "tokenizer.chat_template_path"
-    if found.chat_template is not None and not settings[template].given:
-        yield _of(settings, template, found.chat_template, found)
-    tokens, known = settings["tokenizer.add_tokens"], found.added_tokens
+    if point.chat_template is not None and not settings[template].given:
+        yield _of(settings, template, point.chat_template, point)
+    tokens, known = settings["tokenizer.add_tokens"], point.added_tokens
     if isinstance(tokens.value, list) and set(tokens.value) & known:
-        yield _of(settings, tokens.key, [token for token in tokens.value if token not in known], found)
+        yield _of(settings, tokens.key, [token for token in tokens.value if token not in known], point)
     if continues(source):
-        for name, value in found.shape(facts).items():
+        for name, value in point.shape(facts).items():
             key = f"lora.{name}"
             if key not in settings or not settings[key].given:
-                yield _of(settings, key, value, found)
+                yield _of(settings, key, value, point)
 
 
-def _of(settings: Settings, key: str, value: object, found: StartingPoint) -> Setting:
+def _of(settings: Settings, key: str, value: object, point: StartingPoint) -> Setting:
     before = settings.get(key)
     path = before.path if before is not None else tuple(key.split("."))
-    return Setting(key, value, f"run {found.name}", path=path)
+    return Setting(key, value, f"run {point.name}", path=path)

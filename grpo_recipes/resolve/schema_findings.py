@@ -46,8 +46,8 @@ FORMS = {
     "key_variable": "the name of an environment variable, such as JUDGE_API_KEY; a key is never in a recipe",
     "time": 'minutes, or in quotes "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"',
     "main_process_ip": "a name or an address of a machine",
-    **dict.fromkeys(("partition", "account", "qos"), "a name of the cluster's, without spaces"),
-    "gpu_type": "a type of GPU by the cluster's name, without spaces",
+    **dict.fromkeys(("partition", "account", "qos"), "a name that the cluster uses, without spaces"),
+    "gpu_type": "the cluster's name for a type of GPU, without spaces",
 }
 TRUE_WORDS, FALSE_WORDS = {"yes", "on", "y", "true"}, {"no", "off", "n", "false"}
 
@@ -150,7 +150,7 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
             fix, patch = entry(path, str(share)), (Patch(path, share),)
         if path == ("training", "max_steps") and error["input"] == -1:
             # TRL's value for no limit; then the epochs decide.
-            fix, patch = "remove max_steps, and write num_train_epochs: how often the data is read", ()
+            fix, patch = "remove max_steps, and write num_train_epochs, the passes over the data", ()
     elif kind == "string_pattern_mismatch":
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
     elif kind == "too_long":
@@ -210,7 +210,7 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
         right = _converted(value, expected)
     because: tuple[str, ...] = ()
     if is_extension:
-        because = ("extend adds to a list that a file named by extends has; it has none there",)
+        because = ("extend adds to a list of a parent recipe, and no parent has this list",)
     elif path in source.words:
         because = (f"{value} is a word in YAML 1.2, not true or false",)
     elif unclear:
@@ -219,7 +219,7 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
         plain = "a number has only digits, a decimal point and an exponent"
         because = ("in quotes it is text" if written[-1:] in ("'", '"') else plain,)
     elif isinstance(value, float) and right is not None:
-        because = ("a number with a decimal point never counts as a whole one",)
+        because = ("a number with a decimal point is never a whole number",)
     text = f'"{right}"' if isinstance(right, str) else unclear if right is None else flow(right)
     return found_at(
         source,

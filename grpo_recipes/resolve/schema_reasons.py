@@ -20,11 +20,11 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
         "report_to: [wandb]",
     ),
     ("environment.python", "None"): (
-        "an environment is a class of yours whose methods the model calls",
+        "an environment is your own class, whose methods the model calls",
         "python: file.py:Class, or remove environment",
     ),
     ("rollout.python", "None"): (
-        "a rollout is a function of yours that makes the completions instead of TRL",
+        "a rollout is your own function, which generates the completions instead of TRL",
         "python: file.py:function, or remove rollout",
     ),
 }
@@ -33,22 +33,22 @@ _SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
     (
         "dataset",
         list,
-        ("it is one data set; several are the list datasets", "datasets: [{source: a, path: a.jsonl}, ...]"),
+        ("it takes one data set; several belong in the list datasets", "datasets: [{source: a, path: a.jsonl}, ...]"),
     ),
     (
         "datasets",
         dict,
-        ("it is a list, and each source has its name in it", "datasets: [{source: a, path: a.jsonl}, ...]"),
+        ("it is a list, in which each source has a name", "datasets: [{source: a, path: a.jsonl}, ...]"),
     ),
     (
         "environments",
         dict,
-        ("it is a list, and each environment has its name in it", "environments: [{name: a, python: a.py:A}, ...]"),
+        ("it is a list, in which each environment has a name", "environments: [{name: a, python: a.py:A}, ...]"),
     ),
     (
         "evaluation.sets",
         list,
-        ("each set is under its name", "sets: {easy: {path: easy.jsonl}, hard: {path: hard.jsonl}}"),
+        ("each set needs a name as its key", "sets: {easy: {path: easy.jsonl}, hard: {path: hard.jsonl}}"),
     ),
 )
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
@@ -88,7 +88,7 @@ def _reason(key: str, path: Path, value: object, message: str) -> str:
     if path[-1:] and path[-1] in _STEPS and isinstance(value, float):
         return "it counts steps; a share of the run, as in transformers, is not supported"
     if message.endswith(" a list") and value is not None:
-        return "it takes several values, so even a single one is written as a list"
+        return "it takes several values, so write a single value as a list too"
     text, _ = _meaning(key)
     return f"{key}: {text}" if text else "the recipe format requires it"
 
@@ -117,7 +117,7 @@ def _meaning(key: str) -> tuple[str, object]:
     """A key's meaning in one sentence, and its default; "" and None if the format has no text."""
     from grpo_recipes.schemas.export import field_docs  # only needed for a mistake
     from grpo_recipes.schemas.models import sections
-    from grpo_recipes.schemas.section import must_be_said, written_fields
+    from grpo_recipes.schemas.section import is_required_key, written_fields
 
     section, _, name = key.rpartition(".")
     model = sections().get(section)
@@ -125,7 +125,7 @@ def _meaning(key: str) -> tuple[str, object]:
     if model is None or field is None:
         return "", None
     text = " ".join((field_docs(model).get(name) or "").split())
-    default = None if must_be_said(field) or name in sections() else field.get_default(call_default_factory=True)
+    default = None if is_required_key(field) or name in sections() else field.get_default(call_default_factory=True)
     return re.split(r"(?<=[^.]{3})[.;] |\.$", text)[0], default
 
 

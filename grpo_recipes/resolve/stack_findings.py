@@ -72,7 +72,7 @@ def _newer(package: str, version: str, facts: Facts) -> Finding:
         NO_FACTS,
         "warning",
         f"{package} {version} is newer than grpo-run knows",
-        because=(f"its facts are of {releases_date()}; the recipe is checked as for {package} {known}",),
+        because=(f"its facts date from {releases_date()}; the recipe is checked as for {package} {known}",),
         fix=f"install {package} {version} here, where it is read from its source, or upgrade grpo-recipes",
     )
 
@@ -150,4 +150,4 @@ def _alone(stack: Stack, package: str) -> str | None:
 
 def _packages(conflicts: Iterable[Conflict]) -> list[str]:
     """The packages that are part of a conflict, without repetition."""
-    return list(dict.fromkeys(name for one in conflicts for name in (one.requirement.name, one.package)))
+    return list(dict.fromkeys(name for conflict in conflicts for name in (conflict.requirement.name, conflict.package)))

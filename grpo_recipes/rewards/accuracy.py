@@ -72,8 +72,8 @@ def _is_to_be_computed(gold: list[Any], answer: list[Any]) -> bool:
 
 def _numbers(term: Any) -> list[Any]:
     """The factors of a term that are whole numbers or decimals, ignoring its sign; no fractions or powers."""
-    factors = [one for one in term.args if one != -1] if getattr(term, "is_Mul", False) else [term]
-    return [one for one in factors if getattr(one, "is_Integer", False) or getattr(one, "is_Float", False)]
+    factors = [factor for factor in term.args if factor != -1] if getattr(term, "is_Mul", False) else [term]
+    return [factor for factor in factors if getattr(factor, "is_Integer", False) or getattr(factor, "is_Float", False)]
 
 
 def _is_equal(gold: list[Any], answer: list[Any]) -> bool:

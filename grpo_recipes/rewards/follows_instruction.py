@@ -54,7 +54,7 @@ def _words(text: str) -> list[str]:
 
 def _marked_paragraphs(text: str, rule: Mapping[str, Any]) -> bool:
     paragraphs = text.split(PARAGRAPH_MARK)
-    return len(paragraphs) == int(rule["N"]) and all(one.strip() for one in paragraphs)
+    return len(paragraphs) == int(rule["N"]) and all(paragraph.strip() for paragraph in paragraphs)
 
 
 def _begun_paragraph(text: str, rule: Mapping[str, Any]) -> bool:

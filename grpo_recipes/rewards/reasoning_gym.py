@@ -47,7 +47,7 @@ def reasoning_gym(
     partial: bool = True,
     **kwargs: Any,
 ) -> list[float]:
-    """Gives what the row's task of reasoning-gym scores the answer with, mostly from 0.0 to 1.0.
+    """Gives the score of the row's task of reasoning-gym, mostly from 0.0 to 1.0.
 
     answer_in: where the answer is: the whole completion, its last_line, or answer_tag, the last
     <answer>...</answer>; a completion without one has no answer.

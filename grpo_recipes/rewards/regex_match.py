@@ -23,7 +23,7 @@ def regex_match(
     if asked.slow:
         raise TimeoutError(f"regex_match: the pattern {pattern!r} takes too long for a completion: {asked.slow}")
     if len(asked.finds) == len(texts) and not asked.problem:
-        return [float(one) for one in asked.finds]
+        return [float(is_match) for is_match in asked.finds]
     compiled = re.compile(pattern)
     match = compiled.fullmatch if full else compiled.search
     return [float(match(text) is not None) for text in texts]

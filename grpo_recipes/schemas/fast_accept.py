@@ -1,8 +1,8 @@
 """Accepts a recipe whose values are all plainly valid, without importing Pydantic, the slowest part of a check.
 
 `format.json` holds the models of this folder as one JSON Schema; `make schemas` generates it, and refuses a keyword of
-JSON Schema that is not read here. A recipe that fits it
-gets the same values as from the models. Anything else goes to the models, which report what is wrong.
+JSON Schema that this module does not read. A recipe that fits it gets the same values as from the models. The models
+check any other recipe, and report what is wrong.
 """
 
 import json
@@ -27,7 +27,7 @@ class _LeftToModels(Exception):
 
 @cache
 def format_table() -> Form:
-    """The format. sections: name -> its form's name, in the models' order; forms: name -> JSON Schema."""
+    """Reads format.json. sections: name -> its form's name, in the models' order; forms: name -> JSON Schema."""
     table: Form = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
 

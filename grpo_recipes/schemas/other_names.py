@@ -52,7 +52,7 @@ def renamed_keys(tool: str) -> dict[str, str]:
 
 
 def algorithm_row(word: object) -> Row | None:
-    """What is known about an algorithm, by any spelling of its name."""
+    """The row of an algorithm, by any spelling of its name."""
     letters = str(word).lower()
     for sign in "-_ .":
         letters = letters.replace(sign, "")

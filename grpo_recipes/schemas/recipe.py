@@ -37,7 +37,7 @@ class ModelSection(Section):
     """
     model_name_or_path: Annotated[Word | None, Field(validate_default=True)] = None
     """Hub id, or a folder: `./folder` or an existing path is local, relative to this file. Required, except with
-    from_run, where it is the current path of the adapter's model.
+    from_run, where it is optional: the current path of the adapter's base model.
     """
     model_revision: Word | None = None
     """Branch, tag or commit of the hub model. null: the newest commit of its main branch."""
@@ -50,7 +50,7 @@ class ModelSection(Section):
 
     @field_validator("model_name_or_path")
     @classmethod
-    def _is_said_somewhere(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _is_named_somewhere(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and info.data.get("from_run") is None:
             raise PydanticKnownError("missing")
         return value
@@ -75,8 +75,8 @@ class LoraSection(OpenSection):
     """A low-rank adapter on a frozen base; any LoraConfig field. Without this section every weight is trained."""
 
     continue_: Annotated[bool, Field(alias="continue")] = False
-    """Continue the adapter of model.from_run, which determines its shape; only lora_dropout may differ. false: start a
-    new adapter, after merging one that from_run has into the model.
+    """Continue the adapter of model.from_run, which determines its shape; only lora_dropout may differ. false: merge
+    the adapter of from_run, if it has one, into the model, and start a new adapter.
     """
     r: PositiveInt = 8
     """Rank of the adapter."""
@@ -89,7 +89,7 @@ class LoraSection(OpenSection):
     depends on its release and the architecture, so the format's default is all-linear.
     """
     bias: Literal["none", "all", "lora_only"] = "none"
-    """Biases to train beside the adapter."""
+    """Biases to train in addition to the adapter."""
 
 
 class TokenizerSection(Section):
@@ -109,22 +109,24 @@ class KubernetesSection(Section):
     namespace: Word | None = None
     """Namespace of the Job. null: that of kubectl's context."""
     volume_claim: Word | None = None
-    """PersistentVolumeClaim that has the run folder; for several machines it must be ReadWriteMany. Required."""
+    """PersistentVolumeClaim for the run folder; ReadWriteMany for several machines. Required."""
     volume_path: Word = "/runs"
-    """Where the pods mount it. A run folder below this path keeps its path; any other is expected there by name."""
+    """Path at which the pods mount it. A run folder below this path keeps its path; the pods look for any other by name
+    there.
+    """
     gpu_resource: Word = "nvidia.com/gpu"
     """The resource that requests GPUs; their number is launch.gpus_per_node."""
     resources: dict[str, int | str] = {}
     """Further resources of each pod, such as `{cpu: 16, memory: 128Gi}`. Empty: the namespace's defaults."""
     shared_memory: Word = "16Gi"
-    """Size limit of /dev/shm, by which processes exchange data. What is used counts as memory of the pod."""
+    """Size limit of /dev/shm, through which processes exchange data. The used part counts as the pod's memory."""
     secrets: list[Word] = []
     """Names of Secrets in the namespace; each of their keys becomes an environment variable, such as HF_TOKEN."""
     node_selector: dict[str, str] = {}
     """Labels of the nodes to use."""
     labels: dict[str, str] = {}
     """Further labels of the Job and its pods, such as `{kueue.x-k8s.io/queue-name: gpu}` or
-    `{sidecar.istio.io/inject: "false"}`: with a sidecar that never ends, no pod is complete.
+    `{sidecar.istio.io/inject: "false"}`: a sidecar that never ends keeps a pod from completing.
     """
     annotations: dict[str, str] = {}
     """Annotations of the pods, such as `{k8s.v1.cni.cncf.io/networks: rdma-net}`."""
@@ -133,16 +135,16 @@ class KubernetesSection(Section):
     serviceAccountName, securityContext, runtimeClassName, schedulerName, topologySpreadConstraints.
     """
     security_context: dict[str, Any] = {}
-    """Of the container: allowPrivilegeEscalation and capabilities, which a namespace that enforces Pod Security's
-    `restricted` wants, or `{capabilities: {add: [IPC_LOCK]}}` for InfiniBand. The rest is under pod.
+    """The container's securityContext: allowPrivilegeEscalation and capabilities, which Pod Security's `restricted`
+    level requires, or `{capabilities: {add: [IPC_LOCK]}}` for InfiniBand. Other fields belong under pod.
     """
     grace_seconds: PositiveInt = 600
-    """Seconds a pod gets to save when it is evicted or deleted. A run stops where a generation ends, so this has to
+    """Seconds a pod gets to save when it is evicted or deleted. A run stops when a generation ends, so this must
     exceed the longest step.
     """
     max_restarts: NonNegativeInt = 10
-    """How often an interrupted run is restarted. Disruptions that the cluster reports, such as a drained node, do not
-    count.
+    """Maximum number of restarts of an interrupted run. Disruptions that the cluster reports, such as a drained node,
+    do not count.
     """
 
 
@@ -152,19 +154,20 @@ class SkypilotSection(Section):
     image: Word | None = None
     """Container image with the training stack. Required."""
     python: Word = "python"
-    """Python of the image that has the stack; an absolute path if SkyPilot's own comes first in PATH."""
+    """The image's Python with the stack; an absolute path if SkyPilot's own comes first in PATH."""
     infra: Word | None = None
     """Where to run, as SkyPilot's `infra`: aws, gcp/us-central1, kubernetes. null: where it is cheapest."""
     accelerators: list[Word] = []
     """GPUs to choose from, by SkyPilot's names, such as `[H100, A100-80GB]`; their number is launch.gpus_per_node.
-    Empty: those that the run fits into, by the estimate of `grpo-run fit`.
+    Empty: all that the run fits on, as estimated by `grpo-run fit`.
     """
     use_spot: bool = False
     """Whether to use spot instances."""
     storage: Word | None = None
-    """Bucket that keeps the run folder over a preemption, such as s3://my-runs. Only for one machine."""
+    """Bucket that keeps the run folder across preemptions, such as s3://my-runs. Only for one machine."""
     volume: Word | None = None
-    """SkyPilot volume that keeps it instead; several machines need one that all of them can write."""
+    """SkyPilot volume that keeps the run folder instead; several machines need a volume that all of them can write to.
+    """
     secrets: list[Word] = []
     """Environment variables to pass on, such as HF_TOKEN; `sky jobs launch --secret HF_TOKEN` takes their values."""
     resources: dict[str, Any] = {}
@@ -181,7 +184,7 @@ class Recipe(Section):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
     """Short name, part of the run folder's name: lower-case letters, digits, dot, dash, underscore."""
     description: str = ""
-    """What is trained, and on what, in a sentence."""
+    """One sentence about what is trained, and on which data."""
     seed: Annotated[NonNegativeInt, Field(le=2**32 - 1)] = 42
     """Seed of weights, data order and sampling."""
     extends: Word | None = None
@@ -195,19 +198,19 @@ class Recipe(Section):
     lora: LoraSection | None = None
     dataset: DatasetSection = DatasetSection.model_construct()
     datasets: Annotated[list[SourceSection], Field(max_length=64)] = []
-    """A mixture of several sources, instead of `dataset`; training.max_steps says how many prompts are drawn. The
-    held-out rows of `evaluation` become prompts, and are judged, as those of the first source.
+    """A mixture of several sources, instead of `dataset`; training.max_steps determines how many prompts are
+    drawn. The held-out rows of `evaluation` become prompts, and are judged, like the rows of the first source.
     """
     rewards: list[RewardSection] = []
-    """The rewards of a completion: their weighted sum, plus `get_reward` of an environment that has one, with the
-    weight 1. Without such an environment at least one is required.
+    """The rewards. A completion gets their weighted sum, plus the `get_reward` of its environment, if the class has
+    that method, with weight 1. At least one reward is required, unless an environment has `get_reward`.
     """
     tools: Annotated[list[ToolSection], Field(max_length=64)] = []
     """Functions that the model can call while it answers. The model sees them in this order."""
     environment: EnvironmentSection | None = None
     environments: Annotated[list[NamedEnvironmentSection], Field(max_length=16)] = []
-    """Several environments, instead of `environment`. Each row names its own in the column `environment`, of the data
-    or of `columns`. The model sees only the methods of that one, and `reset` does not get the column.
+    """Several environments, instead of `environment`. Each row names its environment in the column `environment`, of
+    the data or of `columns`. The model sees only that environment's methods, and `reset` does not get the column.
     """
     rollout: RolloutSection | None = None
     evaluation: EvaluationSection | None = None

@@ -1,4 +1,4 @@
-"""How a recipe is run: where, with which vLLM server, what it reports and what watches it."""
+"""How a recipe is run: the machines, the vLLM server, the reports and the guards."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ class FsdpSection(Section):
 
     reshard_after_forward: bool = True
     """Whether each layer frees its gathered weights after the forward pass. false keeps them for the backward
-    pass: fewer exchanges, and memory for the whole model.
+    pass: less communication, but memory for the whole model.
     """
     cpu_ram_efficient_loading: bool = True
     """Whether only the first process of each machine reads the weights. false: every process reads the whole model into
@@ -45,8 +45,8 @@ class LaunchSection(Section):
     """Where the processes run."""
 
     engine: Asked = "local"
-    """local starts them on this machine, and for several machines prints a command for each. slurm submits a job.
-    kubernetes and skypilot write a file for kubectl or sky, and print the commands.
+    """local starts the processes on this machine, or prints a command for each of several machines. slurm submits a
+    job. kubernetes and skypilot write a file for kubectl or sky, and print the commands.
     """
     num_nodes: PositiveInt = 1
     """Number of machines. With more than one, a vLLM server of the run takes the last one, and the others train."""
@@ -56,20 +56,19 @@ class LaunchSection(Section):
     """Total number of training processes, the same on each machine. auto: one per GPU, or one per machine without GPUs.
     """
     main_process_ip: Address | None = None
-    """Name or address under which the others reach the first machine, for the printed commands. A cluster sets it by
-    itself.
+    """Name or address of the first machine, for the printed commands of the others. Clusters set it themselves.
     """
     main_process_port: Annotated[int, Field(ge=1, le=65535)] = 29500
-    """Port of the first machine where the processes of several machines find each other. slurm derives it from the job.
+    """Port of the first machine at which the processes of all machines meet. slurm derives it from the job.
     """
     sandbox: Literal["auto", "none"] = "auto"
     """Isolation of code that the model writes, if a tool or reward runs it in grpo-run's sandbox. auto: Landlock, or
     else bubblewrap; without either, that tool or reward does not load. none: only limits of time, memory and size, so
-    the code has your rights; a run asks for consent to that.
+    the code runs with your rights; a run asks for consent to that.
     """
     environment: dict[str, str] = {}
     """Environment variables of the training processes. Variables that load code or carry secrets are refused; variables
-    that are not known to be harmless need consent at run.
+    that are not known to be harmless need consent when a run starts.
     """
 
 
@@ -84,16 +83,16 @@ class ContainerSection(Section):
     """The container that each machine of the job trains in, made by pyxis or Apptainer."""
 
     image: Word
-    """An absolute path of a .sqsh for pyxis, of a .sif, .sqsh or folder for Apptainer; or an image of a registry, as
-    the runtime writes it: `nvcr.io#team/grpo-run:1` for pyxis, `docker://nvcr.io/team/grpo-run:1` for Apptainer.
+    """Absolute path of the image: a .sqsh for pyxis, a .sif, .sqsh or folder for Apptainer. Or an image of a registry,
+    in the runtime's notation: `nvcr.io#team/grpo-run:1` for pyxis, `docker://nvcr.io/team/grpo-run:1` for Apptainer.
     """
     runtime: Literal["pyxis", "apptainer"]
     """pyxis: the plugin that gives srun `--container-image`. apptainer: `apptainer exec`, or `singularity exec` where
     there is no apptainer.
     """
     mounts: list[Word] = []
-    """Further folders, `/source`, `/source:/target` or `/source:/target:ro`. The run folder, your home, caches that the
-    environment names, and the model and data files of the recipe are mounted at their own paths.
+    """Further folders to mount: `/source`, `/source:/target` or `/source:/target:ro`. The run folder, your home, caches
+    that the environment names, and the model and data files of the recipe are mounted at their own paths.
     """
     python: Annotated[str, Field(pattern=r"^[A-Za-z0-9_./+-]+$")] = "python"
     """Python of the image with the training stack: a name in its PATH, or an absolute path."""
@@ -103,7 +102,7 @@ class SlurmSection(Section):
     """The job's resources; only used with launch.engine: slurm."""
 
     partition: SbatchWord | None = None
-    """Partition, or several with commas. null: the cluster's default."""
+    """Partition, or several separated by commas. null: the cluster's default."""
     account: SbatchWord | None = None
     """Account to charge. null: the cluster's default."""
     qos: SbatchWord | None = None
@@ -119,7 +118,7 @@ class SlurmSection(Section):
     cpus_per_task: PositiveInt | None = None
     """CPUs on each machine. null: the cluster's default, which may be one."""
     signal_seconds: Annotated[int, Field(ge=1, le=65535)] | Auto = "auto"
-    """Seconds before the time limit at which the run saves and stops. It stops where a generation ends, so this has to
+    """Seconds before the time limit at which the run saves and stops. It stops when a generation ends, so this must
     exceed the longest step. auto: 600, or less if the time limit is short.
     """
     max_requeues: NonNegativeInt = 10
@@ -129,7 +128,7 @@ class SlurmSection(Section):
     value.
     """
     container: ContainerSection | None = None
-    """Train in a container. null: in the Python that grpo-run itself has."""
+    """Train in a container. null: with the Python that runs grpo-run."""
 
 
 class LoggingSection(Section):
@@ -153,11 +152,11 @@ class VllmServerSection(Section):
     """The vLLM server that the run starts, watches and stops with vllm_mode: server, unless an address is set."""
 
     gpus: PositiveInt = 1
-    """GPUs of the machine that the server takes for one copy of the model; the trainer gets the others. Not for the
-    CPU. With several machines the server has the last one to itself.
+    """GPUs that the server uses for one copy of the model; the trainer gets the machine's other GPUs. Not on the CPU.
+    With several machines the server has the last one to itself.
     """
     gpu_memory_utilization: PositiveFraction = 0.9
-    """Share of the memory of its GPUs that the server takes."""
+    """Share of its GPUs' memory that the server uses."""
     port: Annotated[int, Field(ge=1, le=65535)] | Auto = "auto"
     """Port on 127.0.0.1, or, if the server has its own machine, on the address that faces the trainers. auto: a free
     one at each start.
@@ -165,8 +164,8 @@ class VllmServerSection(Section):
     startup_timeout: PositiveInt = 1800
     """Seconds until the server must answer; the run notices at once if it exits. Large models take minutes to load."""
     max_restarts: NonNegativeInt = 2
-    """How often a run on one machine restarts server and trainer from the last checkpoint after the server died. With
-    several machines the run ends with 75 and can be resumed; slurm.max_requeues limits how often Slurm does so.
+    """How often a run on one machine may restart server and trainer from the last checkpoint after the server died.
+    With several machines the run ends with 75 and can be resumed; slurm.max_requeues limits how often Slurm does so.
     """
 
 
@@ -185,7 +184,7 @@ class GuardsSection(Section):
     zero_variance_groups: PositiveInt = 256
     """Groups without variance since the start, over at least 10 optimizer steps, until zero_variance acts."""
     wasted_groups: Action = "note"
-    """Most groups no longer have variance, so most of the work teaches nothing."""
+    """Most groups no longer have variance, so most of the compute teaches nothing."""
     wasted_groups_share: PositiveFraction = 0.9
     """Share of groups without variance, averaged over 20 optimizer steps, at which wasted_groups acts."""
     truncation: Action = "warn"
@@ -203,11 +202,11 @@ class GuardsSection(Section):
     no_progress_factor: PositiveInt = 10
     """Acts when a step takes this many times the median step. With stop the run ends at four times that."""
     no_progress_seconds: PositiveInt = 300
-    """Seconds that a step may always take. The first steps, a batch of an evaluation and a save may take six times
-    that.
+    """A step of at most this many seconds is never reported; for the first steps, a batch of an evaluation and a save,
+    six times that.
     """
     far_from_sampler: Action = "warn"
-    """The trained policy is far from the one that wrote the completions: clipped or wrong ratios."""
+    """The trained policy is far from the policy that sampled the completions: clipped or wrong ratios."""
     kl_rise: Action = "warn"
     """The KL divergence from the reference model is above 1 nat and 10 times its median so far. Only with beta > 0."""
     entropy_collapse: Action = "warn"
@@ -223,7 +222,7 @@ class GuardsSection(Section):
     slow_tools: Action = "note"
     """Steps spend more time on tools than on the completions."""
     failing_judge: Action = "stop"
-    """A judge gives no score to many completions. Only with a reward that is a judge."""
+    """A judge gives no score to many completions. Only with a judge as a reward."""
     failing_judge_share: PositiveFraction = 0.5
     """Share of a step's completions without its score at which failing_judge acts."""
 
@@ -243,9 +242,9 @@ class TurnSection(Section):
 
 
 class PreflightSection(Section):
-    """What `grpo-run preflight` plays; a training ignores it."""
+    """What `grpo-run preflight` plays; training ignores it."""
 
     turns: Annotated[list[TurnSection], Field(max_length=64)] = []
-    """A completion, turn by turn: calls, which the tools answer, and an answer; the rewards score all of it. Empty: a
-    call of each tool, and the right answer of a row.
+    """A scripted completion, turn by turn: calls, which the tools answer, and a final answer; the rewards score all of
+    it. Empty: one call of each tool, and the right answer of a row.
     """

@@ -41,8 +41,8 @@ def written_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def must_be_said(field: FieldInfo) -> bool:
-    """Whether a recipe has to set a key: it has no default, or one that is itself refused."""
+def is_required_key(field: FieldInfo) -> bool:
+    """Whether a recipe has to set a key, because it has no default or its default is refused."""
     return field.is_required() or bool(field.validate_default)
 
 

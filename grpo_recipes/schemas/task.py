@@ -14,7 +14,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**30)]
 
 
 class ReasoningGymSection(Section):
-    """Rows that tasks of the package reasoning-gym make; `grpo-run explain reasoning_gym` lists the tasks."""
+    """Rows that tasks of the package reasoning-gym generate; `grpo-run explain reasoning_gym` lists the tasks."""
 
     name: Word | None = None
     """One task, e.g. chain_sum; for several use tasks."""
@@ -32,10 +32,11 @@ class PromptTokensSection(Section):
     """Prompts that are too long."""
 
     limit: PositiveInt
-    """Tokens of the prompt, as the model gets it: with the chat template and the tools that it describes."""
+    """Maximum number of tokens of a prompt as the model gets it, with the chat template and the descriptions of tools.
+    """
     over: Literal["drop", "cut", "error"] = "drop"
-    """What becomes of a longer prompt. drop: its row is left out. cut: it loses its beginning, which is
-    `generation.max_prompt_length` in other words. error: no training begins.
+    """What to do with a longer prompt. drop: leave out its row. cut: remove its beginning, as
+    `generation.max_prompt_length` does. error: do not start the training.
     """
 
 
@@ -43,12 +44,12 @@ class DatasetSection(Section):
     """The rows, and how a row becomes a prompt."""
 
     path: Word | None = None
-    """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to this file. null: reasoning_gym makes the
-    rows, or an `environment` owns the data: the rows are numbered episodes, or those that one of TRL's own brings.
+    """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to this file. null: reasoning_gym
+    generates the rows, or an `environment` owns the data: numbered episodes, or the rows of one of TRL's own.
     """
     reasoning_gym: ReasoningGymSection | None = None
-    """Rows that tasks of the package reasoning-gym make, with the columns question, answer, task, task_config and
-    metadata. null: they are at path."""
+    """Rows that tasks of the package reasoning-gym generate, with the columns question, answer, task, task_config and
+    metadata. null: the rows are at path."""
     name: Word | None = None
     """Configuration of a hub data set, e.g. main."""
     split: Word = "train"
@@ -66,7 +67,7 @@ class DatasetSection(Section):
     null: none.
     """
     columns: dict[str, str] = {}
-    """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
+    """Columns to add, name to jinja2 template; rewards receive them in addition to the row's own columns."""
     images: Word | list[Word] | None = None
     """Column with the images of a row, or several in the order in which the model sees them. A value is a file's path,
     relative to the data file, the bytes of a file, an image of `datasets`, or a list of these. They come before the
@@ -74,16 +75,17 @@ class DatasetSection(Section):
     """
     max_pixels: PositiveInt | None = None
     """Largest width times height of an image; a larger one is scaled down before the model's processor sees it, e.g.
-    1003520. null: as it is.
+    1003520. null: unchanged.
     """
     filter: Word | None = None
     """Rows to keep: an expression over the row's columns, those of `columns`, and prompt_tokens, the length of the
-    prompt as in max_prompt_tokens. E.g. "{{ prompt_tokens <= 1024 and level in ('3', '4') }}". A row stays where the
-    text is True and goes where it is False; any other text, and a null that decides, is an error. If it reads the row's
-    own columns alone, it comes before the templates. Held-out rows of `evaluation` are not filtered. null: all rows.
+    prompt as in max_prompt_tokens. E.g. "{{ prompt_tokens <= 1024 and level in ('3', '4') }}". A row is kept if the
+    result is True and dropped if it is False; any other result, and a null that decides it, is an error. An expression
+    over the row's own columns alone runs before the templates. Held-out rows of `evaluation` are not filtered. null:
+    all rows.
     """
     max_prompt_tokens: PromptTokensSection | None = None
-    """What becomes of prompts that are too long, e.g. {limit: 1024, over: drop}. Held-out rows are never dropped.
+    """What to do with prompts that are too long, e.g. {limit: 1024, over: drop}. Held-out rows are never dropped.
     null: whole prompts of any length, unless generation.max_prompt_length cuts them.
     """
     shuffle_seed: Seed | None = None
@@ -91,34 +93,34 @@ class DatasetSection(Section):
     on every machine. null: the order of the data. training.shuffle_dataset draws from these rows, epoch by epoch.
     """
     max_rows: PositiveInt | None = None
-    """Use only the first rows of the split, of those that filter and max_prompt_tokens keep. null: all. Without a path:
+    """Use only the first rows of the split that filter and max_prompt_tokens keep. null: all. Without a path:
     the number of episodes; null: one for each prompt that max_steps draws, at most 100,000.
     """
     sort_by: Word | None = None
-    """Train the rows in the order of this column, e.g. pass_rate; with a minus before it, -pass_rate, from its largest
-    value on. It holds a number or a text in each row, texts in the order of their characters. max_rows takes rows
-    before they are sorted. training.shuffle_dataset is then false. null: not sorted.
+    """Train the rows in ascending order of this column, e.g. pass_rate, or, with a minus in front, in descending order:
+    -pass_rate. The column has a number in each row, or a text in each row; texts are ordered by their characters.
+    max_rows takes rows before they are sorted. training.shuffle_dataset is then false. null: not sorted.
     """
 
 
 class SourceSection(DatasetSection):
-    """One source of a mixture: the keys of `dataset`, and how much of the training it is.
+    """One source of a mixture: the keys of `dataset`, and its share of the training.
 
-    Without a shuffle_dataset of the recipe each source is shuffled by itself, and starts over in a different order when
-    all its rows were drawn.
+    Unless the recipe sets shuffle_dataset, each source is shuffled separately, and starts over in a different order
+    when all its rows were drawn.
     """
 
     source: Annotated[str, Field(pattern=SOURCE)] | None = None
-    """Name of the source, which its rows have in the column source_name, and its figures in metrics.jsonl. Required."""
+    """Name of the source, in the column source_name of its rows and in the names of its metrics. Required."""
     weight: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Its part of the prompts in relation to the other weights: 3 and 1 are three of four prompts, and one. null, for
-    all sources: each by the number of its rows.
+    """Its share of the prompts, relative to the other weights: with 3 and 1 the first source gives three of four
+    prompts. null, for all sources: in proportion to the number of rows.
     """
     rewards: list[Word] | None = None
     """Names of the rewards that judge its rows, e.g. [accuracy]; the others give None for them. null: all rewards."""
     from_step: PositiveInt = 1
-    """The first optimizer step that draws from it, or the first step of the next generation where one feeds several
-    steps; before, the other sources share the prompts. 1: all steps do.
+    """The first optimizer step that draws from it, or, if a generation feeds several steps, the first step of the next
+    generation; until then the other sources share the prompts. 1: all steps draw from it.
     """
 
 
@@ -137,12 +139,12 @@ class JudgeSection(Section):
     """
 
     base_url: Annotated[str, Field(pattern=ENDPOINT)]
-    """Address of the endpoint, e.g. http://127.0.0.1:8000/v1; the judge is asked at /chat/completions below it."""
+    """Address of the endpoint, e.g. http://127.0.0.1:8000/v1; requests go to /chat/completions below it."""
     model: Word
     """Name of the model at the endpoint."""
     prompt: Word
-    """Jinja2 template of the message that the judge gets, over the row's columns, `completion`, the text of the
-    completion, and `prompt`, the text of the last message of its prompt.
+    """Jinja2 template of the message to the judge, over the row's columns, `completion` (the text of the completion)
+    and `prompt` (the text of the last message of its prompt).
     """
     score: Word | None = None
     """Regular expression that finds the score in the judge's answer, with one group around the number; the last match
@@ -157,11 +159,11 @@ class JudgeSection(Section):
     is sent.
     """
     timeout: Annotated[float, Field(gt=0, le=86400)] = 60.0
-    """Seconds that one answer may take."""
+    """Time limit for an answer, in seconds."""
     retries: NonNegativeInt = 3
-    """How often an unanswered question is asked again, after 1, 2, 4, ... seconds."""
+    """How often to ask an unanswered question again, after 1, 2, 4, ... seconds."""
     concurrency: Annotated[int, Field(gt=0, le=1024)] = 8
-    """Questions that each process asks at the same time."""
+    """Number of questions that each process asks at the same time."""
     temperature: NonNegativeFloat | None = 0.0
     """Sampling temperature of the judge. null: the endpoint's own."""
     max_tokens: PositiveInt | None = 512
@@ -213,7 +215,7 @@ class EnvironmentSection(Section):
     python: Annotated[str, Field(pattern=SPEC)]
     """Your class, `file.py:Class`, relative to this file. TRL calls its `reset` with the columns of a row before each
     completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. Or one of
-    TRL's own, which also brings the rows: `trl.experimental.openreward:OpenRewardSpec` or
+    TRL's own, which also provides the rows: `trl.experimental.openreward:OpenRewardSpec` or
     `trl.experimental.harbor:HarborSpec`. It only runs with your consent.
     """
     config: dict[str, Any] = {}
@@ -225,16 +227,16 @@ class EnvironmentSection(Section):
 
 
 class NamedEnvironmentSection(EnvironmentSection):
-    """One of several environments: that of the rows with its name in their column `environment`."""
+    """One of several environments, for the rows that name it in the column `environment`."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    """What rows call it, and figures its `get_reward`."""
+    """Its name in the rows, and in the metrics of its `get_reward`."""
     python: Annotated[str, Field(pattern=FUNCTION)]
-    """As environment.python, without TRL's own."""
+    """As environment.python, but not one of TRL's own."""
 
 
 class RolloutSection(Section):
-    """A function that makes the completions instead of TRL."""
+    """A function that generates the completions instead of TRL."""
 
     python: Annotated[str, Field(pattern=FUNCTION)]
     """Your function, `file.py:function`, relative to this file. It takes the prompts and the trainer, and returns the

@@ -20,9 +20,9 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class CutSection(Section):
-    """How the batch is cut, as part of the experiment.
+    """How the batch is divided into micro-batches, as part of the experiment.
 
-    Each process computes the loss of one micro-batch after the other. With loss_type bnpo and top_entropy_quantile the
+    Each process computes the loss one micro-batch at a time. With loss_type bnpo and top_entropy_quantile the
     gradient depends on the cut, so they need this section. A run with a different cut is refused.
     """
 
@@ -40,16 +40,16 @@ class TrainingSection(Section):
     batch fields.
     """
     per_device_train_batch_size: PositiveInt | Auto = "auto"
-    """Completions per micro-batch and process. It depends on the machine, and accumulation follows from it. auto: that
-    of `cut`, or else the largest within 16384 completion tokens that fits the GPU.
+    """Completions per micro-batch and process. It depends on the machine, and determines the accumulation. auto: the
+    value of `cut`, or else the largest within 16384 completion tokens that fits the GPU.
     """
     cut: CutSection | None = None
     """Processes and micro-batch, if they are part of the experiment, which then only runs on that many processes. null:
     the machine decides, and values that depend on them are refused.
     """
     on_out_of_memory: Literal["stop", "halve"] = "stop"
-    """What a run does if it runs out of memory in its first optimizer step. halve: restart once, in a folder beside its
-    own, with half the micro-batch and twice the accumulation; the same experiment.
+    """What a run does if it runs out of memory in its first optimizer step. halve: restart once, in a new folder beside
+    its own, with half the micro-batch and twice the accumulation; the same experiment.
     """
     max_steps: PositiveInt | None = None
     """Optimizer steps. null: num_train_epochs decides."""
@@ -96,7 +96,7 @@ class TrainingSection(Section):
 
 
 class GrpoSection(Section):
-    """The algorithm. Values that are TRL's own words are checked against the target's source."""
+    """The algorithm. Values that TRL defines are checked against the target's source."""
 
     num_generations: Annotated[int, Field(ge=2)] = 8
     """Completions per prompt, the group in which rewards are compared."""
@@ -119,10 +119,10 @@ class GrpoSection(Section):
     optimizer_steps_per_generation: PositiveInt = 1
     """Optimizer steps that one generation batch feeds. Above 1 the later ones are off-policy."""
     resample_groups: NonNegativeInt = 0
-    """Rounds in which groups whose rewards are all equal are redrawn, with further prompts of the data, before the
-    step trains (DAPO's dynamic sampling). Only as many prompts are drawn as groups are missing; those that are still
-    missing after the last round are trained as they are. A step generates and rewards up to 1 + resample_groups times
-    as much, so rewards that cost money or change state are called as often. 0: every group is trained as it is drawn.
+    """Rounds that replace groups whose rewards are all equal by groups for further prompts, before the step trains
+    (DAPO's dynamic sampling). Each round draws as many prompts as there are such groups; those that remain after the
+    last round are trained as they are. A step generates and scores up to 1 + resample_groups times as many completions,
+    which matters for rewards that cost money or change state. 0: train every group.
     """
     importance_sampling_level: str = Field(default="token", examples=["token", "sequence"])
     """Importance ratio per token or per sequence (GSPO)."""
@@ -160,7 +160,7 @@ class GenerationSection(Section):
     vllm_engine: dict[str, Any] = {}
     """Further arguments of vLLM's engine by vLLM's names, e.g. {enforce_eager: true, max_num_seqs: 64}."""
     weight_sync: Literal["auto", "full", "adapter"] = "auto"
-    """What vLLM gets before each generation: all weights with the adapter merged, or the adapter alone. auto: adapter
+    """What vLLM gets before each generation: all weights with the adapter merged, or only the adapter. auto: adapter
     for a quantized model, full otherwise.
     """
     max_prompt_length: PositiveInt | None = None
@@ -200,14 +200,14 @@ class GenerationSection(Section):
 
 
 class PassesSection(Section):
-    """Which completions pass: those that `pass_at` counts and that make a row right."""
+    """Which completions pass, for `pass_at` and for the count of right rows."""
 
     reward: Word
     """One of `rewards`, by name in the metrics: the name of a shipped reward, the function of a file, or the last
     part of a model's path; a repeated name gets a number, NAME_2.
     """
     at_least: float = 1.0
-    """The lowest reward, before its weight, with which a completion passes."""
+    """The lowest reward, before weighting, with which a completion passes."""
 
 
 class HeldOutTasksSection(Section):
@@ -216,7 +216,7 @@ class HeldOutTasksSection(Section):
     size: PositiveInt = 100
     """Number of rows."""
     seed: Seed = 0
-    """Seed of the rows. They differ from the training's rows, even if both seeds are the same number."""
+    """Seed of the rows. They differ from the training rows, even if both seeds are equal."""
 
 
 class HeldOutSetSection(Section):
@@ -254,7 +254,7 @@ class EvaluationSection(Section):
     other episodes.
     """
     reasoning_gym: HeldOutTasksSection | None = None
-    """Rows of the tasks of dataset.reasoning_gym whose questions are not trained on. null: they are at path."""
+    """Rows of the tasks of dataset.reasoning_gym whose questions are not trained on. null: the rows are at path."""
     name: Word | None = None
     """As dataset.name. null: the training data's."""
     split: Word | None = None
@@ -266,7 +266,7 @@ class EvaluationSection(Section):
     hard.jsonl}}. Each has its own figures. {}: one set, at the keys above.
     """
     decided_by: Word | None = None
-    """The set that comes first everywhere: keep_best, stop_after, sweeps and the lists of runs use its reward. null:
+    """The main set: keep_best, stop_after, sweeps and lists of runs use its reward. null:
     the first of `sets`; keep_best and stop_after need the name.
     """
     at_start: bool = True
@@ -274,7 +274,7 @@ class EvaluationSection(Section):
     every_steps: NonNegativeInt = 0
     """Optimizer steps between evaluations. 0: only before the first and after the last step."""
     greedy: bool = True
-    """The most likely completion instead of a sampled one."""
+    """Generate the most likely completion instead of sampling."""
     samples: PositiveInt = 1
     """Completions per row, whose rewards are averaged. More than one needs greedy: false. Each row has its own seed, so
     any number of processes draws the same.
@@ -284,8 +284,8 @@ class EvaluationSection(Section):
     from all `samples`. [1] is the share that passes.
     """
     use_vllm: bool | None = None
-    """Let the run's vLLM answer, with the weights of that step and a seed for each completion. null: vLLM if it runs in
-    the training processes, otherwise transformers. true also lets a server answer; an evaluation may advance its random
+    """Generate with the run's vLLM, with the weights of that step and a seed for each completion. null: vLLM if it runs
+    in the training processes, otherwise transformers. true: also with a server; an evaluation may advance its random
     numbers, so the training is equally likely but not bit for bit the same. false: transformers.
     """
     passes: PassesSection | None = None

@@ -109,12 +109,12 @@ def _take(draft: _Draft, name: str, value: str) -> None:
     if name == "gpus":
         draft.gpus = _gpus(value)
         if draft.gpus is None:
-            because = f"gpus are those of one machine; launch.num_nodes of a recipe is their number: {_FORM}"
-            message = f"'{_shown(value)}' does not say which GPUs"
+            because = f"gpus describes one machine; launch.num_nodes is the number of machines: {_FORM}"
+            message = f"'{_shown(value)}' does not describe GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
         elif unknown := next((gpu.name for gpu in draft.gpus if gpu.memory_gib is None and gpu != _ANY), None):
             near, count = nearest_gpu(unknown), sum(gpu.name == unknown for gpu in draft.gpus)
-            because = "how much memory it has decides what fits, and no table here has this name"
+            because = "its memory decides what fits, and grpo-run's table lacks this name"
             size = f"gpus={count}x{unknown}:<GB>GB, with its memory"
             fix = f"gpus={count}x{near}, or {size}" if near else size
             draft.findings.append(_finding("STK005", f"{_shown(unknown)} is not a known GPU", because, fix))
@@ -136,7 +136,7 @@ def _take_version(draft: _Draft, name: str, value: str) -> None:
     if not no_package and value.lower() in _ABSENT:
         draft.packages[name] = None
     elif not _is_version(value):
-        because = f"a version is written as PEP 440 has it, in at most {_LONGEST_VERSION} characters"
+        because = f"a version is written as in PEP 440, in at most {_LONGEST_VERSION} characters"
         fix = _EXAMPLES[name] if no_package else f"{name}==<version> or {name}==absent"
         draft.findings.append(_finding("STK003", f"'{_shown(value)}' is not a version of {name}", because, fix))
     elif name == "python":
@@ -165,7 +165,7 @@ def _gpus(value: str) -> tuple[Gpu, ...] | None:
 
 
 def _from_file(path: str) -> tuple[Stack | None, list[Finding]]:
-    because = "a target file holds what `grpo-run doctor --json` printed there"
+    because = "a target file has the output of `grpo-run doctor --json` on that machine"
     fix = "grpo-run doctor --json > cluster.json"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe may have no other end

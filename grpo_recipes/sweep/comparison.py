@@ -145,7 +145,9 @@ class SweptSetting(NamedTuple):
 
 
 class SweepComparison(NamedTuple):
-    """measure: the outcome's name. rows: held-out rows whose noise is in the test, 0 for none. pairs: their number."""
+    """The comparison of a sweep. measure: the outcome's name. rows: held-out rows whose noise is in the test, 0 for
+    none. pairs: their number.
+    """
 
     folder: str
     sweep: Sweep
@@ -159,7 +161,7 @@ def compared(folder: str, sweep: Sweep) -> SweepComparison:
     """The comparison of all settings, with the runs that have ended so far. Writes nothing."""
     measure, runs = _outcomes(Path(folder), sweep)
     settings = [_setting(place, sweep, runs) for place in range(len(sweep.settings))]
-    whole = [place for place, setting in enumerate(settings) if setting.is_whole]
+    whole = [index for index, setting in enumerate(settings) if setting.is_whole]
     best = max(whole, key=lambda place: settings[place].mean or 0.0, default=None)
     # The best setting is only known from these outcomes, so any pair could have been compared.
     pairs = list(itertools.combinations(whole, 2))
@@ -203,32 +205,32 @@ def _turned(verdict: Verdict) -> Verdict:
     return verdict._replace(difference=turned)
 
 
-def conclusion(found: SweepComparison) -> list[str]:
+def conclusion(comparison: SweepComparison) -> list[str]:
     """The conclusions about the sweep, one sentence each."""
     lines = []
-    for one in found.settings:
+    for one in comparison.settings:
         if not one.is_whole:
             missing = [swept for swept in one.runs if swept.sample is None]
-            states = ", ".join(dict.fromkeys(_state(swept, found.measure) for swept in missing))
+            states = ", ".join(dict.fromkeys(_state(swept, comparison.measure) for swept in missing))
             lines.append(
                 f"{setting_text(one.trial)} is not compared: {len(missing)} of its {len(one.runs)} runs"
                 f" ha{'s' if len(missing) == 1 else 've'} no outcome ({states})"
             )
-    best = next((one for one in found.settings if one.is_best), None)
-    against = [one for one in found.settings if one.to_best is not None]
+    best = next((one for one in comparison.settings if one.is_best), None)
+    against = [setting for setting in comparison.settings if setting.to_best is not None]
     if best is None or not against:
         return lines
     seeds = len(best.runs)
     if seeds == 1:
         return [*lines, "one seed cannot tell a difference from noise; use at least --seeds 3"]
     if not any(one.to_best and one.to_best.is_told for one in against):
-        same = ": the settings came to the same" if all(one.mean == best.mean for one in against) else ""
-        return [*lines, f"no difference can be told with {seeds} seeds{same}"]
+        same = ": the settings have the same mean" if all(one.mean == best.mean for one in against) else ""
+        return [*lines, f"no difference exceeds noise with {seeds} seeds{same}"]
     open_ones = [setting_text(one.trial) for one in against if one.to_best and not one.to_best.is_told]
     ahead = f"{setting_text(best.trial)} is the best"
     if open_ones:
-        return [*lines, f"{ahead}; no difference to it can be told with {seeds} seeds for {', '.join(open_ones)}"]
-    return [*lines, f"{ahead}, and the difference to each other setting is beyond noise"]
+        return [*lines, f"{ahead}; with {seeds} seeds no difference exceeds noise for {', '.join(open_ones)}"]
+    return [*lines, f"{ahead}, and its difference to each other setting exceeds noise"]
 
 
 def _state(swept: SweptRun, measure: str | None) -> str:

@@ -84,7 +84,7 @@ def _read(content: dict[str, Any]) -> Sweep:
     if not runs or not places <= set(range(len(settings))):
         raise ValueError("its runs and settings do not match")
     if len({run.name for run in runs}) != len(runs) or len({run[1:] for run in runs}) != len(runs):
-        raise ValueError("a run is there twice")
+        raise ValueError("a run is listed twice")
     return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base)
 
 

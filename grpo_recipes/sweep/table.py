@@ -14,35 +14,35 @@ _LONGEST = 24
 _MEASURING = ("rewards", "evaluation")
 
 
-def table_text(found: SweepComparison) -> str:
+def table_text(comparison: SweepComparison) -> str:
     """The table, the method of the comparison and the conclusions; each line ends with a newline."""
-    rows = table_rows(found)
-    settings = len(found.sweep.settings[0])
+    rows = table_rows(comparison)
+    settings = len(comparison.sweep.settings[0])
     table = aligned(rows, right=[place for place in range(settings, len(rows[0])) if rows[0][place]])
-    lines = [outcome_text(found), "", *table]
-    notes = table_notes(found)
+    lines = [outcome_text(comparison), "", *table]
+    notes = table_notes(comparison)
     return "".join(f"{line}\n" for line in [*lines, *([""] if notes else []), *notes])
 
 
-def outcome_text(found: SweepComparison) -> str:
+def outcome_text(comparison: SweepComparison) -> str:
     """The outcome that is compared: "outcome: held-out reward after the last step; ..."."""
-    each = ", ".join(map(str, found.sweep.seeds))
-    seeds = f"mean and its 95% interval over the seeds {each}" if len(found.sweep.seeds) > 1 else f"of seed {each}"
-    return f"outcome: {found.measure or 'not known yet, no run has completed'}; {seeds}"
+    each = ", ".join(map(str, comparison.sweep.seeds))
+    seeds = f"mean and its 95% interval over the seeds {each}" if len(comparison.sweep.seeds) > 1 else f"of seed {each}"
+    return f"outcome: {comparison.measure or 'not known yet, no run has completed'}; {seeds}"
 
 
-def table_notes(found: SweepComparison) -> list[str]:
+def table_notes(comparison: SweepComparison) -> list[str]:
     """The meaning of the runs, the method of the comparison, and the conclusions about the settings."""
-    return [*_meanings(found), *_test(found), *_caveats(found), *conclusion(found)]
+    return [*_meanings(comparison), *_test(comparison), *_caveats(comparison), *conclusion(comparison)]
 
 
-def table_rows(found: SweepComparison) -> list[list[str]]:
+def table_rows(comparison: SweepComparison) -> list[list[str]]:
     """The headings, then the settings, best first."""
-    named = headings(list(dict(found.settings[0].trial)))
-    has_base = any(one.to_base is not None for one in found.settings)
+    named = headings(list(dict(comparison.settings[0].trial)))
+    has_base = any(setting.to_base is not None for setting in comparison.settings)
     head = [*named.values(), "runs", "mean", "interval", "to best", "", *(["to base", ""] if has_base else [])]
     rows = []
-    for one in sorted(found.settings, key=lambda one: (not one.is_whole, -(one.mean or 0.0))):
+    for one in sorted(comparison.settings, key=lambda one: (not one.is_whole, -(one.mean or 0.0))):
         cells = [*(_short(text) for _, text in one.trial), f"{len(one.samples)}/{len(one.runs)}"]
         cells += [_figure(one.mean), _interval(one.interval)]
         cells += ["best", ""] if one.is_best else _verdict(one.to_best)
@@ -62,39 +62,42 @@ def _verdict(verdict: Verdict | None) -> list[str]:
         return [f"{mean:+.3f}", f"{'higher' if mean > 0 else 'lower'}{p}"]
     if mean == 0 and verdict.p is not None:
         return ["0.000", "no difference"]
-    return [f"{mean:+.3f}", f"not told{p}"]
+    return [f"{mean:+.3f}", f"within noise{p}"]
 
 
-def _meanings(found: SweepComparison) -> list[str]:
+def _meanings(comparison: SweepComparison) -> list[str]:
     """The number of runs with each verdict; a run that differs from the majority is named."""
     verdicts: dict[str, list[str]] = {}
-    for one in (swept for setting in found.settings for swept in setting.runs if swept.verdict):
+    for one in (swept for setting in comparison.settings for swept in setting.runs if swept.verdict):
         verdicts.setdefault(one.verdict, []).append(one.run.name)
     counted = sorted(verdicts.items(), key=lambda item: -len(item[1]))
     words = [f"{len(runs)} {text}" + (f" ({runs[0]})" if len(runs) == 1 else "") for text, runs in counted]
     return [f"verdicts of the runs: {', '.join(words)}"] if words else []
 
 
-def _test(found: SweepComparison) -> list[str]:
-    if found.pairs == 0 or len(found.sweep.seeds) < 2:
+def _test(comparison: SweepComparison) -> list[str]:
+    if comparison.pairs == 0 or len(comparison.sweep.seeds) < 2:
         return []
-    rows = f", with the noise of {found.rows} held-out rows" if found.rows else ""
-    pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
+    rows = f", with the noise of {comparison.rows} held-out rows" if comparison.rows else ""
+    pairs = f"{comparison.pairs} pair{'' if comparison.pairs == 1 else 's'}"
     return [
-        f"test: paired t-test over {len(found.sweep.seeds)} seeds{rows}; p after Holm's correction, for the best over"
-        f" all {pairs}; beyond noise is p < {LEVEL}; it assumes normal differences between seeds"
+        f"test: paired t-test over {len(comparison.sweep.seeds)} seeds{rows}; p after Holm's correction, for the best"
+        f" over all {pairs}; beyond noise is p < {LEVEL}; it assumes normal differences between seeds"
     ]
 
 
-def _caveats(found: SweepComparison) -> list[str]:
-    keys = [key for key, _ in found.sweep.settings[0] if _is_measuring(key, found.measure or "")]
+def _caveats(comparison: SweepComparison) -> list[str]:
+    keys = [key for key, _ in comparison.sweep.settings[0] if _is_measuring(key, comparison.measure or "")]
     lines = [f"{keys[0]} is part of the outcome itself, so the settings are measured differently"] if keys else []
     # Without a spread, there is nothing to compare a difference with.
     is_coarse = any(
-        one.to_best is not None and one.to_best.p is None and len(one.runs) > 1 and one.to_best.difference.mean != 0
-        for one in found.settings
+        setting.to_best is not None
+        and setting.to_best.p is None
+        and len(setting.runs) > 1
+        and setting.to_best.difference.mean != 0
+        for setting in comparison.settings
     )
-    said = "a difference is the same in every seed: the outcome is too coarse to tell its noise"
+    said = "a difference is the same in every seed: the outcome is too coarse to measure its noise"
     return [*lines, said] if is_coarse else lines
 
 
@@ -106,23 +109,23 @@ def _is_measuring(key: str, measure: str) -> bool:
     return section.split("[")[0] in _MEASURING and is_of_outcome
 
 
-def table_json(found: SweepComparison) -> str:
+def table_json(comparison: SweepComparison) -> str:
     """The table as data."""
     content = {
         "sweep": TABLE_FORMAT,
-        "folder": found.folder,
-        "recipe": found.sweep.recipe,
-        "measure": found.measure,
-        "seeds": list(found.sweep.seeds),
+        "folder": comparison.folder,
+        "recipe": comparison.sweep.recipe,
+        "measure": comparison.measure,
+        "seeds": list(comparison.sweep.seeds),
         "test": {
             "name": "paired t-test over seeds",
             "correction": "Holm",
             "level": LEVEL,
-            "held_out_rows": found.rows,
-            "pairs": found.pairs,
+            "held_out_rows": comparison.rows,
+            "pairs": comparison.pairs,
         },
-        "settings": [_setting(one) for one in found.settings],
-        "conclusion": conclusion(found),
+        "settings": [_setting(setting) for setting in comparison.settings],
+        "conclusion": conclusion(comparison),
     }
     return json.dumps(redact_value(content), indent=2)
 

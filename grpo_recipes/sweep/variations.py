@@ -50,7 +50,7 @@ def read_varied(text: str) -> Varied:
     for one in texts or ("1",):
         override, findings = read_override(f"{key}={one}")
         if override is None:
-            raise _unreadable(text, findings[0].message if findings else "it is no key")
+            raise _unreadable(text, findings[0].message if findings else "it is not a key")
     if key == "seed":
         raise Refusal.of("--vary seed: the seeds of a sweep have a separate option", fix="--seeds 1,2,3")
     if found:
@@ -61,8 +61,8 @@ def read_varied(text: str) -> Varied:
             because="a sweep compares several",
             fix=f"--set {text} for a single value",
         )
-    if twice := [one for place, one in enumerate(texts) if one in texts[:place]]:
-        raise Refusal.of(f"--vary {text}: {twice[0]} is there twice", fix="name each value once")
+    if twice := [one for index, one in enumerate(texts) if one in texts[:index]]:
+        raise Refusal.of(f"--vary {text}: {twice[0]} is listed twice", fix="name each value once")
     return Varied(key, texts, None)
 
 
@@ -72,8 +72,8 @@ def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[T
     trials: None for all combinations. draw: the random seed. Raises Refusal for keys that cannot be combined.
     """
     keys = [one.key for one in varied]
-    if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
-        raise Refusal.of(f"--vary {twice[0]} is there twice", fix="one --vary for each key, with all its values")
+    if twice := [key for index, key in enumerate(keys) if key in keys[:index]]:
+        raise Refusal.of(f"--vary {twice[0]} is given twice", fix="one --vary for each key, with all its values")
     if trials is not None:
         return _drawn(varied, trials, random.Random(draw))
     if ranges := [one.key for one in varied if one.drawn_from is not None]:
@@ -95,7 +95,7 @@ def _drawn(varied: Sequence[Varied], trials: int, numbers: random.Random) -> lis
         if len(found) == trials:
             return list(found)
     raise Refusal.of(
-        f"--trials {trials}: there are not that many settings",
+        f"--trials {trials}: there are fewer settings",
         because=f"{len(found)} different settings exist",
         fix=f"--trials {len(found)}, or more values",
     )

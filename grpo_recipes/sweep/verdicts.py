@@ -71,16 +71,20 @@ def difference(one: Samples, other: Samples) -> SettingDifference:
     return found._replace(p=_p(found, any(each)))
 
 
-def _p(found: SettingDifference, is_any: bool) -> float | None:
-    if found.seeds < 2:
+def _p(difference: SettingDifference, is_any: bool) -> float | None:
+    if difference.seeds < 2:
         return None
     if not is_any:
         return 1.0
-    of_seeds, of_rows = found.seed_variance / found.seeds, found.row_variance
+    of_seeds, of_rows = difference.seed_variance / difference.seeds, difference.row_variance
     if of_seeds == of_rows == 0:
         return None
-    both = two_sided_p(found.mean / math.sqrt(of_seeds + of_rows), _degrees(of_seeds, of_rows, found.seeds, found.rows))
-    return both if of_seeds == 0 else max(both, two_sided_p(found.mean / math.sqrt(of_seeds), found.seeds - 1))
+    both = two_sided_p(
+        difference.mean / math.sqrt(of_seeds + of_rows), _degrees(of_seeds, of_rows, difference.seeds, difference.rows)
+    )
+    return (
+        both if of_seeds == 0 else max(both, two_sided_p(difference.mean / math.sqrt(of_seeds), difference.seeds - 1))
+    )
 
 
 def _degrees(of_seeds: float, of_rows: float, seeds: int, rows: int) -> int:
@@ -114,7 +118,7 @@ def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
     for rank, (p, place) in enumerate(known):
         highest = max(highest, min(1.0, p * (len(differences) - rank)))
         corrected[place] = highest
-    return [Verdict(one, corrected.get(place)) for place, one in enumerate(differences)]
+    return [Verdict(difference, corrected.get(index)) for index, difference in enumerate(differences)]
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:

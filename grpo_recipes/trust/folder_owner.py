@@ -128,9 +128,9 @@ def _refuse_what_is_not_own(path: str, status: os.stat_result) -> None:
 def _refuse_a_place_of_others(path: str, status: os.stat_result) -> None:
     """Checks the parent folder: in a sticky one like /tmp, nobody can move or remove other users' entries."""
     if status.st_uid not in (os.geteuid(), 0):
-        raise NotOwn(f"{path}, which it lies in, belongs to another user")
+        raise NotOwn(f"{path}, which contains it, belongs to another user")
     if status.st_mode & _OTHERS and not status.st_mode & stat.S_ISVTX:
-        raise NotOwn(f"{path}, which it lies in, can be written by others; chmod go-w fixes that")
+        raise NotOwn(f"{path}, which contains it, can be written by others; chmod go-w fixes that")
 
 
 def _is_a_run(folder: Path | int) -> bool:
@@ -171,7 +171,7 @@ def remembered(name: str) -> Path:
     try:
         return user_folder() / name
     except NoKey as problem:
-        raise Refusal.of("there is no place to remember what is allowed", because=str(problem)) from problem
+        raise Refusal.of("allowed code cannot be remembered", because=str(problem)) from problem
 
 
 def _listed() -> frozenset[str]:

@@ -67,9 +67,9 @@ def allow_folder(files: Sequence[str]) -> None:
         _refuse_files_elsewhere(found, files)
     except NotOwn as problem:
         raise Refusal.of(
-            f"--allow-code here: {folder} cannot be allowed as a folder of your own",
+            f"--allow-code here: {folder} is not a folder of yours alone",
             because=str(problem),
-            fix="allow the code by its sha256, which --allow-code takes, too",
+            fix="--allow-code with the sha256 of the code",
         ) from problem
     if not any(one.folder == found for one in listed()):
         today = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -113,7 +113,7 @@ def covered(allowed: Allowed, parts: Sequence[CodePart]) -> tuple[list[CodePart]
             if own_sha256(allowed.folder, part.what) == part.sha256:
                 found.append(part)
             else:
-                reasons.append(f"{part.what} is not what the plan says")
+                reasons.append(f"{part.what} differs from the plan")
         except NotOwn as problem:
             reasons.append(str(problem))
     return found, reasons
@@ -184,7 +184,7 @@ def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str
         if says_here:
             raise Refusal.of(
                 "--allow-code here: it is for a recipe in your own folder, and a run folder may be somebody else's",
-                fix="allow the code by its sha256; code that ran before from an allowed folder needs nothing",
+                fix="allow the code by its sha256; code that ran before from an allowed folder needs no consent",
             )
         before = ran_before(missing) if missing else []
         _refuse([part for part in missing if part not in before])
@@ -200,13 +200,13 @@ def _of_its_folder(missing: Sequence[CodePart], files: Sequence[str]) -> list[st
     try:
         allowed = allowed_folder(files)
     except NotOwn as problem:
-        _refuse(missing, [f"the folder of the recipe is asked for again: {problem}"])
+        _refuse(missing, [f"the recipe's folder needs consent again: {problem}"])
         return []
     if allowed is None:
         offered = any(part.kind in KINDS for part in missing)
         _refuse(
             missing,
-            ["`here` instead of a sha256 allows a folder that only you write, also after an edit"] if offered else [],
+            ["`here` instead of a sha256 allows a folder that only you can write, also after edits"] if offered else [],
         )
         return []
     found, reasons = covered(allowed, missing)

@@ -50,8 +50,8 @@ def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -
     several = {name: replace(one, **found[f"environments.{name}"]) for name, one in plan.environment_classes.items()}
     return replace(
         plan,
-        rewards=tuple(replace(one, **found.get(f"rewards.{one.name}", {})) for one in plan.rewards),
-        tools=tuple(replace(one, **found[f"tools.{one.name}"]) for one in plan.tools),
+        rewards=tuple(replace(reward, **found.get(f"rewards.{reward.name}", {})) for reward in plan.rewards),
+        tools=tuple(replace(tool, **found[f"tools.{tool.name}"]) for tool in plan.tools),
         environment_class=None if environment is None else replace(environment, **found.get("environment", {})),
         environment_classes=several,
         rollout=None if rollout is None else replace(rollout, **found["rollout"]),

@@ -134,17 +134,17 @@ class StartingPoint(NamedTuple):
         return path if isinstance(path, str) else None
 
 
-def why_no_model(found: StartingPoint) -> NoStart | None:
+def why_no_model(point: StartingPoint) -> NoStart | None:
     """Why the base model of an adapter is unknown or missing, None if it is available."""
-    if found.base is None:
+    if point.base is None:
         because = ("its adapter_config.json has no base_model_name_or_path",)
-        return NoStart(f"the adapter {found.place} does not name its model", because, "model_name_or_path: the model")
-    path = found.base[0]
+        return NoStart(f"the adapter {point.place} does not name its model", because, "model_name_or_path: the model")
+    path = point.base[0]
     if not os.path.isabs(path) or os.path.isdir(path):
         return None
-    whose = "the run" if found.run is not None else "its adapter_config.json"
+    whose = "the run" if point.run is not None else "its adapter_config.json"
     because = (f"{whose} names {path}, which is not a folder",)
-    return NoStart(f"the model of {found.name} is missing", because, "model_name_or_path: the path of that model")
+    return NoStart(f"the model of {point.name} is missing", because, "model_name_or_path: the path of that model")
 
 
 def own_model(plan: Mapping[str, Any]) -> str | None:

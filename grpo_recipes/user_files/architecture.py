@@ -43,14 +43,14 @@ class LayerStyle(NamedTuple):
 
 
 class Vision(NamedTuple):
-    """A tower of equal ViT layers, and the projector that makes tokens of what it sees.
+    """A tower of equal ViT layers, and the projector that turns its output into tokens.
 
     idle: parameters behind the layer that is read, which have no gradient.
-    tile: patches that look at each other, 0 for all of an image. patch: elements of its pixel values. parameters: of
+    tile: patches that attend to each other, 0 for all of an image. patch: elements of its pixel values. parameters: of
     tower and projector. projector: its linear modules, as linears() has those of a layer; is_inside: they are part of
     the tower by name. merged: patches of a token. is_fused: one linear module makes queries, keys and values,
-    and positions turn them. is_gated: RMSNorm and a gated MLP. is_quick: GELU by way of a sigmoid. keeps_states: what
-    each layer makes is held until the last one is over.
+    and positions turn them. is_gated: RMSNorm and a gated MLP. is_quick: GELU by way of a sigmoid. keeps_states: the
+    output of each layer is held until the last one is done.
     """
 
     hidden: int
@@ -71,7 +71,9 @@ class Vision(NamedTuple):
     has_masks: bool = False
 
     def image_bytes(self, pixels: int) -> int:
-        """What a processor gives of images of so many numbers: float32, and an int64 for each pixel of a mask."""
+        """The bytes of the processor's output for images of this many numbers: float32, and an int64 for each pixel of
+        a mask.
+        """
         return 4 * pixels + (8 * pixels // 3 if self.has_masks else 0)
 
     def linears(self) -> dict[str, tuple[int, int]]:
@@ -98,8 +100,9 @@ def vision_linears(hidden: int, intermediate: int, is_fused: bool, is_gated: boo
 class Architecture(NamedTuple):
     """A decoder of equal layers: attention with rotary positions, RMSNorm, a gated MLP or experts.
 
-    *_bias: has one. has_head_norms: q_norm and k_norm. experts: None is a dense MLP of `intermediate`. windows: None
-    where all layers look back on everything, as far as memory goes. vision: None for a model of text alone.
+    *_bias: whether it has a bias. has_head_norms: q_norm and k_norm. experts: None is a dense MLP of `intermediate`.
+    windows: None if all layers attend to everything, as far as memory is concerned. vision: None for a model of text
+    alone.
     """
 
     hidden: int
@@ -256,7 +259,7 @@ def _windows(layers: int, config: Mapping[str, object]) -> Windows | None:
 
 
 def _experts(config: Mapping[str, object]) -> Experts | None:
-    """The experts of qwen3_moe; None when some layers have none."""
+    """The experts of qwen3_moe; None if some layers have no experts."""
     count, per_token = positive(config.get("num_experts")), positive(config.get("num_experts_per_tok"))
     intermediate = positive(config.get("moe_intermediate_size"))
     if count is None or per_token is None or intermediate is None:
@@ -267,5 +270,5 @@ def _experts(config: Mapping[str, object]) -> Experts | None:
 
 
 def positive(value: object) -> int | None:
-    """A size, None for what is missing."""
+    """A size, None for a missing one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_SIZE else None

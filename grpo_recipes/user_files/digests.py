@@ -93,7 +93,7 @@ def text_content(path: str) -> FileContent:
 def _files(folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if os.path.realpath(folder) in SYSTEM_FOLDERS:
-        raise TooManyFiles(None, "it is a folder of the system, and no model or data", folder)
+        raise TooManyFiles(None, "it is a folder of the system, not a model or data", folder)
     for place, folders, names in os.walk(folder):
         if len(found) > MOST_FILES:
             raise TooManyFiles(None, f"it holds more than {MOST_FILES:,} files", folder)

@@ -104,7 +104,9 @@ _MOST_TOKENS = 1 << 30
 
 
 class CountedPrompts(NamedTuple):
-    """longest: tokens of the longest prompt. counted: how many were counted, of all rows. pixels: as in Update."""
+    """The lengths of a recipe's prompts. longest: tokens of the longest prompt. counted: how many were counted, of all
+    rows. pixels: as in Update.
+    """
 
     longest: int
     counted: int

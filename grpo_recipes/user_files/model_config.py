@@ -155,7 +155,7 @@ def lora_parameter_count(config: Mapping[str, object], r: int, target_modules: s
         if sizes.is_tied and any(_is_target(_OUTPUT, target) for target in target_modules):
             return None
         modules[_OUTPUT] = (sizes.hidden, sizes.vocabulary)
-        adapted = [s for name, s in modules.items() if any(_is_target(name, one) for one in target_modules)]
+        adapted = [s for name, s in modules.items() if any(_is_target(name, module) for module in target_modules)]
     return sum(r * (inputs + outputs) for inputs, outputs in adapted) or None
 
 

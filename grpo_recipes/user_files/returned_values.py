@@ -124,7 +124,7 @@ class _Reader:
             case ast.List(elts=[first, *_]) if self.kind(first) in _LISTS:
                 return _LISTS[self.kind(first)]
             case ast.List(elts=[_, *_]):
-                return _NUMBERS if all(self.kind(one) == _NUMBER for one in value.elts) else None
+                return _NUMBERS if all(self.kind(element) == _NUMBER for element in value.elts) else None
             case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _builtins(self.tree):
                 return self._of_call(name, value.args)
         return None
@@ -164,7 +164,7 @@ def _is_of_completions(loop: ast.For | ast.comprehension) -> bool:
     """Whether a loop iterates over the completions, alone or together with other columns."""
     over = loop.iter
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("zip", "enumerate"):
-        return any(_is_completions(one) for one in over.args)
+        return any(_is_completions(argument) for argument in over.args)
     return _is_completions(over)
 
 

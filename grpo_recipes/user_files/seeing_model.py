@@ -148,8 +148,8 @@ def most_of_an_image(
         tokens += 5
     if family == "llava_next":
         pinpoints, side = config.get("image_grid_pinpoints"), round((vision.tile * vision.patch // 3) ** 0.5)
-        grids = [one for one in pinpoints if isinstance(one, list)] if isinstance(pinpoints, list) else []
-        tiles = max((math.prod(-(-(positive(edge) or side) // side) for edge in one) for one in grids), default=4) + 1
+        grids = [size for size in pinpoints if isinstance(size, list)] if isinstance(pinpoints, list) else []
+        tiles = max((math.prod(-(-(positive(edge) or side) // side) for edge in grid) for grid in grids), default=4) + 1
         tokens += round(vision.tile**0.5)
     return tiles * vision.tile * vision.patch, tiles * tokens + 4
 

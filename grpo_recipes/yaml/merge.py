@@ -92,7 +92,7 @@ def _extend(
 
 def _no_list(path: Path, old: object, mark: Mark) -> Finding:
     name = shown(dotted(path), 80)
-    there = "nothing is written there" if old is None else f"there stands {shown(str(old))}"
+    there = "no parent has one" if old is None else f"its value is {shown(str(old))}"
     because = (f"extend adds to the list of a file named by extends; {there}",)
     fix = f"{shown(str(path[-1]), 80)}: [...]"
     return Finding(ids.EXTEND_NO_LIST, "error", f"{name} has no list to extend", dotted(path), mark, because, fix)
@@ -100,7 +100,7 @@ def _no_list(path: Path, old: object, mark: Mark) -> Finding:
 
 def _not_items(path: Path, items: object, mark: Mark) -> Finding:
     message = f"{shown(dotted(path), 80)} is extended with something other than a list"
-    because = (f"extend takes the items to add; there stands {shown(str(items))}",)
+    because = (f"extend takes a list of items to add, not {shown(str(items))}",)
     fix = f"{shown(str(path[-1]), 80)}: {{extend: [...]}}"
     return Finding(ids.EXTEND_NO_LIST, "error", message, dotted(path), mark, because, fix)
 

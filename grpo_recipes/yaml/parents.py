@@ -125,7 +125,7 @@ def _missing(written: str, beside: Place, child: Place, mark: Mark) -> Finding:
     fix = f"extends: {os.path.join(os.path.dirname(written), near[0] + ('' if whole else SUFFIXES[0]))}" if near else ""
     if not fix and stem in shipped_files():
         fix = f"extends: {PREFIX}{stem}"
-    because = f"its folder has {_listed(there)}" if there else "its folder has no recipe, or is not there"
+    because = f"its folder has {_listed(there)}" if there else "its folder has no recipe, or does not exist"
     message = f"{shown(beside.name + whole, 80)} does not exist"
     return _finding(ids.UNREADABLE, message, mark, because, shown(fix, 100) or "check the path")
 

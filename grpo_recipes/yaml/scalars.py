@@ -15,7 +15,7 @@ WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})
 """Plain words, in lower case, that YAML 1.1 reads as booleans and YAML 1.2 as text."""
 
 CURLY_QUOTES = frozenset("\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b")
-"""What word processors and chats make of straight quotes."""
+"""The quotes by which word processors and chats replace straight ones."""
 
 _CONSTANTS: dict[str, object] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),

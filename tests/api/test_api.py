@@ -92,12 +92,12 @@ def test_a_stack_may_be_a_value() -> None:
     ("recipe", "overrides", "words"),
     [
         ("gone.yaml", {}, "gone.yaml does not exist"),
-        ({"recipe": object()}, {}, "YAML has no word for"),
+        ({"recipe": object()}, {}, "YAML cannot write"),
         (QUICKSTART, {"": 1}, "--set"),
-        (5, {}, "a recipe is no int"),
-        (QUICKSTART, ["grpo.beta=1"], "overrides are no list"),
-        (QUICKSTART, {"grpo.beta": float("inf")}, "grpo.beta: inf is no value of a recipe"),
-        (QUICKSTART, {"grpo.beta": object}, "is no value of a recipe"),
+        (5, {}, "a recipe cannot be of type int"),
+        (QUICKSTART, ["grpo.beta=1"], "overrides cannot be of type list"),
+        (QUICKSTART, {"grpo.beta": float("inf")}, "grpo.beta: inf is not a value that a recipe can have"),
+        (QUICKSTART, {"grpo.beta": object}, "is not a value that a recipe can have"),
     ],
     ids=["a file that is missing", "no YAML", "no key", "no recipe", "no dict", "infinity", "a class"],
 )
@@ -131,7 +131,7 @@ def test_metrics_are_rows_of_one_kind(folder: Path) -> None:
     ]
     assert metrics(folder, "evaluation", frame=False) == [{"step": 0, "reward": 0.5}]
     assert metrics(folder, "guard", frame=False) == []
-    with pytest.raises(Refusal, match="nothing was measured there"):
+    with pytest.raises(Refusal, match="it has no metrics"):
         metrics(folder.parent)
 
 

@@ -31,7 +31,7 @@ def test_several_machines_get_a_command_each(grpo_run: Callable, tmp_path: Path)
     start = f"bash {tmp_path}/run/launch.sh"
     ends = [line.partition(" ")[2] for line in done.out.splitlines()]
     assert ends == [f"{start} --node {node} --address ADDRESS --port 29500" for node in (0, 1)]
-    assert "ADDRESS is the name or address under which the others reach the first machine" in done.err
+    assert "ADDRESS is the name or address of the first machine, as the others reach it" in done.err
     assert "a shared disk" in done.err
     assert not (tmp_path / "run" / "run.json").exists()
     assert (tmp_path / "run" / "worker" / "meet.py").exists()
@@ -101,7 +101,7 @@ def test_a_plan_without_machines_is_read_as_one_of_this_machine(grpo_run: Callab
     ("override", "told"),
     [
         ("slurm.time=1h", "must be minutes, or in quotes"),
-        ("slurm.partition=a b", "a name of the cluster's, without spaces"),
+        ("slurm.partition=a b", "a name that the cluster uses, without spaces"),
         ("launch.main_process_ip=a b", "a name or an address of a machine"),
         ("slurm.options={exclusive: false}", "must be"),
     ],

@@ -47,7 +47,7 @@ def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     out = grpo_run("doctor").out
     assert "nvidia-smi is missing, fails or takes too long" in out
-    assert "this stack has everything for a run, on the CPU: launch.gpus_per_node: 0\n" in out
+    assert "this stack has everything that a run needs, on the CPU with launch.gpus_per_node: 0\n" in out
 
 
 @pytest.mark.processes
@@ -111,7 +111,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(grpo_run: Callable) -> None:
     out = grpo_run("doctor", "--target", "trl==0.14.0,transformers==4.52.4,peft==0.14.0").out
     assert "error: trl 0.14.0 with transformers 4.52.4: the log-probs of completions are silently wrong" in out
     assert "  = fix: transformers==4.51.3, or trl==0.17.0" in out
-    assert "repaired by the shim logits_to_keep where a recipe needs it; not with trl 1.15.0" in out
+    assert "repaired by the shim logits_to_keep if a recipe needs it; not with trl 1.15.0" in out
 
 
 def test_a_trainer_that_cannot_be_imported_without_requests_says_so(grpo_run: Callable, tmp_path: Path) -> None:

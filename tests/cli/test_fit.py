@@ -123,7 +123,7 @@ def test_a_run_of_a_cluster_is_not_judged_by_this_machine(grpo_run: Callable, tm
 def test_a_declared_cpu_has_a_memory_that_nobody_knows(grpo_run: Callable) -> None:
     answer = grpo_run("fit", str(RECIPES / "quickstart.yaml"), "--target", "tested,gpus=0")
     assert answer.code == 1
-    assert "  = not known: how much memory it has\n" in answer.out
+    assert "  = unknown: how much memory it has\n" in answer.out
 
 
 @pytest.mark.parametrize(

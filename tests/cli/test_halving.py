@@ -1,4 +1,4 @@
-"""A run without memory for its first step begins anew with half the micro-batch where its recipe says so, once."""
+"""A run without memory for its first step restarts with half the micro-batch if its recipe says so, once."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def content(folder: Path, name: str) -> dict[str, object]:
 def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(tmp_path: Path, warm_python: Path) -> None:
     done = trial(tmp_path, warm_python / "python", 1500)
     assert done.returncode == 0, done.stderr
-    assert "\nsmoke passed, most memory " in done.stdout
+    assert "\nsmoke passed, peak memory " in done.stdout
     assert f"restarted with a micro-batch of 256 instead of 512 in {tmp_path / 'run-halved'}" in done.stderr
     first, second = content(tmp_path / "run", "run.json"), content(tmp_path / "run-halved", "run.json")
     assert (first["status"], first["begun_anew"]) == ("failed", str(tmp_path / "run-halved"))

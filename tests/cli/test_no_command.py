@@ -92,7 +92,7 @@ def test_an_option_with_the_name_of_a_key_is_given_with_set(
     answer = grpo_run(command, "recipe.yaml", *words)
     assert answer.code == 2
     assert answer.err.splitlines()[-1] == (
-        f"Error: No such option '{option}'. A value of the recipe is given with --set {way}"
+        f"Error: No such option '{option}'. Set a value of the recipe with --set {way}"
     )
 
 
@@ -109,7 +109,9 @@ def test_an_option_with_the_name_of_a_key_is_given_with_set(
 def test_an_option_without_a_key_of_one_value_is_only_unknown(words: tuple[str, ...], grpo_run: Callable) -> None:
     answer = grpo_run(*words)
     assert (
-        answer.code == 2 and f"No such option '{words[2]}'" in answer.err and "A value of the recipe" not in answer.err
+        answer.code == 2
+        and f"No such option '{words[2]}'" in answer.err
+        and "Set a value of the recipe" not in answer.err
     )
 
 
@@ -125,7 +127,7 @@ def test_an_option_without_a_key_of_one_value_is_only_unknown(words: tuple[str, 
 def test_a_value_without_set_gets_it(words: list[str], ways: str, grpo_run: Callable) -> None:
     answer = grpo_run("recipe.yaml", *words)
     assert answer.code == 2
-    assert answer.err.splitlines()[-1].endswith(f". A value of the recipe is given with {ways}")
+    assert answer.err.splitlines()[-1].endswith(f". Set a value of the recipe with {ways}")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path, warm_pyth
     (folder,) = (tmp_path / "runs").iterdir()
     record = json.loads((folder / "run.json").read_text())
     most = max(phase["measured"] for phase in record["memory"].values()) / 2**30
-    assert f"\nsmoke passed, most memory {most:.1f} GiB in " in done.stdout
+    assert f"\nsmoke passed, peak memory {most:.1f} GiB in " in done.stdout
     assert [proof["id"] for proof in record["proofs"] if proof["ok"]] and record["final"] is None
     assert {proof["id"] for proof in record["proofs"]} == set(PROOFS)
     assert not (folder / "final").exists()

@@ -119,7 +119,7 @@ def test_a_run_whose_process_is_gone_ends_with_1(folder: Path, grpo_run: Callabl
     )
     answer = grpo_run("watch", str(folder))
     assert answer.code == 1
-    assert "its process is gone, but run.json" in answer.err
+    assert "its process is gone, but its run.json says running" in answer.err
 
 
 def test_quiet_and_verbose_exclude_each_other(folder: Path, grpo_run: Callable) -> None:
@@ -147,7 +147,7 @@ def test_a_job_that_waits_in_a_queue_is_waited_for(
     with PlainProgress(sys.stderr) as shown:
         assert watch.follow_to_the_end(str(folder), is_active, shown) == 0
     assert len(asked) == 7
-    assert capsys.readouterr().err.splitlines() == ["it was not started yet", "step 2/2  reward 0.750"]
+    assert capsys.readouterr().err.splitlines() == ["it has not started yet", "step 2/2  reward 0.750"]
 
 
 def test_a_run_of_another_machine_goes_on_until_it_says_how_it_ended(

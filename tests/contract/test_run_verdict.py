@@ -227,7 +227,7 @@ def test_a_step_that_was_chosen_by_its_figure_needs_a_wider_interval(final: int)
     (one,) = verdicts(run(evaluation=chosen, final_step=final))
     assert (one.id, one.because) == (
         "VRD002",
-        ("the step was chosen by these rows: 1.5 times this interval has to leave 0 out",),
+        ("the step was chosen by these rows: 1.5 times this interval must exclude 0",),
     )
 
 
@@ -243,7 +243,7 @@ def test_held_out_rows_that_may_have_gained_as_much_are_not_called_flat(high: fl
     """The training gained 0.31."""
     found = verdicts(run(evaluation=held_out(0.4, 0.5, (-0.1, high)), trend=trained(**UP)))
     assert [one.id for one in found] == ids
-    told = "training reward 0.2456 -> 0.5544: these rows cannot tell whether it is theirs too"
+    told = "training reward 0.2456 -> 0.5544: these rows cannot show whether it carries over"
     assert (told in found[0].because) == (ids == ["VRD002"])
 
 

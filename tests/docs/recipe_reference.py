@@ -13,7 +13,7 @@ from grpo_recipes.resolve.rename import target_key
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs, recipe_schema
 from grpo_recipes.schemas.models import section_model, sections
-from grpo_recipes.schemas.section import must_be_said, written_fields
+from grpo_recipes.schemas.section import is_required_key, written_fields
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipe-reference.md"
@@ -172,7 +172,7 @@ def _key(key: str, schema: dict[str, Any]) -> list[str]:
     section, _, name = key.rpartition(".")
     model = sections()[section]
     field = written_fields(model)[name]
-    default = "*required*" if must_be_said(field) else f"`{_yaml(field.get_default(call_default_factory=True))}`"
+    default = "*required*" if is_required_key(field) else f"`{_yaml(field.get_default(call_default_factory=True))}`"
     text = field_docs(model).get(name) or model.__doc__ or ""
     return [f"### `{key}`", "", text, "", *_facts_of(key, type_words(schema), default), ""]
 

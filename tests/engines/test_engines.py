@@ -74,11 +74,11 @@ def _started_by(plan: Plan, name: str) -> Plan:
 
 def test_an_engine_that_is_not_there_starts_nothing(plan: Plan, tmp_path: Path, grpo_run: Callable[..., Any]) -> None:
     folder = Path(write_run_folder(_started_by(plan, "nomad"), str(tmp_path / "run"), "recipe: 1\n"))
-    with pytest.raises(Refusal, match="engine 'nomad', which this grpo-run does not have"):
+    with pytest.raises(Refusal, match="engine 'nomad', which this grpo-run does not support"):
         launched(_started_by(plan, "nomad"), str(folder), as_json=False)
     answer = grpo_run(str(folder), "--resume")
     assert (answer.code, answer.out) == (2, "")
-    assert "engine 'nomad', which this grpo-run does not have" in answer.err
+    assert "engine 'nomad', which this grpo-run does not support" in answer.err
     assert not (folder / "train.log").exists()
 
 

@@ -55,14 +55,14 @@ def test_the_first_answer_is_that_of_generate(
     assert (done.code, done.out) == (0, f"{row['trained']['completion']}\n"), done.err
     assert f"({row['trained']['tokens']} tokens, {row['trained']['ended_by']})" in done.err
     assert ("most likely tokens" in done.err) == bool(how)
-    assert ("sampled as in the training (temperature 1.0" in done.err) != bool(how)
+    assert ("sampled as in training (temperature 1.0" in done.err) != bool(how)
 
 
 def test_a_line_that_cannot_be_answered_is_named(chat: Callable[..., Answer]) -> None:
     done = chat("--greedy", typed=f"/rest\n{'1+' * 600}\n{SUMS[0]}\n")
     assert done.code == 1
     assert len(done.out.splitlines()) == 1
-    assert "error: /rest is not a command: /reset begins a new conversation" in done.err
+    assert "error: /rest is not a command: /reset starts a new conversation" in done.err
     assert " tokens, at most 506 fit before 6 new ones; /reset begins" in done.err
 
 
@@ -73,7 +73,7 @@ def test_prompts_that_are_text_are_answered_alone(warm_python: Path, tmp_path: P
     run = tmp_path / "run"
     assert command(warm_python, recipe, "--out", run, *options).code == 0
     done = command(warm_python, "chat", run, "--greedy", "--json", typed=f"{SUMS[0]}\n{SUMS[1]}\n{SUMS[0]}\n")
-    assert "each message is answered alone" in done.err
+    assert "each message is answered on its own" in done.err
     first, _, again = done.out.splitlines()
     assert first == again
     (row,) = command(warm_python, "generate", run, SUMS[0], "--greedy", "--json").json()["rows"]

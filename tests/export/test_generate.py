@@ -54,7 +54,7 @@ def test_a_set_that_a_run_does_not_have_is_named_with_the_way_out(
     done = generate(run_of("lora"), "--rows", 2, "--held-out", "hard")
     assert (done.code, done.out) == (2, "")
     assert "the run has no held-out set hard" in done.err
-    assert "its held-out rows have no names of sets" in done.err and "fix: leave out --held-out" in done.err
+    assert "its held-out sets have no names" in done.err and "fix: leave out --held-out" in done.err
 
 
 def test_a_damaged_model_does_not_answer(

@@ -16,4 +16,4 @@ ROW = {
 def test_answers_that_were_sampled_say_so(greedy: bool, means: dict[str, dict[str, float]]) -> None:
     shown = {"rows": [{**ROW, "row": 0}], "data": "evaluation" if means else None, "without": [], "means": means}
     text = generate_text({**shown, "greedy": greedy})
-    assert ("sampled as in the training; --greedy takes the most likely tokens" in text) is not greedy
+    assert ("sampled as in training; --greedy takes the most likely tokens" in text) is not greedy

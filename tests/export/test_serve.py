@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from export_runs import RECIPE, command
 
-from grpo_recipes.cli.commands.serve import asked_of
+from grpo_recipes.cli.commands.serve import model_request
 
 SUMS = ["17+25=", "60+38=", "48+33="]
 VALUES = {
@@ -137,16 +137,25 @@ USER = {"role": "user", "content": "1+1="}
         ({"messages": ["1+1="]}, "messages is not a list"),
         ({"messages": [{**USER, "role": "tool"}]}, "a role of system, user, assistant"),
         ({"messages": [{**USER, "content": 7}]}, "messages is not a list"),
-        ({"messages": [{**USER, "content": [{"type": "image_url"}]}]}, "a part of a message is a text or an image_url"),
-        ({"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]}, "a part of a message is"),
+        (
+            {"messages": [{**USER, "content": [{"type": "image_url"}]}]},
+            "each part of a message must be a text or an image_url",
+        ),
+        (
+            {"messages": [{**USER, "content": [{"type": "image", "image": "/etc/passwd"}]}]},
+            "each part of a message must be",
+        ),
         *(
-            ({"messages": [{**USER, "content": [linked(url)]}]}, f"{url} is not fetched; an image_url is data:image/")
+            (
+                {"messages": [{**USER, "content": [linked(url)]}]},
+                f"{url} is not fetched; send the image itself as data:image/",
+            )
             for url in ("http://127.0.0.1:9/a.png", "file:///etc/passwd", "/etc/passwd", "data:image/png,7")
         ),
-        ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not in base64"),
-        ({"messages": [USER], "stop": ["4"]}, "stop is not supported; a request can have model, messages"),
-        ({"messages": [USER], "stream": True}, "only stream false"),
-        ({"messages": [USER], "n": 2}, "n 1"),
+        ({"messages": [{**USER, "content": [linked("data:image/png;base64,7")]}]}, "an image_url is not base64"),
+        ({"messages": [USER], "stop": ["4"]}, "stop is not supported; a request can set model, messages"),
+        ({"messages": [USER], "stream": True}, "stream can only be false"),
+        ({"messages": [USER], "n": 2}, "n only 1"),
         ({"messages": [USER], "temperature": -1}, "temperature is not a number from 0 to 2"),
         ({"messages": [USER], "temperature": True}, "temperature is not a number"),
         ({"messages": [USER], "top_p": 0}, "top_p is not a number"),
@@ -155,13 +164,13 @@ USER = {"role": "user", "content": "1+1="}
 )
 def test_a_request_that_cannot_be_answered_is_refused(body: Any, because: str) -> None:
     with pytest.raises(ValueError, match=re.escape(because)):
-        asked_of(body)
+        model_request(body)
 
 
 def test_what_a_request_leaves_out_is_the_recipes() -> None:
     of_text = {**USER, "content": [{"type": "text", "text": "1+"}, {"type": "text", "text": "1="}]}
-    assert asked_of({"messages": [of_text]}) == asked_of({"messages": [USER]})
-    assert asked_of({"messages": [USER], "stream": False, "stop": None}) == {"messages": [USER], "sampling": {}}
+    assert model_request({"messages": [of_text]}) == model_request({"messages": [USER]})
+    assert model_request({"messages": [USER], "stream": False, "stop": None}) == {"messages": [USER], "sampling": {}}
     more = {"temperature": 0, "top_p": 0.5, "max_completion_tokens": 9, "user": "somebody"}
     asked = {"messages": [USER], "sampling": {"top_p": 0.5}, "greedy": True, "max_tokens": 9}
-    assert asked_of({"messages": [USER], **more}) == asked
+    assert model_request({"messages": [USER], **more}) == asked

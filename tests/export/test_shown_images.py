@@ -150,4 +150,4 @@ def test_a_model_of_text_is_shown_no_image(warm_python: Path, run: Path, tmp_pat
     assert done.code == 1 and len(done.out.splitlines()) == 1
     assert "error: the recipe names no dataset.images" in done.err
     done = command(warm_python, "generate", run, "--rows", 1, "--image", _picture(run, 0))
-    assert done.code == 2 and "--image goes with a prompt" in done.err
+    assert done.code == 2 and "--image needs a prompt" in done.err

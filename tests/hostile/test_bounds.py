@@ -172,8 +172,8 @@ MODELS = {
 }
 TEXTS = {
     "a target version of 5,000 digits": Tried(command=(*TARGET, f"trl==1.{LONG}"), said="is not a version"),
-    "a target of 5,000 GPUs' digits": Tried(command=(*TARGET, f"gpus={LONG}"), said="does not say which GPUs"),
-    "a target of so many GPUs of a kind": Tried(command=(*TARGET, f"gpus={LONG}xT4"), said="does not say which GPUs"),
+    "a target of 5,000 GPUs' digits": Tried(command=(*TARGET, f"gpus={LONG}"), said="does not describe GPUs"),
+    "a target of so many GPUs of a kind": Tried(command=(*TARGET, f"gpus={LONG}xT4"), said="does not describe GPUs"),
     "a target of many kinds of GPUs": Tried(command=(*TARGET, "gpus=" + "+".join(["1000xT4"] * 20_000))),
     "a target of 30,000 items": Tried(command=(*TARGET, "a==1," * 30_000), said="items"),
     "a target of 60,000 letters": Tried(command=(*TARGET, "x" * 60_000)),

@@ -193,7 +193,7 @@ def test_the_advice_follows_all_pods_of_the_namespace() -> None:
     plan = planned("/runs/a", "kubernetes.namespace=team-a")
     name = job_name(plan)
     assert ENGINE.advice(plan, "/runs/a")[1:3] == [
-        f"to see its pods: kubectl get pods -n team-a -l app.kubernetes.io/instance={name}",
+        f"to list its pods: kubectl get pods -n team-a -l app.kubernetes.io/instance={name}",
         f"to follow it: kubectl logs -n team-a -f --prefix --tail=-1 --max-log-requests 1 -l "
         f"app.kubernetes.io/instance={name}",
     ]

@@ -187,7 +187,7 @@ def test_a_folder_that_becomes_read_only_is_told_where_it_can_be(small_disk: Dis
     when(disk.parent / "ready", lambda: small_disks.make_read_only(disk))
     said = refused_with_1(folder)
     assert f"{folder}: the worker ended without a message: it ended with exit code 1\n" in said
-    assert "  = because: run.json cannot be written, and still says that it runs: Read-only" in said
+    assert "  = because: run.json cannot be written, and still says running: Read-only" in said
     assert "error: run.json of the run folder cannot be written: it is read-only" in said
     assert "= fix: make it writable again" in said
     assert "Traceback" not in said

@@ -96,7 +96,7 @@ def test_a_job_that_ends_while_it_is_followed_is_not_submitted_again(folder: Pat
 def test_a_held_lock_is_said_and_not_waited_for(folder: Path) -> None:
     with (folder / ".submit.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(Refusal, match="it is being submitted now"):
+        with pytest.raises(Refusal, match="another process is submitting it"):
             launch_job(str(folder), resume=True)
     assert not submitted(folder)
 

@@ -11,7 +11,7 @@ from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_q
 
 def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Refusal, match=r"there is no sbatch here\n.*not in PATH\n.*on a machine of the cluster"):
+    with pytest.raises(Refusal, match=r"sbatch is not installed here\n.*not in PATH\n.*on a login node of the cluster"):
         launch_job(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

@@ -15,7 +15,7 @@ from grpo_recipes.contract.metrics import read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.launch.display import PlainProgress, progress
 from grpo_recipes.launch.progress import Estimate, View
-from grpo_recipes.launch.screen import Screen, SeenRun, columns, rows
+from grpo_recipes.launch.screen import RunProgress, Screen, columns, rows
 from grpo_recipes.launch.summary import peak_text, summary
 
 
@@ -131,7 +131,7 @@ STEP = {
 }
 
 
-SEEN = SeenRun(began=0.0, step=STEP, max_steps=100, seconds_left=125.0, evaluation={"reward": 0.57}, warnings=2)
+SEEN = RunProgress(began=0.0, step=STEP, max_steps=100, seconds_left=125.0, evaluation={"reward": 0.57}, warnings=2)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_bar_shows_the_share_that_is_done() -> None:
     ],
 )
 def test_a_start_says_what_it_is_busy_with(width: int, row: str) -> None:
-    seen = SeenRun(began=0.0, phase="loading the model", phase_began=21.0)
+    seen = RunProgress(began=0.0, phase="loading the model", phase_began=21.0)
     assert ["  ".join(part.text for part in one) for one in rows(seen, width, now=33.0)] == [row]
 
 
@@ -310,7 +310,8 @@ def test_the_summary_tells_what_was_redrawn(tmp_path: Path) -> None:
         events.append({"event": "step", "reward": 0.9, **own})
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     told = summary(RunRecord(status="completed"), str(tmp_path))
-    line = "resampled 16% of the prompts, 3.0 beside 16 of a generation; 6% of the groups trained without variance"
+    line = "resampled 16% of the prompts, 3.0 in addition to the 16 of a generation; "
+    line += "6% of the groups trained without variance"
     assert line in " ".join(told.split())
     assert "reward      0.300 in the last step" in told, "that of what is trained is chosen"
     assert "resampled" not in summary(RunRecord(status="completed", metrics={"reward": 0.5}))
@@ -359,12 +360,12 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         "  wrong before, right now:",
         *["    17+26=  33 -> 43"] * 3,
         "  reward      0.500 -> 0.975 (mean of 2 steps)",
-        "  training    0:00:33 by the clock, 31.2 CPU seconds",
+        "  training    0:00:33 elapsed, 31.2 CPU seconds",
         "  model       final",
         "  next        grpo-run report RUNDIR shows curves, completions and proofs on a page",
-        "              grpo-run generate RUNDIR PROMPT lets the trained model answer",
-        "              grpo-run export RUNDIR -o FOLDER writes the whole model, --adapter the adapter alone",
-        "              grpo-run RUNDIR --extend training.max_steps=200 trains on",
+        "              grpo-run generate RUNDIR PROMPT answers with the trained model",
+        "              grpo-run export RUNDIR -o FOLDER writes the whole model, or only the adapter with --adapter",
+        "              grpo-run RUNDIR --extend training.max_steps=200 continues the training",
     ]
 
 
@@ -487,20 +488,20 @@ def test_the_summary_says_how_long_a_step_took() -> None:
         "generation_share": 0.714,
         "estimated_end": None,
     }
-    assert "  training    12.3 s a step, 71% of it generation\n" in summary(RunRecord(duration=told))
+    assert "  training    12.3 s per step, 71% of it generation\n" in summary(RunRecord(duration=told))
     unknown = RunRecord(train_wall_s=33.4, duration={**told, "generation_share": None})
-    assert "  training    0:00:33 by the clock, 12.3 s a step\n" in summary(unknown)
+    assert "  training    0:00:33 elapsed, 12.3 s per step\n" in summary(unknown)
     again = dataclasses.replace(unknown, launches=2)
-    assert "  training    0:00:33 by the clock in 2 launches, 12.3 s a step\n" in summary(again)
-    assert "0:00:33 by the clock, 9.5 CPU seconds in 2 launches" in summary(dataclasses.replace(again, train_cpu_s=9.5))
+    assert "  training    0:00:33 elapsed in 2 launches, 12.3 s per step\n" in summary(again)
+    assert "0:00:33 elapsed, 9.5 CPU seconds in 2 launches" in summary(dataclasses.replace(again, train_cpu_s=9.5))
     assert "launches" not in summary(dataclasses.replace(again, launches=1))
 
 
 def test_the_most_memory_is_that_of_the_phase_that_held_most() -> None:
     gib = 1 << 30
     memory: dict[str, object] = {"load": {"measured": gib}, "update": {"measured": 3 * gib, "estimated": 4.5 * gib}}
-    assert peak_text(RunRecord(memory=memory)) == "most memory 3.0 GiB in update (estimated 4.5)"
-    assert peak_text(RunRecord(memory={**memory, "score": {"measured": 9 * gib}})) == "most memory 9.0 GiB in score"
+    assert peak_text(RunRecord(memory=memory)) == "peak memory 3.0 GiB in update (estimated 4.5)"
+    assert peak_text(RunRecord(memory={**memory, "score": {"measured": 9 * gib}})) == "peak memory 9.0 GiB in score"
     assert peak_text(RunRecord(memory={"load": {"measured": "much"}, "save": 3})) == ""
 
 
@@ -593,8 +594,8 @@ def test_the_summary_names_the_guards_that_spoke_and_leaves_the_one_that_stopped
     assert "guards" not in summary(RunRecord(status="completed", guards=[]))
     assert summary(RunRecord(status="stopped", message="not_finite: ...", guards=GUARDS)).splitlines()[1:4] == [
         "  not_finite: ...",
-        "  guards      truncation from step 10 on, 7 times up to step 90; grpo-run explain GRD003",
-        "              memory_growth from step 60 on; grpo-run explain GRD010",
+        "  guards      truncation since step 10, 7 times up to step 90; grpo-run explain GRD003",
+        "              memory_growth since step 60; grpo-run explain GRD010",
     ]
 
 

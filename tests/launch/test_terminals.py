@@ -35,7 +35,7 @@ if got: record(status="interrupted", exit_code=75, step=step)
 else: record(status="completed", exit_code=0, step=step)
 sys.exit(75 if got else 0)
 """
-GONE = "the run goes on, and SIGINT or SIGTERM still saves and stops it"
+GONE = "the run continues, and SIGINT or SIGTERM still saves and stops it"
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_what_is_shown_moves_no_cursor() -> None:
         "  | b\\r",
         "  gold: c",
         "",
-        "reward  weight  gold  empty  time of one",
+        "reward  weight  gold  empty  time per call",
         "short   0.5     1     none   0.25 s",
         "judge   1       -     -      -",
     ]
@@ -200,13 +200,13 @@ def test_what_was_played_is_shown_turn_by_turn() -> None:
     played["rewards"] = {"short": 1.0, "judge": None}
     shown = {"lines": [], "tools": [], "examples": [], "played": played, "rewards": [], "judges": []}
     assert preflight_text(shown).split("\n") == [
-        "played on row 4 (made of the tools, 9 tokens)",
+        "played on row 4 (generated from the tools, 9 tokens)",
         "  add(a=1) -> 2  (0.5 s)",
         "    \\x1b3",
         "  says 2",
         "  reward short: 1",
         "  reward judge: none",
-        "  tried beside it",
+        "  also tried",
         "  add(a=2) -> {'error': 'no'}  (failed, 0.5 s)",
     ]
     assert preflight_text({**shown, "played": {**played, "calls": []}}) == ""

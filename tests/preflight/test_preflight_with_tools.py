@@ -175,16 +175,18 @@ def test_scripted_turns_are_called_and_judged(preflight: Preflight, recipe: Call
     lines = played[2].splitlines()
     assert re.fullmatch(r"  add\(a=20, b=22\) -> 42  \([\d.]+ m?s\)", lines[0])
     assert lines[1:] == ["  says 42", "  reward judged: 0.5"]
-    assert re.search(r"^reward +weight .* with tools +time of one\njudged +1 .* 0\.5 ", answer.out, re.MULTILINE)
+    assert re.search(r"^reward +weight .* with tools +time per call\njudged +1 .* 0\.5 ", answer.out, re.MULTILINE)
 
 
 def test_turns_are_made_of_the_tools_where_none_are_said(preflight: Preflight, recipe: Callable[..., str]) -> None:
     answer = preflight(recipe("add"))
-    played = re.search(r"^played on row \d+ \(made of the tools, \d+ tokens\)\n((?:  .*\n)+)", answer.out, re.MULTILINE)
+    played = re.search(
+        r"^played on row \d+ \(generated from the tools, \d+ tokens\)\n((?:  .*\n)+)", answer.out, re.MULTILINE
+    )
     assert played is not None, answer.out
     lines = [re.sub(r"  \([\d.]+ m?s\)$", "", line) for line in played[1].splitlines()]
     assert lines[0] == "  add(a=7, b=7) -> 14"
-    assert lines[2:] == ["  reward judged: 1", "  tried beside it", "  add(a=2, b=2) -> 4", "  add(a=31, b=31) -> 62"]
+    assert lines[2:] == ["  reward judged: 1", "  also tried", "  add(a=2, b=2) -> 4", "  add(a=31, b=31) -> 62"]
 
 
 def test_each_broken_tool_is_named_with_its_fault(preflight: Preflight, recipe: Callable[..., str]) -> None:
@@ -257,7 +259,7 @@ def test_the_recipe_alone_says_that_there_is_no_sandbox(
     name = recipe("holds", more=f"launch: {{sandbox: {sandbox}}}\n")
     if sandbox == "none":
         refused = preflight(name, "--rows", "2")
-        assert (refused.code, "launch.sandbox none, with which code" in refused.err) == (2, True), refused.err
+        assert (refused.code, "launch.sandbox none, which gives code" in refused.err) == (2, True), refused.err
     answer = preflight(name, "--rows", "2", "--allow-code", "here")
     expected = r"\(often=7\) -> none 42" if sandbox == "none" else r"\(often=7\) -> (landlock|bubblewrap) 42"
     assert re.search(expected, answer.out), answer.out + answer.err

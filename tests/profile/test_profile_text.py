@@ -13,10 +13,10 @@ def test_rows_are_counted_by_kind() -> None:
         "  always solved           30   15%",
         "  equal rewards           80   40%",
         "",
-        "equal rewards teach nothing; in the recipe, redraw such groups, or train on the rows between:",
+        "equal rewards teach nothing; in the recipe, redraw such groups, or train only on the rows between:",
         "  grpo: {resample_groups: 3}",
         '  dataset: {path: rows.jsonl, filter: "{{ pass_rate > 0.1 and pass_rate < 0.9 }}"}',
-        "the model may unlearn what a filter leaves out: compare held-out results with and without it",
+        "the model may unlearn the rows that a filter drops; compare held-out results with and without it",
     ]
 
 

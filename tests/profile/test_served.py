@@ -161,7 +161,7 @@ def test_what_keeps_a_server_from_being_asked_is_one_message(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--model", "sums"), "--model and --key-variable are of a server"),
+        (("--model", "sums"), "--model and --key-variable need --base-url"),
         (("--base-url", "127.0.0.1:8000/v1"), "--base-url is not the address of a server"),
         (("--base-url", "http://me:secret@127.0.0.1/v1"), "--base-url is not the address of a server"),
         (

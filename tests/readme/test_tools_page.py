@@ -67,7 +67,7 @@ def test_the_shown_tool_is_taken_and_planned(recipe: Path, grpo_run: Callable) -
     assert (answer.code, "1 check not made" in answer.out + answer.err) == (0, True), answer
     plan = grpo_run("plan", str(recipe), "--target", STACK)
     assert re.search(
-        r"tools \(what the model can call\)\n  calculate  calculator.py:calculate  5 s a call  \w{12}\n", plan.out
+        r"tools \(what the model can call\)\n  calculate  calculator.py:calculate  5 s per call  \w{12}\n", plan.out
     )
     assert re.search(r"GRPOConfig.max_tool_calling_iterations +3 ", plan.out)
 

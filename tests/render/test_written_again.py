@@ -87,7 +87,7 @@ def test_what_a_run_or_its_user_leaves_stays(name: str, folder: Path, plan: Plan
 
 def test_a_script_of_one_s_own_is_said_to_be_started_by_hand(folder: Path, plan: Plan) -> None:
     (folder / "launch.sh").write_text("module load cuda\n")
-    assert "a script of your own is started by hand" in written(plan, folder)[0]
+    assert "start your own script by hand" in written(plan, folder)[0]
 
 
 def test_another_plan_is_kept_when_there_is_something_to_say(folder: Path, plan: Plan) -> None:

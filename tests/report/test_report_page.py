@@ -124,7 +124,7 @@ def test_a_guard_says_why_and_what_to_try(tmp_path: Path, paged: Callable[..., P
     event = {"event": "guard", "step": 30, **spoken, "message": "100% were cut", "because": ["so it is"], "fix": "more"}
     steps = [step(number, **{"completions/clipped_ratio": 1.0}) for number in range(1, 41)]
     page = paged(made(tmp_path / "run", steps=steps, events=[event], guards=[spoken]))
-    for words in ("truncation: 100% were cut", "from step 10 on, 3 times up to step 30", "so it is", "Try: more"):
+    for words in ("truncation: 100% were cut", "since step 10, 3 times up to step 30", "so it is", "Try: more"):
         assert words in page.first_screen
     assert page.first_screen.count("GRD003") == 2, "once, with its page"
 
@@ -163,8 +163,8 @@ def test_plan_proofs_memory_and_time_are_told(tmp_path: Path, paged: Callable[..
         "…/data/sums.jsonl",
         "shown PRF004 gradient gradient on 4/4",
         "update 3.00 GiB 2.00 GiB 1.50",
-        "a step, the median 1.5 s",
-        "of it generation 25 %",
+        "a step (median) 1.5 s",
+        "of which generation 25 %",
     ):
         assert words in page.text
     assert "/elsewhere" not in page.text
@@ -242,7 +242,7 @@ def test_a_report_replaces_a_report_alone(kind: str, tmp_path: Path, grpo_run: C
     before = place.read_bytes()
     answer = grpo_run("report", str(run), "-o", str(place))
     assert answer.code == 2
-    assert "already exists" in answer.err and "a report replaces nothing else" in answer.err
+    assert "already exists" in answer.err and "report only replaces earlier reports" in answer.err
     assert place.read_bytes() == before and place.is_symlink() == (kind == "link")
     for _ in range(2):
         assert grpo_run("report", str(run), "-o", str(tmp_path / "page.html")).code == 0
@@ -358,7 +358,7 @@ def test_a_damaged_file_of_a_run_ends_nothing(
 )
 def test_figures_that_are_lost_are_named(content: bytes | None, tmp_path: Path, paged: Callable[..., Page]) -> None:
     folder = made(tmp_path / "run")
-    words = "metrics.jsonl has no line that can be read"
+    words = "metrics.jsonl has no readable line"
     assert words not in paged(folder).text
     (folder / "metrics.jsonl").unlink()
     if content is not None:

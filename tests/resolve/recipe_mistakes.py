@@ -105,7 +105,7 @@ MISTAKES = [
         "FCT001",
         "training.cut.machine",
         "`training.cut` has no key machine",
-        "remove machine, if what it asks for is not needed",
+        "remove machine, if you do not need it",
     ),
     ("training: {cut: 8}", "SCH002", "training.cut", "training.cut is 8, but must be a map", None),
     (
@@ -319,13 +319,13 @@ MISTAKES = [
         "FCT001",
         "extra",
         "a recipe has no key extra",
-        "remove extra, if what it asks for is not needed",
+        "remove extra, if you do not need it",
     ),
     (
         "trl: {max_prompt_length: 512}",
         "FCT003",
         "trl.max_prompt_length",
-        "max_prompt_length is not written under `trl`",
+        "max_prompt_length does not belong under `trl`",
         "write it as generation.max_prompt_length",
     ),
     (
@@ -342,19 +342,19 @@ MISTAKES = [
         "evaluation_strategy no longer exists",
         "write evaluation",
     ),
-    ("trl: {beta: 0.1}", "FCT003", "trl.beta", "beta is not written under `trl`", "write it as grpo.beta"),
+    ("trl: {beta: 0.1}", "FCT003", "trl.beta", "beta does not belong under `trl`", "write it as grpo.beta"),
     (
         "trl: {max_steps: 5}",
         "FCT003",
         "trl.max_steps",
-        "max_steps is not written under `trl`",
+        "max_steps does not belong under `trl`",
         "remove max_steps, since training.max_steps is written",
     ),
     (
         "trl: {output_dir: x}",
         "FCT003",
         "trl.output_dir",
-        "output_dir is not written under `trl`",
+        "output_dir does not belong under `trl`",
         "grpo-run writes checkpoints to the run folder; use --out",
     ),
     (
@@ -404,13 +404,13 @@ MISTAKES = [
         "FCT001",
         "model.device_map",
         "`model` has no key device_map",
-        "remove device_map; a model that one GPU does not hold: distributed: {strategy: zero3}, or fsdp2",
+        "remove device_map; for a model that does not fit on one GPU: distributed: {strategy: zero3}, or fsdp2",
     ),
     (
         "trl: {save_strategy: epoch}",
         "FCT003",
         "trl.save_strategy",
-        "save_strategy is not written under `trl`",
+        "save_strategy does not belong under `trl`",
         "remove it, and write training.save_steps: how many steps lie between two checkpoints, 0 for none",
     ),
     (
@@ -418,6 +418,6 @@ MISTAKES = [
         "SCH003",
         "training.max_steps",
         "training.max_steps is -1, but must be at least 1",
-        "remove max_steps, and write num_train_epochs: how often the data is read",
+        "remove max_steps, and write num_train_epochs, the passes over the data",
     ),
 ]

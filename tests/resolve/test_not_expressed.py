@@ -143,4 +143,4 @@ def test_the_name_of_an_older_release_is_answered_with_the_newest(tmp_path: Path
     text = "grpo: {loss_type: grpo}\ntrl: {vllm_guided_decoding_regex: a+}"
     (found,) = errors(resolved(tmp_path, text, OLD["0.21.0"]))
     assert (found.rule, found.fix) == ("FCT002", "write it as trl.vllm_structured_outputs_regex")
-    assert "only a name of older releases" in found.message
+    assert "only older releases use the name" in found.message

@@ -213,7 +213,7 @@ OWN = "python: file.py:function, or remove rollout"
     ("rollout", "said"),
     [
         ({"python": "mine.py:play", "n": 8}, ["remove n, or write grpo.num_generations for the training"]),
-        ({"zzz": 1}, [OWN, "remove zzz, if what it asks for is not needed"]),
+        ({"zzz": 1}, [OWN, "remove zzz, if you do not need it"]),
         ({}, [OWN]),
         ({"path": "mine.py"}, [OWN, "remove path, or write dataset.path for the training"]),
     ],

@@ -152,6 +152,11 @@ def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
         pytest.param(
             "generation: {max_tool_calling_iterations: 3}", ["generation.max_tool_calling_iterations"], id="no-tools"
         ),
+        pytest.param("dataset: {images: picture}\ntrl: {log_multimodal: true}", [], id="with-images"),
+        pytest.param(
+            "datasets: [{source: a, path: a/b, images: picture}]\ntrl: {log_multimodal: true}", [], id="mixed-images"
+        ),
+        pytest.param("trl: {log_multimodal: true}", ["trl.log_multimodal"], id="without-images"),
     ],
 )
 def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_path: Path) -> None:
@@ -231,7 +236,7 @@ def test_what_a_tool_is_called_is_not_what_the_recipe_is_called(key: str, tmp_pa
     assert (found.rule, found.key, found.fix) == (
         "FCT001",
         f"tools[0].{key}",
-        f"remove {key}, if what it asks for is not needed",
+        f"remove {key}, if you do not need it",
     )
     assert found.because == ("nothing reads it", "it has python, timeout")
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from grpo_recipes.schemas.fast_accept import TABLE
 from grpo_recipes.schemas.models import section_model, sections
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import must_be_said, written_fields
+from grpo_recipes.schemas.section import is_required_key, written_fields
 
 # What grpo_recipes/schemas/fast_accept.py reads.
 KEYWORDS = frozenset(
@@ -44,7 +44,7 @@ def format_text() -> str:
     models = {model.__name__: model for model in sections().values()}
     for name, form in forms.items():
         refuse_what_cannot_be_said(models[name])
-        said = [key for key, field in written_fields(models[name]).items() if must_be_said(field)]
+        said = [key for key, field in written_fields(models[name]).items() if is_required_key(field)]
         form["required"] = sorted({*form.get("required", ()), *said})
     named = {section: model.__name__ for section, model in sections().items()}
     table = {"sections": named, "forms": {name: _section_form(forms[name]) for name in dict.fromkeys(named.values())}}
@@ -59,7 +59,7 @@ def refuse_what_cannot_be_said(model: type[BaseModel]) -> None:
         name for one in sections().values() for name in one.__pydantic_decorators__.field_validators
     }
     validated = {field for one in decorators.field_validators.values() for field in one.info.fields}
-    others = [name for name in validated if not must_be_said(model.model_fields[name])]
+    others = [name for name in validated if not is_required_key(model.model_fields[name])]
     if unknown or others or decorators.model_validators or decorators.root_validators or decorators.validators:
         raise ValueError(f"{model.__name__}: format.json cannot express a validator; use a rule")
     for name, field in model.model_fields.items():

@@ -57,4 +57,4 @@ def test_a_recipe_trains_in_small(name: str, model: Path, tmp_path: Path, warm_p
     # What an untrained model answers by chance earns the reward of one of these tasks, not of the others.
     is_earned = name == "qwen2_5_1_5b_instructions_lora"
     seen = "" if is_earned else "but not everything could be checked, "
-    assert f"\nsmoke passed, {seen}most memory " in done.stdout
+    assert f"\nsmoke passed, {seen}peak memory " in done.stdout

@@ -1,4 +1,4 @@
-"""Machines of a real cluster that look at themselves before a job trains on them."""
+"""Nodes of a real cluster examine themselves before a job trains on them."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def looked(slurm: Cluster, home: Path, *more: str, gpus: int = 2, interface: str
 def test_machines_with_all_that_is_needed_are_quiet(slurm: Cluster, tmp_path: Path) -> None:
     code, out, err = looked(slurm, tmp_path, "--on-nodes", "2", gpus=0)
     assert (code, out.strip()) == (0, "recipe.yaml: no findings"), out
-    assert "looked at node" in err
+    assert "checked node" in err
 
 
 def test_what_a_machine_lacks_is_said_with_its_name(slurm: Cluster, tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_what_a_machine_lacks_is_said_with_its_name(slurm: Cluster, tmp_path: Pa
     pair = next(line for line in out.splitlines() if "GPUs" in line)
     assert ": a task sees 0 GPUs, the plan needs 2" in pair
     assert pair.count("node") == 2, "one finding with both names"
-    assert "NCCL_SOCKET_IFNAME is ib7, and it has the network interfaces" in out
+    assert "NCCL_SOCKET_IFNAME is ib7, but the node has the interfaces" in out
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a mount of one node's own")
@@ -63,7 +63,7 @@ def test_a_queue_is_waited_in_for_so_long_and_left(slurm: Cluster, tmp_path: Pat
     wait_until(lambda: slurm.job(job)["JobState"] == "RUNNING", timeout_s=60)
     code, _, err = looked(slurm, tmp_path, "--on-nodes", "1", "--queue-limit", "3", gpus=0)
     assert code == 2
-    assert "asking Slurm for 1 machine, for at most 3 s in its queue; Ctrl-C stops" in err
+    assert "asking Slurm for 1 machine, waiting at most 3 s in the queue; Ctrl-C stops" in err
     assert "0 of 1 machines answered" in err and "--queue-limit SECONDS" in err
     assert slurm.run("squeue", "--noheader", "--format=%i").split() == [job], "nothing waits on"
 

@@ -76,7 +76,7 @@ def test_settings_that_differ_are_told_and_the_best_is_named(tmp_path: Path, grp
     assert lines[4].split()[5:9] == ["-0.203", "lower,", "p", "0.00054"]
     assert lines[5].split()[-1] == "base"
     assert "test: paired t-test over 3 seeds; p after Holm's correction, for the best over all 3 pairs" in answer.out
-    assert lines[-1] == "learning_rate=2e-3 is the best, and the difference to each other setting is beyond noise"
+    assert lines[-1] == "learning_rate=2e-3 is the best, and its difference to each other setting exceeds noise"
 
 
 def test_the_answer_for_programs_has_all_of_it(tmp_path: Path, grpo_run: Callable) -> None:
@@ -102,15 +102,15 @@ def test_few_seeds_that_cannot_decide_say_so(tmp_path: Path) -> None:
     comparison = found(swept(tmp_path / "swept", noisy))
     verdict = comparison.settings[0].to_best
     assert verdict is not None and not verdict.is_told
-    assert conclusion(comparison) == ["no difference can be told with 3 seeds"]
-    assert "not told, p 0.22" in table_text(comparison)
+    assert conclusion(comparison) == ["no difference exceeds noise with 3 seeds"]
+    assert "within noise, p 0.22" in table_text(comparison)
 
 
 def test_two_names_of_one_value_are_no_difference(tmp_path: Path) -> None:
     folder = swept(tmp_path / "swept", {"2e-3": [0.5, 0.6, 0.7], "0.002": [0.5, 0.6, 0.7]}, base=0)
     text = table_text(found(folder))
     assert "no difference" in text.splitlines()[4]
-    assert text.splitlines()[-1] == "no difference can be told with 3 seeds: the settings came to the same"
+    assert text.splitlines()[-1] == "no difference exceeds noise with 3 seeds: the settings have the same mean"
 
 
 def test_two_names_whose_runs_have_noise_are_told_apart_in_one_of_twenty_sweeps_at_most(tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ def test_without_held_out_rewards_the_last_tenth_of_the_steps_counts(tmp_path: P
     assert comparison.measure == "mean training reward of the last tenth of the steps"
     assert [one.mean for one in comparison.settings] == [0.5, 2.5]
     # The differences are 2 and 2.
-    assert "the outcome is too coarse to tell its noise" in table_text(comparison)
+    assert "the outcome is too coarse to measure its noise" in table_text(comparison)
 
 
 def test_a_list_of_runs_names_a_sweep_among_them(tmp_path: Path, grpo_run: Callable) -> None:
     folder = swept(tmp_path / "swept", CLEAR)
-    assert grpo_run("runs", str(tmp_path)).err.splitlines()[-1] == "not a run: swept (a sweep, with its runs in it)"
+    assert grpo_run("runs", str(tmp_path)).err.splitlines()[-1] == "not a run: swept (a sweep, which contains its runs)"
     assert len(json.loads(grpo_run("runs", folder, "--json").out)["runs"]) == 9
 
 

@@ -37,7 +37,7 @@ def test_two_names_of_one_value_are_no_difference(whole: Swept) -> None:
     assert len(set(digests)) == 2  # of two seeds
     assert "outcome: held-out reward after the last step" in whole.out
     assert "   0.000  no difference\n" in whole.out
-    assert "no difference can be told with 2 seeds: the settings came to the same" in whole.out
+    assert "no difference exceeds noise with 2 seeds: the settings have the same mean" in whole.out
     rows = (whole.folder / whole.names[0] / "evaluation" / "step-4.jsonl").read_text().splitlines()
     assert f"with the noise of {len(rows)} held-out rows" in whole.out
 

@@ -30,7 +30,7 @@ def test_values_stand_between_commas(text: str, values: tuple[str, ...]) -> None
         ("training.learning_rate", "cannot be read"),
         ("=1,2", "cannot be read"),
         ("training.learning_rate=1e-5", "there is only one value"),
-        ("training.learning_rate=1e-5,1e-5", "1e-5 is there twice"),
+        ("training.learning_rate=1e-5,1e-5", "1e-5 is listed twice"),
         ("training.learning_rate=1e-5,", "cannot be read"),
         ("training.learning_rate=1e-5,,2e-5", "cannot be read"),
         ("grpo.beta=[1,2", "cannot be read"),
@@ -66,7 +66,7 @@ def test_all_combinations_are_tried_and_the_last_key_changes_fastest() -> None:
 def test_a_range_and_a_key_twice_make_no_grid() -> None:
     with pytest.raises(Refusal, match="a range has infinitely many values"):
         trials_of([read_varied("grpo.beta=uniform:0..1")], None, 0)
-    with pytest.raises(Refusal, match=r"--vary grpo\.beta is there twice"):
+    with pytest.raises(Refusal, match=r"--vary grpo\.beta is given twice"):
         trials_of([read_varied("grpo.beta=0,1"), read_varied("grpo.beta=2,3")], None, 0)
 
 

@@ -129,7 +129,7 @@ def test_a_reward_of_the_author_becomes_a_stub_that_validates(grpo_run: Callable
     (folder / "config.yaml").write_text(BASE.replace("think_format_reward", "mine.f"))
     answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml")
     assert (answer.code, "[RWD" in answer.err) == (0, False)
-    assert "to be filled in before a run: f in rewards.py" in answer.err
+    assert "fill in before a run: f in rewards.py" in answer.err
     assert "wrote rewards.py" in answer.err
     assert grpo_run("validate", "recipe.yaml", "--target", STACK).code == 0
 

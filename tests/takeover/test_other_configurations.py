@@ -364,7 +364,7 @@ def test_what_grpo_does_not_read_is_no_refusal(tmp_path: Path) -> None:
     keys = as_yaml(packing=True, padding_free=True, dataset_num_proc=48, bias="none", dataset_configs=["train"])
     one = taken(tmp_path, keys, "trl==0.17.0")
     assert one.is_complete
-    assert "packs nothing" in row(one, "packing").because
+    assert "does not pack" in row(one, "packing").because
     assert row(taken(tmp_path, as_yaml(bias="all")), "bias").fate == "refused"
     assert "dataset.path" in row(taken(tmp_path, as_yaml(dataset_type="rllm")), "dataset_type").because
 

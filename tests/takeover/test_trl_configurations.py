@@ -169,7 +169,7 @@ def test_values_are_read_as_trl_reads_them(text: str, section: str, key: str, va
         pytest.param("num_generations: 1", "a group of one has no advantage", id="a value that no recipe has"),
         pytest.param("num_generations: 0", "greater than or equal to 2", id="a number of nothing"),
         pytest.param("hub_token: hf_abc", "no place for a token", id="a token"),
-        pytest.param("learning_rat: 1e-5", "learning_rate is near", id="a mistyped key"),
+        pytest.param("learning_rat: 1e-5", "the nearest is learning_rate", id="a mistyped key"),
     ],
 )
 def test_what_trl_or_a_recipe_cannot_take_is_refused(text: str, reason: str, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_mixture_of_two_becomes_sources(tmp_path: Path) -> None:
     assert "shuffle_dataset" not in recipe_of(two)["training"]
     assert (
         row(two, "datasets").because
-        == "a fraction is a share of the prompts: TRL leaves rows out to get it, a recipe repeats some"
+        == "a fraction is a share of the prompts: TRL drops rows to get it, a recipe repeats some"
     )
     alike = taken(tmp_path, f"{text}datasets: {json.dumps([{'path': one['path']} for one in MIXTURE])}")
     assert [list(source) for source in recipe_of(alike)["datasets"]] == [["source", "path"]] * 2
@@ -308,7 +308,7 @@ def test_a_mixture_of_two_becomes_sources(tmp_path: Path) -> None:
         ({"streaming": True}, "a filter, a mixture and an exact resume need all rows and their number"),
         (
             {"datasets": [*MIXTURE, {"path": "c/d", "data_dir": "x", "fraction": 1}]},
-            "data_dir of a dataset has no place",
+            "a recipe has no key for data_dir of a dataset",
         ),
     ],
 )
@@ -461,7 +461,7 @@ def test_a_share_of_all_steps_is_their_number_where_that_is_said(tmp_path: Path)
 @pytest.mark.parametrize(
     ("keys", "because"),
     [
-        (BEST, "it takes the least loss; evaluation.keep_best goes by the held-out reward"),
+        (BEST, "it takes the least loss; evaluation.keep_best uses the held-out reward"),
         ({**BEST, "metric_for_best_model": "eval_rewards/accuracy/mean"}, "the greatest eval_rewards/accuracy/mean"),
         ({**BEST, "metric_for_best_model": "reward", "greater_is_better": False}, "it takes the least reward"),
         ({**BEST, "eval_strategy": "epoch", "eval_steps": None}, "write evaluation.every_steps with"),

@@ -94,7 +94,7 @@ def test_another_folder_in_its_place_is_asked_for_and_can_be_allowed(recipe: Pat
     recipe.parent.rename(tmp_path / "was")
     parts = [_part(recipe.with_name("r.py"), "two")]
     recipe.write_text("recipe: 1\n")
-    with pytest.raises(Refusal, match=r"asked for again: .* is a different folder now"):
+    with pytest.raises(Refusal, match=r"needs consent again: .* is a different folder now"):
         consent(parts, (), [str(recipe)])
     assert consent(parts, HERE, [str(recipe)])
     assert len(listed()) == 1
@@ -114,7 +114,7 @@ def test_a_parent_elsewhere_does_not_say_what_of_the_folder_runs(recipe: Path, t
 def test_what_differs_from_its_plan_is_not_the_code_of_the_folder(recipe: Path) -> None:
     part = _part(recipe.with_name("r.py"), "one")
     recipe.with_name("r.py").write_text("two")
-    with pytest.raises(Refusal, match=r"r\.py is not what the plan says"):
+    with pytest.raises(Refusal, match=r"r\.py differs from the plan"):
         consent([part], HERE, [str(recipe)])
 
 

@@ -104,7 +104,7 @@ def test_without_a_sandbox_is_asked_for_with_the_code_that_it_lets_go(recipe: st
     plan = replace(played(), sandbox="none")
     assert asked(plan, recipe, TOOL.sha256).startswith(
         "this recipe's launch.sandbox was not allowed yet\n"
-        "launch.sandbox none, with which code that the model writes has your rights, has the sha256"
+        "launch.sandbox none, which gives code that the model writes your rights, has the sha256"
     )
     *_, part = code_parts(plan)
     assert asked(plan, recipe, part.sha256) == ""

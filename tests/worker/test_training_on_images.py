@@ -206,7 +206,7 @@ def test_a_model_that_is_paid_whatever_it_says_does_not_look(
     assert (blanked["count"], blanked["reward"], blanked["by_images"]["reward"]) == (9, 1.0, 0.0)
     ended = RunRecord(status="completed", step=6, final_step=6, evaluation=record(folder)["evaluation"])
     (told,) = [one for one in verdicts(ended) if one.id == "VRD010"]
-    assert told.text == "no sign that the model looks at the images: reward 1 with them, 1 with grey ones, +0 [+0, +0]"
+    assert told.text == "no sign that the model uses the images: reward 1 with them, 1 with grey ones, +0 [+0, +0]"
 
 
 @pytest.mark.parametrize("fault", [None, "images_that_held_out_rows_do_not_get"])
@@ -230,7 +230,7 @@ def test_an_evaluation_that_loses_its_images_is_warned_of(
     assert (evaluation["blanked"]["by_images"]["reward"] == 0.0) == (fault is not None)
     ended = RunRecord(status="completed", step=6, final_step=6, evaluation=evaluation)
     told = [one.text for one in verdicts(ended) if one.id == "VRD010"]
-    assert fault is None or told[0].startswith("no sign that the model looks at the images"), told
+    assert fault is None or told[0].startswith("no sign that the model uses the images"), told
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])

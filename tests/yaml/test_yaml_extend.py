@@ -75,12 +75,12 @@ def test_within_an_item_of_a_list_it_is_a_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "child", "because"),
     [
-        ("a: 1", "s: {extend: [1]}", "nothing is written there"),
-        ("a: 1", "g: {s: {extend: [1]}}", "nothing is written there"),
-        ("s: all-linear", "s: {extend: [1]}", "there stands all-linear"),
-        ("s: null", "s: {extend: [1]}", "nothing is written there"),
-        ("s: {extend: [1]}", "a: 1", "nothing is written there"),
-        ("s: [1]", "s: {extend: 2}", "there stands 2"),
+        ("a: 1", "s: {extend: [1]}", "no parent has one"),
+        ("a: 1", "g: {s: {extend: [1]}}", "no parent has one"),
+        ("s: all-linear", "s: {extend: [1]}", "its value is all-linear"),
+        ("s: null", "s: {extend: [1]}", "no parent has one"),
+        ("s: {extend: [1]}", "a: 1", "no parent has one"),
+        ("s: [1]", "s: {extend: 2}", "a list of items to add, not 2"),
     ],
 )
 def test_what_cannot_be_extended_is_one_finding_where_it_is_written(

@@ -9,7 +9,7 @@ from grpo_recipes.contract.secrets.redact import redact
 
 
 @click.command()
-@click.option("--forget", metavar="FOLDER", help="Ask for consent to a folder's code again, `.` for this folder.")
+@click.option("--forget", metavar="FOLDER", help="Forget a folder: its code needs consent again. `.` is this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the folders as JSON.")
 def allowed(forget: str | None, as_json: bool) -> int:
     """List the folders that `--allow-code here` allowed.
@@ -23,13 +23,13 @@ def allowed(forget: str | None, as_json: bool) -> int:
         if not folders.forget(forget):
             raise Refusal.of(f"folder {forget} was not allowed", fix="grpo-run allowed lists them")
         click.echo(redact(f"forgot {forget}"), err=True)
-    found = folders.listed()
+    folders_allowed = folders.listed()
     if as_json:
-        rows = [{"path": one.folder.path, "since": one.since} for one in found]
+        rows = [{"path": entry.folder.path, "since": entry.since} for entry in folders_allowed]
         click.echo(redact(json.dumps({"folders": rows}, indent=2)))
         return EXIT_DONE
-    for one in found:
-        click.echo(redact(f"{one.since}  {one.folder.path}"))
-    if not found:
+    for entry in folders_allowed:
+        click.echo(redact(f"{entry.since}  {entry.folder.path}"))
+    if not folders_allowed:
         click.echo("no folder is allowed", err=True)
     return EXIT_DONE

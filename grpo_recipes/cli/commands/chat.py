@@ -11,12 +11,12 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import image_part, tell_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, print_answer, trained_run
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.trained_text import conversation_text, said_text
+from grpo_recipes.report.trained_text import conversation_text, reply_text
 
-_COMMANDS = "/reset begins a new conversation, /image FILE gives the next message an image, /exit or Ctrl-D ends it"
+_COMMANDS = "/reset starts a new conversation, /image FILE adds an image to the next message, /exit or Ctrl-D quits"
 
 
 @click.command()
@@ -25,16 +25,16 @@ _COMMANDS = "/reset begins a new conversation, /image FILE gives the next messag
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print each answer as a line of JSON.")
 def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int:
-    """Talk to a run's trained model: each line that you type, or that a pipe has, is a message.
+    """Talk to a run's trained model; each line that you type or pipe in is a message.
 
-    Uses the recipe's chat template, system prompt, stops, sampling and tools. Lines with commands: /reset, /image
-    FILE, /exit. Exits 0 ended, 1 a line was not answered, 2 nothing was started, 3 tools differ from the run's.
+    Uses the recipe's chat template, system prompt, stops, sampling and tools. Commands are /reset, /image FILE
+    and /exit. Exit codes: 0 ended, 1 a line was not answered, 2 nothing was started, 3 tools differ from the run's.
 
     \b
     grpo-run chat runs/addition-20260101-120000
     """
     plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
-    from grpo_recipes.launch.worker_part import Exchange, part_answer  # only where something is run
+    from grpo_recipes.launch.worker_part import Exchange, part_answer  # only needed to run something
 
     if sys.stdin is None:  # the caller closed it
         sys.stdin = io.StringIO()
@@ -47,8 +47,8 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
         click.echo(redact(f"error: {because}"), err=True)
 
     def talk(exchange: Exchange) -> None:
-        how = exchange("loading the model")
-        click.echo(redact(f"{conversation_text(how)}\n{_COMMANDS}"), err=True)
+        settings = exchange("loading the model")
+        click.echo(redact(f"{conversation_text(settings)}\n{_COMMANDS}"), err=True)
         messages: list[Any] = []
         images: list[Any] = []
         while (line := _line()) != "/exit":
@@ -63,19 +63,22 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
                 refuse(line, f"{line} is not a command: {_COMMANDS}")
             elif line:
                 content = [*images, {"type": "text", "text": line}] if images else line
-                asked = [*(messages if how["is_conversation"] else []), {"role": "user", "content": content}]
+                conversation = [
+                    *(messages if settings["is_conversation"] else []),
+                    {"role": "user", "content": content},
+                ]
                 images = []
-                said = exchange("answering", {"messages": asked})
-                if "refused" in said:
-                    refuse(line, f"{said['refused']}; {_COMMANDS}")
+                reply = exchange("answering", {"messages": conversation})
+                if "refused" in reply:
+                    refuse(line, f"{reply['refused']}; {_COMMANDS}")
                     continue
-                messages = [*asked, *said.pop("messages")]
-                click.echo(redact(json.dumps(said) if as_json else said_text(said)))
-                click.echo(f"({said['tokens']} tokens, {said['ended_by']})", err=True)
+                messages = [*conversation, *reply.pop("messages")]
+                click.echo(redact(json.dumps(reply) if as_json else reply_text(reply)))
+                click.echo(f"({reply['tokens']} tokens, {reply['ended_by']})", err=True)
 
     answer = part_answer(plan, "answering.start", "chat", {"run": folder, "greedy": greedy}, talk=talk)
     if answer["shown"] is None:
-        return tell_answer(answer, "chat", str, as_json=as_json)
+        return print_answer(answer, "chat", str, as_json=as_json)
     return EXIT_FAILED if unanswered else EXIT_DONE
 
 

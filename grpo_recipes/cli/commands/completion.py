@@ -79,7 +79,7 @@ def completion(context: click.Context, shell: str) -> int:
 
     \b
     eval "$(grpo-run completion bash)"             in ~/.bashrc
-    eval "$(grpo-run completion zsh)"              in ~/.zshrc, behind compinit
+    eval "$(grpo-run completion zsh)"              in ~/.zshrc, after compinit
     grpo-run completion fish > ~/.config/fish/completions/grpo-run.fish
     """
     click.echo(SHELLS[shell](context.find_root().command, {}, "grpo-run", VARIABLE).source())

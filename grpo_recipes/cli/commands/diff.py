@@ -24,7 +24,7 @@ from grpo_recipes.report.diff_text import (
 )
 from grpo_recipes.resolve.resolve import plan_of
 
-# For each format the texts of sides that can run, and of those that cannot.
+# Per format: what prints two plans, and what prints sides of which one is refused.
 FORMATS = {
     "text": (diff_text, refused_text),
     "json": (diff_json, refused_json),
@@ -88,7 +88,7 @@ def _written(place: str) -> Side:
     metavar="STACK",
     multiple=True,
     shell_complete=files,
-    help="A stack as for `plan`; give it twice for a single recipe.",
+    help="A stack, as for `plan`; give it twice to compare one recipe on two stacks.",
 )
 @click.option(
     "--format",
@@ -106,10 +106,10 @@ def diff(
     form: str,
     as_json: bool,
 ) -> int:
-    """Say whether two recipes, plans or runs, or one recipe on two stacks, are the same experiment.
+    """Check whether two recipes, plans or runs, or one recipe on two stacks, are the same experiment.
 
-    A and B are recipes, plan.json files or run folders, in any mix. Results of runs are shown but do not count. Exits 0
-    for the same experiment, 1 for a different one, 2 if either cannot run.
+    A and B are recipes, plan.json files or run folders, in any combination. Results of runs are shown but not
+    compared. Exit codes: 0 the same experiment, 1 a different one, 2 a side cannot run.
 
     \b
     grpo-run diff before.yaml after.yaml --format markdown

@@ -1,4 +1,4 @@
-"""`grpo-run doctor`: shows this machine's stack, what it lacks, and its known defects."""
+"""`grpo-run doctor`: shows this machine's stack, what is missing, and its known defects."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ from grpo_recipes.stack.stack import Stack, to_json_value
 @target_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON that --target reads.")
 def doctor(target: str | None, as_json: bool) -> int:
-    """Show packages, GPUs and sandbox, what a run would lack, and known defects of these releases.
+    """Show packages, GPUs and the sandbox, what is missing for a run, and known defects of these releases.
 
     \b
     grpo-run doctor --json
@@ -67,12 +67,12 @@ def doctor(target: str | None, as_json: bool) -> int:
 
 
 def _nothing_missing(stack: Stack) -> str:
-    on_the_cpu = ", on the CPU: launch.gpus_per_node: 0" if stack.gpus is None and not stack.declared else ""
-    return f"this stack has everything for a run{on_the_cpu}"
+    on_the_cpu = ", on the CPU with launch.gpus_per_node: 0" if stack.gpus is None and not stack.declared else ""
+    return f"this stack has everything that a run needs{on_the_cpu}"
 
 
 def _of_the_sandbox(mechanism: str | None) -> str:
-    """A line about the sandbox for model-written code."""
+    """Describes the sandbox for model-written code on one line."""
     version = f" {abi()}" if mechanism == "landlock" else ""
     return f"{'sandbox':<14}{mechanism or 'missing: neither Landlock (Linux 5.13) nor bubblewrap works'}{version}"
 

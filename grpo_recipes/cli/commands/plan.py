@@ -26,7 +26,7 @@ from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
     "--minimal", is_flag=True, help="Print a recipe with only the values that differ from its parent and the format."
 )
 def plan(recipe: str, as_recipe: bool, minimal: bool, **options: Any) -> int:
-    """Print what a recipe would run on the stack, and which releases support it; writes nothing.
+    """Print what a recipe would run on the stack, and which releases support it. Writes nothing.
 
     \b
     grpo-run plan recipe.yaml --set grpo.beta=0.04

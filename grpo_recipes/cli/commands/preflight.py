@@ -1,4 +1,4 @@
-"""`grpo-run preflight`: tries data, tokenizer, rewards and tools on this machine before the model is loaded."""
+"""`grpo-run preflight`: tries data, tokenizer, rewards and tools on this machine without the model."""
 
 import json
 import os
@@ -47,19 +47,19 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0.1, 86_400),
-    help="Seconds that a call of a reward or a tool may take; for a tool at least its own timeout and 5 s.",
+    help="Time limit for a call of a reward or a tool, in seconds; for a tool at least its own timeout plus 5 s.",
 )
 @click.option(
     "--memory-limit",
     metavar="GIB",
     type=click.FloatRange(0.01),
-    help="Memory that a reward may use. Default: four fifths of the free memory.",
+    help="Memory limit for a reward, in GiB. Default: four fifths of the free memory.",
 )
 @click.option(
     "--on-nodes",
     metavar="N",
     type=click.IntRange(1, 10_000),
-    help="Let N machines of the cluster look at themselves, as the job would get them, and try nothing else.",
+    help="Only check N nodes of the cluster, allocated as the job's would be.",
 )
 @click.option(
     "--queue-limit",
@@ -67,7 +67,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     show_default=True,
     metavar="SECONDS",
     type=click.IntRange(1, 86_400),
-    help="Seconds that --on-nodes waits in the cluster's queue.",
+    help="Seconds that --on-nodes may wait in the cluster's queue.",
 )
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
@@ -82,9 +82,9 @@ def preflight(
 ) -> int:
     """Try data, tokenizer, rewards and tools of a recipe; no model, no GPU.
 
-    Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
-    garbage, and tools and environments as preflight.turns say, in separate processes. Exits 0 without errors, 2 with
-    errors. It tries this machine, so there is no --target; --on-nodes looks at machines of the cluster.
+    Reads all rows, shows prompts as the model gets them, calls each reward with right answers, empty completions and
+    garbage, and calls tools and environments as preflight.turns says, all in separate processes. Exits 0 without
+    errors, 2 with errors. It checks this machine, so it has no --target; --on-nodes checks nodes of the cluster.
 
     \b
     grpo-run preflight recipe.yaml
@@ -111,14 +111,14 @@ def preflight(
     if has_errors(here):
         return _answer(resolution.file, [*resolution.findings, *here], "", asked.as_json)
     found, text = _found(plan, resolution.context, limits, strict=asked.strict)
-    news = [finding for finding in found if not _is_said(finding, resolution.findings)]
+    news = [finding for finding in found if not _is_reported(finding, resolution.findings)]
     return _answer(resolution.file, [*resolution.findings, *here, *news], text, asked.as_json)
 
 
 def _of_the_caches(plan: Plan) -> list[Finding]:
-    """The caches of a run that this user cannot write: an error for vLLM in its processes, which end then.
+    """Reports caches that this user cannot write: an error if the run's processes use vLLM, which would crash.
 
-    A cache of the hub may be shared and complete, and nothing is written to it.
+    The hub's cache only gets a warning: it may be shared and complete, and then nothing is written to it.
     """
     is_here = plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda"
     for_vllm = OF_VLLM if is_here else ()
@@ -129,7 +129,7 @@ def _of_the_caches(plan: Plan) -> list[Finding]:
 
 
 def _of_nccl(plan: Plan) -> list[Finding]:
-    """What may be too small for the processes of a run, where they use NCCL and train on this machine."""
+    """Reports limits that may be too small for NCCL, if the run uses it on this machine."""
     is_here = not ENGINES[plan.world.engine].trains_elsewhere
     return small_for_nccl() if is_here and plan.world.device == "cuda" and plan.world.num_processes > 1 else []
 
@@ -149,7 +149,7 @@ def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: b
 
 
 def _length(plan: Plan) -> dict[str, object]:
-    """The worker's inputs beside the plan."""
+    """The worker's inputs in addition to the plan."""
     given = {**plan.arguments.GRPOConfig}
     of_the_recipe = {setting.key: setting.value for setting in plan.settings}
     max_steps = given.get("max_steps")
@@ -168,10 +168,10 @@ def _finding(fault: dict[str, Any], source: Source, *, strict: bool) -> Finding:
     return finding._replace(severity="error") if strict and finding.severity == "not-checked" else finding
 
 
-def _is_said(finding: Finding, said: Sequence[Finding]) -> bool:
+def _is_reported(finding: Finding, reported: Sequence[Finding]) -> bool:
     """Whether a rule that read the files already reported the same."""
     name = finding.key.rpartition(".")[2]
-    return any(each.rule in SAID_BY_RULES.get(finding.rule, ()) and name in each.message for each in said)
+    return any(each.rule in SAID_BY_RULES.get(finding.rule, ()) and name in each.message for each in reported)
 
 
 def _answer(file: str, findings: list[Finding], text: str, as_json: bool) -> int:
@@ -180,16 +180,16 @@ def _answer(file: str, findings: list[Finding], text: str, as_json: bool) -> int
     return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE
 
 
-# What a preflight saw, as text: figures, examples of prompts, and the table of rewards.
+# Formats a preflight's results: figures, examples of prompts, and the table of rewards.
 
 
 WIDTH = 12
 
 
 def preflight_text(shown: Mapping[str, Any]) -> str:
-    """The answer below the findings, "" when nothing was seen. shown: as the worker writes it."""
+    """The answer below the findings, "" without results. shown: as the worker writes it."""
     if "sources" in shown:  # of a mixture
-        return "\n\n".join(f"source {one_line(one['source'])}\n{preflight_text(one)}" for one in shown["sources"])
+        return "\n\n".join(f"source {one_line(part['source'])}\n{preflight_text(part)}" for part in shown["sources"])
     blocks = [
         _lines(shown["lines"]),
         *map(_tool, shown["tools"]),
@@ -213,7 +213,7 @@ def _example(example: Mapping[str, Any]) -> str:
 
 
 def _tool(tool: Mapping[str, Any]) -> str:
-    """A tool as it is described to the model; nothing if it cannot be described."""
+    """The tool's description for the model, empty if it has none."""
     if tool["schema"] is None:
         return ""
     text = json.dumps(tool["schema"], indent=1, ensure_ascii=False)
@@ -221,10 +221,10 @@ def _tool(tool: Mapping[str, Any]) -> str:
 
 
 def _played(played: Mapping[str, Any] | None) -> str:
-    """The calls that were made, each with its answer and its time, and what the completion is worth."""
+    """The calls, each with its answer and duration, and the completion's rewards."""
     if played is None or not played["calls"]:
         return ""
-    how = "preflight.turns" if played["scripted"] else "made of the tools"
+    how = "preflight.turns" if played["scripted"] else "generated from the tools"
     tokens = "" if played["tokens"] is None else f", {played['tokens']} tokens"
     lines = [f"played on row {played['row']} ({how}{tokens})"]
     beside = [call for call in played["calls"] if not call["turn"]]
@@ -233,18 +233,18 @@ def _played(played: Mapping[str, Any] | None) -> str:
         lines.append(f"  says {one_line(played['answer'])}")
     lines += [f"  reward {one_line(name)}: {_value(value)}" for name, value in played["rewards"].items()]
     if beside:
-        lines += ["  tried beside it", *(line for call in beside for line in _call(call))]
+        lines += ["  also tried", *(line for call in beside for line in _call(call))]
     return "\n".join(lines)
 
 
 def _call(call: Mapping[str, Any]) -> list[str]:
     arguments = ", ".join(f"{name}={value!r}" for name, value in call["arguments"].items())
     first, *rest = call["answer"].split("\n")
-    told = [one_line(first), *(f"    {one_line(line)}" for line in rest)]
+    answer = [one_line(first), *(f"    {one_line(line)}" for line in rest)]
     failed = "failed, " if call["failed"] else ""
     return [
-        f"  {one_line(call['tool'])}({one_line(arguments)}) -> {told[0]}  ({failed}{_time(call['seconds'])})",
-        *told[1:],
+        f"  {one_line(call['tool'])}({one_line(arguments)}) -> {answer[0]}  ({failed}{_time(call['seconds'])})",
+        *answer[1:],
     ]
 
 
@@ -253,7 +253,7 @@ def _value(value: float | None) -> str:
 
 
 def _judge(judge: Mapping[str, Any]) -> str:
-    """What a judge was asked of a row, what it said and what that is worth."""
+    """The question to a judge about a row, its answer and the score."""
     lines = [f"{one_line(judge['name'])} on row {judge['row']}: {one_line(judge['at'])} is asked"]
     lines += [f"  | {one_line(line)}" for line in judge["question"].split("\n")]
     if judge["answer"]:
@@ -264,11 +264,11 @@ def _judge(judge: Mapping[str, Any]) -> str:
 
 
 def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:
-    """Mean rewards by kind of completion, a column each."""
+    """Mean rewards, with a column for each kind of completion."""
     cases = list(dict.fromkeys(case for reward in rewards for case in reward["values"]))
     if not cases:
         return ""
-    rows = [["reward", "weight", *cases, "time of one"]]
+    rows = [["reward", "weight", *cases, "time per call"]]
     for reward in rewards:
         values = [_number(reward["values"].get(case), reward) for case in cases]
         rows.append([str(reward["name"]), f"{reward['weight']:g}", *values, _time(reward["seconds"])])

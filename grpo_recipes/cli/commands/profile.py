@@ -12,7 +12,7 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
 from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.cli.trained_run import tell_answer
+from grpo_recipes.cli.trained_run import print_answer
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
@@ -28,7 +28,7 @@ from grpo_recipes.rules.what_passes_is_said import REWARD, RIGHT, check_set, wha
 from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")
-"""Rules about evaluating trained rows, which is intended here, about an update's memory and about a step's rows."""
+"""Rules that do not apply, since a profile evaluates training rows, updates no weights and takes no steps."""
 HELD_OUT = ("DAT012", "evaluation.path")
 """The rule and the key of a mixture without held-out rows, which a profile does not need."""
 OF_A_CHOICE = ("filter", "shuffle_seed", "max_prompt_tokens", "sort_by")
@@ -48,13 +48,13 @@ SUFFIX = ".jsonl"
     "-o", "--out", required=True, metavar="FILE", shell_complete=files, help="Output file, .jsonl; it must not exist."
 )
 @click.option(
-    "--samples", default=8, show_default=True, type=click.IntRange(2, 10_000), help="Number of answers to each row."
+    "--samples", default=8, show_default=True, type=click.IntRange(2, 10_000), help="Number of answers per row."
 )
-@click.option("--max-rows", type=click.IntRange(1), help="Only the first rows.")
-@click.option("--source", metavar="NAME", help="The source of a mixture whose rows are answered.")
+@click.option("--max-rows", type=click.IntRange(1), help="Answer only this many rows, the first ones.")
+@click.option("--source", metavar="NAME", help="Answer the rows of this source of a mixture.")
 @click.option("--base-url", metavar="URL", help="Ask this OpenAI-compatible server instead, e.g. http://host:8000/v1.")
 @click.option("--model", metavar="NAME", help="The server's name for the model. Default: the recipe's.")
-@click.option("--key-variable", metavar="NAME", help="Environment variable with the server's key. Default: no key.")
+@click.option("--key-variable", metavar="NAME", help="Environment variable with the server's API key. Default: no key.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def profile(
@@ -71,12 +71,12 @@ def profile(
 ) -> int:
     """Write the training rows with the share of answers that pass, before training.
 
-    The recipe's model answers each row as often as --samples says, as in an evaluation, and the recipe's rewards score
-    the answers. The rows get the columns pass_rate, reward_mean, reward_std and profile, to filter or sort by. After
-    any stop, the same command continues. Exits 0 written, 1 a reward or a server failed, or memory or disk were full, 2
-    nothing was started, 3 stopped by a check, 75 interrupted.
+    The recipe's model answers each row --samples times, as in an evaluation, and the recipe's rewards score them. The
+    rows get the columns pass_rate, reward_mean, reward_std and profile, to filter or sort by. If it is stopped, the
+    same command continues. Exit codes: 0 written, 1 a reward or a server failed, or memory or disk ran out, 2 nothing
+    was started, 3 stopped by a check, 75 interrupted.
 
-    With --base-url a server answers, with its own chat template and numbers; the rows say so.
+    With --base-url a server answers, with its own chat template and numerics; the column profile names it.
 
     \b
     grpo-run profile recipe.yaml -o rows.jsonl
@@ -117,18 +117,22 @@ def profile(
         raise
     beside = os.path.dirname(os.path.abspath(recipe)) == os.getcwd()  # a recipe's paths are relative to its folder
     path = out if beside else output
-    return tell_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
+    return print_answer(answer, "profile", lambda shown: profile_text(shown, out, samples, path), as_json=as_json)
 
 
-def _on_one_gpu(recipe: str, asked: RunOptions) -> Resolution:
+def _on_one_gpu(recipe: str, options: RunOptions) -> Resolution:
     """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
     stack = chosen_stack(None)
     stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
-    resolution = resolved(recipe, stack, asked)
+    resolution = resolved(recipe, stack, options)
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
-        return _on_one_gpu(recipe, asked._replace(overrides=(*asked.overrides, "launch.gpus_per_node=1")))
-    unsaid = [one for one in resolution.findings if one.rule == UNSAID and not one.key.endswith("passes.reward")]
+        return _on_one_gpu(recipe, options._replace(overrides=(*options.overrides, "launch.gpus_per_node=1")))
+    unsaid = [
+        finding
+        for finding in resolution.findings
+        if finding.rule == UNSAID and not finding.key.endswith("passes.reward")
+    ]
     if unsaid and resolution.context is not None and _passes(resolution.context) is None:
         because = next(check_set("", resolution.context)).because
         fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
@@ -171,12 +175,12 @@ def _server(base_url: str | None, model: str | None, key_variable: str | None) -
     """The server that replaces the recipe's model, None without --base-url. Raises Refusal."""
     if base_url is None:
         if model is not None or key_variable is not None:
-            raise Refusal.of("--model and --key-variable are of a server", fix="--base-url http://HOST:PORT/v1")
+            raise Refusal.of("--model and --key-variable need --base-url", fix="--base-url http://HOST:PORT/v1")
         return None
     from grpo_recipes.schemas.task import ENDPOINT  # needs Pydantic, which no other command does
 
     if re.fullmatch(ENDPOINT, base_url) is None:
-        because = "it takes an http or https address without user, password and query"
+        because = "it takes an http or https address without user, password or query"
         raise Refusal.of(
             "--base-url is not the address of a server", because=because, fix="--base-url http://HOST:PORT/v1"
         )
@@ -184,7 +188,7 @@ def _server(base_url: str | None, model: str | None, key_variable: str | None) -
 
 
 def _name(server: dict[str, str | None] | None) -> str | None:
-    """The name of the model in the rows."""
+    """The model's name in the column `profile`."""
     return None if server is None else f"{server['model']} at {server['base_url']}"
 
 
@@ -199,14 +203,14 @@ def _refuse_turns(plan: Plan) -> None:
     if needs:
         raise Refusal.of(
             f"--base-url: the recipe has {' and '.join(needs)}",
-            because="a server is asked for one answer, and no model is loaded here",
+            because="a server gives one answer per prompt, and no model is loaded here",
             fix="a profile without --base-url",
         )
 
 
 def _of_source(plan: Plan, name: str | None) -> Plan:
     """The plan with the rows of one source of its mixture, and the rewards that judge them. Raises Refusal."""
-    names = [one.source_name for one in plan.sources]
+    names = [source.source_name for source in plan.sources]
     if not names and name is not None:
         raise Refusal.of(f"--source {name}: the recipe has one source", fix="leave it out")
     if not names:
@@ -227,7 +231,10 @@ def _of_source(plan: Plan, name: str | None) -> Plan:
 def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -> Plan:
     """The plan with an evaluation of its training rows. Raises Refusal if they are not stored anywhere."""
     assert plan.evaluation is not None
-    names = [*(one.name for one in plan.rewards), *(one.name for one in plan.all_environments.values())]
+    names = [
+        *(reward.name for reward in plan.rewards),
+        *(environment.name for environment in plan.all_environments.values()),
+    ]
     if passes is None and len(names) == len(plan.rewards) == 1 and plan.rewards[0].kind not in ("model", "judge"):
         passes = Passes(names[0], RIGHT)  # of a source with one reward
     if passes is None or (plan.data.source_name is not None and passes.reward not in names):
@@ -237,11 +244,11 @@ def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -
     if plan.data.source == "made":
         raise Refusal.of(
             "the rows of this recipe cannot be profiled",
-            because="each run makes them again, so there is no file to filter",
-            fix="dataset.path with rows of a file or of the hub",
+            because="each run generates them, so there is no file to filter",
+            fix="set dataset.path to a file or to a data set of the hub",
         )
     known = [number for number in (plan.data.max_rows, max_rows) if number is not None]
-    every: dict[str, Any] = {one.name: None for one in fields(plan.data) if one.name in OF_A_CHOICE}
+    every: dict[str, Any] = {field.name: None for field in fields(plan.data) if field.name in OF_A_CHOICE}
     data = replace(plan.data, **every, max_rows=min(known, default=None))
     alone = replace(plan.evaluation, data=data, passes=passes, name="", rewards=(), others=())
     return replace(plan, data=data, evaluation=alone)
@@ -266,7 +273,9 @@ def _refuse_other(partial: str, own: dict[str, object]) -> None:
     shown = shlex.quote(os.path.relpath(partial))
     if before is None:
         raise Refusal.of(
-            f"{shown} is not a profile", because="rows are written there until all are complete", fix="a different -o"
+            f"{shown} is not a profile",
+            because="a profile writes its rows there until all are complete",
+            fix="a different -o",
         )
     names = [name for name in ("model", "samples", "sampling") if before.get(name) != own[name]]
     because = [f"{name}: {before.get(name)} there, {own[name]} now" for name in names]

@@ -30,8 +30,9 @@ MOST_RUNS = 24
 def report(folders: tuple[str, ...], out: str | None) -> int:
     """Write an HTML page about a run: problems first, then curves, completions, plan, proofs, time and memory.
 
-    Several runs, also those of a sweep or a folder, share the same axes, below the planned values in which they differ.
-    The page is one file for any browser, without network or server. For a run that still trains it is a snapshot.
+    Several runs, such as those of a sweep or a folder, share the same axes, below the planned values in which they
+    differ. The page is a single file that needs no network or server. For a run that is still training it is a
+    snapshot.
 
     \b
     grpo-run report runs/first runs/second -o both.html
@@ -74,7 +75,7 @@ def _default_file(folders: Sequence[str]) -> Path:
 
 
 def _runs_of(folder: str) -> list[str]:
-    """The run of a folder, the started ones of a sweep, or those in a folder of runs, oldest first."""
+    """The runs to show, oldest first: a single run, the started runs of a sweep, or all runs in a folder."""
     if not is_sweep(folder):
         runs = read_runs(folder).runs if os.path.isdir(folder) else []
         return [run.folder for run in reversed(runs)] or [folder]

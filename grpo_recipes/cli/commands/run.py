@@ -58,7 +58,7 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
     """Train a recipe (the default command).
 
     For a run folder or its plan.json, launches exactly that plan in a new folder, after reporting what has changed.
-    Exits 0 completed, 1 the trainer failed, 2 nothing was started, 3 a check or guard stopped it, 75 interrupted.
+    Exit codes: 0 completed, 1 the trainer failed, 2 nothing was started, 3 stopped by a check or guard, 75 interrupted.
 
     \b
     grpo-run run recipe.yaml --set training.max_steps=50
@@ -88,25 +88,25 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
     return _train_recipe(recipe, asked, view)
 
 
-def _continue_sweep(folder: str, asked: RunOptions) -> int:
-    if any((asked.is_of_a_recipe, asked.out, asked.extending, asked.verifying, asked.accept_drift)):
+def _continue_sweep(folder: str, options: RunOptions) -> int:
+    if any((options.is_of_a_recipe, options.out, options.extending, options.verifying, options.accept_drift)):
         raise Refusal.of(f"{folder} is a sweep, which continues as planned; it only takes --allow-code and --json")
     from grpo_recipes.cli.sweeps.training import go_on
 
-    return go_on(folder, asked.allowed, as_json=asked.as_json)
+    return go_on(folder, options.allowed, as_json=options.as_json)
 
 
-def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
-    stack = chosen_stack(asked.target)
-    if asked.accept_drift:
+def _train_recipe(recipe: str, options: RunOptions, view: "View") -> int:
+    stack = chosen_stack(options.target)
+    if options.accept_drift:
         raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
 
     def planned(*more: str) -> Ready | int:
         """The plan, with the additional overrides; the exit code if there is nothing to launch."""
-        resolution = resolved(recipe, stack, asked._replace(overrides=(*asked.overrides, *more)))
+        resolution = resolved(recipe, stack, options._replace(overrides=(*options.overrides, *more)))
         file, findings = resolution.file, resolution.findings
-        if asked.validate_only or (asked.as_json and resolution.refused):
-            click.echo(redact(findings_answer(file, findings, as_json=asked.as_json)))
+        if options.validate_only or (options.as_json and resolution.refused):
+            click.echo(redact(findings_answer(file, findings, as_json=options.as_json)))
             return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE
         if findings:
             click.echo(redact(findings_text(findings, file) + "\n"), err=True)
@@ -123,11 +123,11 @@ def _train_recipe(recipe: str, asked: RunOptions, view: "View") -> int:
         why = "out of memory in the first step: restarted with a micro-batch of"
         click.echo(redact(f"{why} {size} instead of {plan.batch.micro_batch} in {other}"), err=True)
         ready = planned(f"{'.'.join(MICRO_BATCH)}={size}")
-        return None if isinstance(ready, int) else made(ready, asked, other)
+        return None if isinstance(ready, int) else made(ready, options, other)
 
     ready = planned()
-    if asked.target and not (isinstance(ready, int) or asked.dry_run or in_an_image(ready.plan.job)):
+    if options.target and not (isinstance(ready, int) or options.dry_run or in_an_image(ready.plan.job)):
         raise Refusal.of(
             "--target declares a different machine, but a run needs this machine's stack", fix="add --dry-run"
         )
-    return ready if isinstance(ready, int) else started(ready, asked, view, halved)
+    return ready if isinstance(ready, int) else started(ready, options, view, halved)

@@ -70,7 +70,7 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
         if table.left_out:
             click.echo(redact(f"not shown, but in --json: {listed(table.left_out, NAMED)}"), err=True)
     else:
-        kept = "no run matches the filters" if found.runs else f"no runs in {folder}"
-        click.echo(redact(kept), err=True)
+        reason = "no run matches the filters" if found.runs else f"no runs in {folder}"
+        click.echo(redact(reason), err=True)
     click.echo(redact(damage_text(shown) + others_text(found.others)), err=True, nl=False)
     return EXIT_DONE

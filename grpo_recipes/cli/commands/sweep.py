@@ -60,14 +60,14 @@ def sweep(
 ) -> int:
     """Train a recipe with different values and seeds, and show which differences exceed noise.
 
-    Checks and plans all runs before it starts the first. A sweep folder continues where it stopped. Exits 0 all
-    completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
+    Checks and plans all runs before it starts the first. A sweep folder continues where it stopped. Exit codes:
+    0 all completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
 
     \b
     grpo-run sweep recipe.yaml --vary training.learning_rate=1e-5,3e-5 --seeds 3
     grpo-run sweep runs/addition-sweep-20260101-120000 --table
     """
-    from grpo_recipes.cli.sweeps.training import answer, go_on, tell_findings
+    from grpo_recipes.cli.sweeps.training import answer, go_on, print_findings
 
     asked = RunOptions(**options)
     if os.path.isdir(recipe):
@@ -91,7 +91,7 @@ def sweep(
     with busy("planning the runs"):
         planned = planned_sweep(recipe, asked, settings, seeds)
     if asked.validate_only or planned.sweep is None:
-        tell_findings(recipe, planned, as_json=asked.as_json, is_answer=asked.validate_only)
+        print_findings(recipe, planned, as_json=asked.as_json, is_answer=asked.validate_only)
         return EXIT_NOT_STARTED if planned.sweep is None else EXIT_DONE
     if planned.findings:
         click.echo(redact(findings_text(planned.findings, recipe) + "\n"), err=True)

@@ -1,4 +1,4 @@
-"""`grpo-run watch`: shows the progress of a run that a different process trains."""
+"""`grpo-run watch`: shows the progress of a run that another process trains."""
 
 import shlex
 import sys
@@ -25,7 +25,7 @@ from grpo_recipes.report.runs.run_row import instant, is_gone
 @view_options
 @click.option("--json", "as_json", is_flag=True, help="Print run.json after the run ends.")
 def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) -> int:
-    """Show a run in another shell, in a queue or on another machine, until it ends.
+    """Show a run that trains in another shell, in a queue or on another machine, until it ends.
 
     Writes nothing, and Ctrl-C does not stop the run. Exits like the run: 0 completed, 1 it failed or its process is
     gone, 3 a check or guard stopped it, 75 it was interrupted, or Ctrl-C; 2 it was never started.
@@ -79,7 +79,7 @@ def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progres
             if not goes_on and not active:
                 return _ended(folder, events, shown)
             if record is None and not is_waiting:
-                shown.note("it was not started yet")
+                shown.note("it has not started yet")
                 is_waiting = True
         for event in events.new() if events is not None else ():
             shown.show(event)
@@ -111,7 +111,7 @@ def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
         shown.show(event)
     if record.status != "running" and record.exit_code is not None:
         return record.exit_code
-    shown.say("its process is gone, but run.json still says that it runs")
+    shown.say("its process is gone, but its run.json says running")
     return EXIT_FAILED
 
 

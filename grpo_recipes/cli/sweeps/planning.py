@@ -44,22 +44,24 @@ class PlannedSweep(NamedTuple):
     ready: tuple[Ready, ...]
 
 
-def planned_sweep(recipe: str, asked: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+def planned_sweep(recipe: str, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
     """The runs of a recipe: all settings with the first seed, then all with the second, and so on.
 
     If several runs train at once on this machine, each is planned for its share of the devices. seeds: as for seeds_of.
     Raises Refusal for unreadable seeds, and for too many runs.
     """
-    planned = _planned(recipe, chosen_stack(asked.target), asked, trials, seeds)
-    shares = [] if asked.target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
+    planned = _planned(recipe, chosen_stack(options.target), options, trials, seeds)
+    shares = (
+        [] if options.target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
+    )
     if len(shares) < 2 or not shares[0]:
         return planned
     with seen_with(shares[0]):
-        return _planned(recipe, chosen_stack(None), asked, trials, seeds)
+        return _planned(recipe, chosen_stack(None), options, trials, seeds)
 
 
-def _planned(recipe: str, stack: Stack, asked: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
-    seed = _resolution(recipe, stack, asked, (), None)
+def _planned(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+    seed = _resolution(recipe, stack, options, (), None)
     known = None if seed.context is None else seed.context.settings.get(_SEED)
     if known is None or known.refused or not isinstance(known.value, int):
         return PlannedSweep(seed.findings, None, ())
@@ -71,15 +73,15 @@ def _planned(recipe: str, stack: Stack, asked: RunOptions, trials: Sequence[Tria
             fix="fewer values or seeds, or --trials 10",
         )
     places = [(place, seed) for seed in chosen for place in range(len(trials))]
-    resolutions = [_resolution(recipe, stack, asked, trials[place], seed) for place, seed in places]
-    findings = told_once(
+    resolutions = [_resolution(recipe, stack, options, trials[place], seed) for place, seed in places]
+    findings = merged_findings(
         (setting_text(trials[place]), _as_written(resolution.findings, trials[place]))
         for (place, _), resolution in zip(places, resolutions, strict=True)
     )
     if any(resolution.refused for resolution in resolutions):
         return PlannedSweep(findings, None, ())
     ready = tuple(map(ready_of, resolutions))
-    base = _resolution(recipe, stack, asked, (), chosen[0])
+    base = _resolution(recipe, stack, options, (), chosen[0])
     experiments = [_bare(one.plan) for one in ready[: len(trials)]]
     bare_base = None if base.refused else _bare(plan_of(base))
     names = run_names([(trials[place], seed) for place, seed in places])
@@ -120,7 +122,7 @@ def seeds_of(text: str, first: int) -> tuple[int, ...]:
     return tuple(range(first, first + min(numbers[0], MOST_RUNS + 1))) if is_count else tuple(numbers)
 
 
-def told_once(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
+def merged_findings(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
     """The findings of many settings: shared ones unchanged, others with a note about their settings."""
     found: dict[str, Finding] = {}
     having: dict[str, dict[str, None]] = {}
@@ -142,10 +144,10 @@ def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
     return finding._replace(notes=(*finding.notes, note))
 
 
-def _resolution(recipe: str, stack: Stack, asked: RunOptions, trial: Trial, seed: int | None) -> Resolution:
-    overrides = [*asked.overrides, *(f"{key}={text}" for key, text in trial)]
+def _resolution(recipe: str, stack: Stack, options: RunOptions, trial: Trial, seed: int | None) -> Resolution:
+    overrides = [*options.overrides, *(f"{key}={text}" for key, text in trial)]
     overrides += [] if seed is None else [f"seed={seed}"]
-    return resolved(recipe, stack, asked._replace(overrides=tuple(overrides)))
+    return resolved(recipe, stack, options._replace(overrides=tuple(overrides)))
 
 
 def _bare(plan: Plan) -> Plan:

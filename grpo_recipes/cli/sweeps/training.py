@@ -28,7 +28,7 @@ from grpo_recipes.contract.metrics import evaluation_text, mapping, of_set
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
-from grpo_recipes.launch.stop_signals import AskedSignals, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.stop_signals import StopSignals, never_stopped_by_output, signals_noted
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import read_lock
 from grpo_recipes.sweep.comparison import compared
@@ -61,7 +61,7 @@ def train_sweep(folder: str, sweep: Sweep, allowed: Sequence[str]) -> int:
     A failing run does not stop the others. The first SIGINT or SIGTERM lets the runs save and stop, and starts no more;
     the second kills them. Raises Refusal if another process is running the sweep.
     """
-    never_stopped_by_talk()
+    never_stopped_by_output()
     place = Path(folder)
     with _alone(place):
         open_runs = [run for run in sweep.runs if not _is_kept(place / run.name)]
@@ -107,7 +107,7 @@ def _train(
     runs: Sequence[SweepRun],
     shares: Sequence[Mapping[str, str]],
     allowed: Sequence[str],
-    asked: AskedSignals,
+    signals: StopSignals,
     first: int,
     of: int,
 ) -> None:
@@ -115,16 +115,16 @@ def _train(
     waiting, going, count = list(runs), list[Trainee](), itertools.count(first)
     several = min(len(shares), len(runs)) > 1
     try:
-        while going or (waiting and not asked.names):
+        while going or (waiting and not signals.names):
             free = [place for place in range(len(shares)) if place not in {one.share for one in going}]
-            for place in free[: 0 if asked.names else len(waiting)]:
+            for place in free[: 0 if signals.names else len(waiting)]:
                 run = waiting.pop(0)
-                _wait_for_the_last_one(folder / run.name, asked)
+                _wait_for_the_last_one(folder / run.name, signals)
                 going.append(_begun(folder, run, place, shares[place], allowed, is_one_of_several=several))
             time.sleep(_POLL_S)
-            asked.settle()
+            signals.settle()
             means = "the runs save and stop, and no more start; send it again to kill them"
-            asked.pass_on([one.process for one in going], _say, means)
+            signals.pass_on([one.process for one in going], _say, means)
             for one in [one for one in going if one.process.poll() is not None]:
                 going.remove(one)
                 if one.talk is not None:
@@ -177,11 +177,11 @@ def _of_run(folder: str, allowed: Sequence[str]) -> list[str]:
     return [text for text in given if any(part.sha256.startswith(text) for part in parts)]
 
 
-def _wait_for_the_last_one(folder: Path, asked: AskedSignals) -> None:
+def _wait_for_the_last_one(folder: Path, signals: StopSignals) -> None:
     """Waits about a second, until the processes of a killed sweep have left a run."""
     engine, place = engine_of(read_lock(str(folder)).plan), str(folder)
     give_up = time.monotonic() + _LEAVE_S
-    while time.monotonic() < give_up and not asked.names and holder(folder) and not engine.is_active(place):
+    while time.monotonic() < give_up and not signals.names and holder(folder) and not engine.is_active(place):
         time.sleep(_POLL_S)
 
 
@@ -203,7 +203,7 @@ def _say(line: str) -> None:
 # The output of a sweep: its table, and the report on its runs.
 
 
-def tell_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
+def print_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
     """Prints the findings of all runs, on stderr unless they are the requested output."""
     runs = "nothing was started" if planned.sweep is None else f"{len(planned.sweep.runs)} runs"
     said = findings_answer(recipe, planned.findings, as_json=as_json, then=f", {runs}")

@@ -220,7 +220,7 @@ def _opened(folder: Path, name: str, flags: int, mode: int = 0) -> int:
         try:
             descriptor = os.open(last, flags | _SAFE, mode, dir_fd=parent)
         except OSError as problem:
-            raise _said_better(problem, parent, last) from None
+            raise _clearer(problem, parent, last) from None
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             os.close(descriptor)
@@ -265,10 +265,10 @@ def _folder_in(parent: int, name: str) -> int:
     try:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as problem:
-        raise _said_better(problem, parent, name) from None
+        raise _clearer(problem, parent, name) from None
 
 
-def _said_better(problem: OSError, parent: int, name: str) -> OSError:
+def _clearer(problem: OSError, parent: int, name: str) -> OSError:
     """A clearer error for an entry of the wrong kind."""
     if problem.errno in _OTHER_KIND:
         with contextlib.suppress(OSError):

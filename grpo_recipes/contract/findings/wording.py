@@ -71,11 +71,11 @@ def aligned(rows: Iterable[Sequence[str]], right: Container[int] = (), most: int
     right: indexes of right-aligned columns. most: the width up to which a longer text widens its column.
     """
     columns = []
-    for place, texts in enumerate(zip(*rows, strict=True)):
+    for index, texts in enumerate(zip(*rows, strict=True)):
         width = min(most, max(map(cells, texts)))
         spaces = [" " * (width - cells(text)) for text in texts]
         if width:
-            pairs = zip(spaces, texts, strict=True) if place in right else zip(texts, spaces, strict=True)
+            pairs = zip(spaces, texts, strict=True) if index in right else zip(texts, spaces, strict=True)
             columns.append(["".join(pair) for pair in pairs])
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 

@@ -75,7 +75,11 @@ def lost_checkpoint(folder: Path, named: object) -> str | None:
     if not name.startswith("checkpoint-") or not name[11:].isdecimal():
         return None
     step = int(name[11:])
-    return None if any(step_of(one.folder) >= step for one in judged_checkpoints(folder / "checkpoints")) else name
+    return (
+        None
+        if any(step_of(checkpoint.folder) >= step for checkpoint in judged_checkpoints(folder / "checkpoints"))
+        else name
+    )
 
 
 # Files of a checkpoint that are unpickled, so their author decides what code runs.

@@ -197,11 +197,11 @@ def _fault(
     return FileFault(name, "changed", f"has the sha256 {found[:12]}, {written.sha256[:12]} was written")
 
 
-def refuse(found: list[FileFault]) -> None:
+def refuse(faults: list[FileFault]) -> None:
     """Raises NotWhole for the first fault, with the number of others."""
-    if found:
-        more = f", and {len(found) - 1} more of its files are not as written" if len(found) > 1 else ""
-        raise NotWhole(f"{found[0].name} {found[0].because}{more}")
+    if faults:
+        more = f", and {len(faults) - 1} more of its files differ from what was written" if len(faults) > 1 else ""
+        raise NotWhole(f"{faults[0].name} {faults[0].because}{more}")
 
 
 def as_digests(content: Any) -> dict[str, Digest]:

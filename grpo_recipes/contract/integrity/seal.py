@@ -34,7 +34,9 @@ class NoKey(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """secret: stored nowhere else. id: identifies the key without revealing any of it."""
+    """A key that identifies this user's files. secret: stored nowhere else. id: identifies the key without revealing
+    any of it.
+    """
 
     secret: bytes
     id: str
@@ -192,7 +194,7 @@ def opened(purpose: str, text: str) -> Opened:
     except (ValueError, KeyError) as problem:
         raise Damaged(f"it cannot be read ({type(problem).__name__})") from problem
     if not isinstance(content, dict):
-        raise Damaged("it is no mapping")
+        raise Damaged("it is not a mapping")
     if seal != {"sha256": _sha256(purpose, head, key_id), "key": key_id, "hmac": signature}:
         raise Damaged("its text does not match its sha256")
     if key_id is None:

@@ -28,16 +28,16 @@ from grpo_recipes.contract.integrity.run_folder import (
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, RUN_ID, Damaged, run_id
 
 SMALL_BYTES = 16 * 1024**2
-_NOT_AS_WRITTEN = "is not as grpo-run wrote it"
+_NOT_AS_WRITTEN = "differs from what grpo-run wrote"
 _FOR_PEOPLE = (".md", ".gguf")
 # Files of a checkpoint that nothing reads which starts from its weights.
 _FOR_A_RESUME = (".pt", ".pth", ".distcp", "training_args.bin", "trainer_state.json", "zero_to_fp32.py", "latest")
-_MEND_FOLDER = f"bring it back from a copy; remove {MANIFEST} from the folder if the change is yours"
-_MEND = "bring it back from a copy, or train the run again"
+_MEND_FOLDER = f"restore it from a copy; remove {MANIFEST} from the folder if the change is yours"
+_MEND = "restore it from a copy, or train the run again"
 
 
 class UsedRun(NamedTuple):
-    """fault: the first changed file, by its path below the run folder; None for a whole run.
+    """The result of a check. fault: the first changed file, by its path below the run folder; None for a whole run.
 
     is_old: an older grpo-run wrote the files, without content hashes, so some damage goes undetected.
     """
@@ -108,7 +108,7 @@ def _as_it_is(folder: Path, fault: FileFault) -> FileFault:
 
 def _of_the_run(folder: Path) -> list[FileFault]:
     if is_lost(folder):
-        return [FileFault(INTEGRITY_FILE, "missing", f"is missing, which has the sha256 of {PLAN_FILE}")]
+        return [FileFault(INTEGRITY_FILE, "missing", f"is missing, so {PLAN_FILE} cannot be checked")]
     try:
         written = read_integrity(folder, [PLAN_FILE])
     except Damaged as problem:
@@ -119,7 +119,7 @@ def _of_the_run(folder: Path) -> list[FileFault]:
         return [*plan, FileFault(RECORD_FILE, "changed", f"{_NOT_AS_WRITTEN}: {because}")]
     began = any(_is_there(folder, part) for part in ("final", "checkpoints"))
     if began and _is_there(folder, INTEGRITY_FILE) and not _is_there(folder, RECORD_FILE):
-        return [*plan, FileFault(RECORD_FILE, "missing", "is missing, and a run that began has one")]
+        return [*plan, FileFault(RECORD_FILE, "missing", "is missing, although the run was started")]
     return plan
 
 
@@ -135,7 +135,7 @@ def _of_the_model(folder: Path) -> Iterator[FileFault]:
     manifest = f"final/{MANIFEST}"
     written = (read_mapping(folder, manifest) or {}).get(RUN_ID)
     if written is not None and not _is_there(folder, INTEGRITY_FILE):
-        yield FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id")
+        yield FileFault(INTEGRITY_FILE, "missing", f"is missing, although {manifest} has its id")
     elif written is not None and written != (run_id(folder) or written):
         yield FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: it belongs to a different run")
 
@@ -145,10 +145,10 @@ def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | 
     manifest = f"{part}/{MANIFEST}"
     if not _is_there(folder, manifest):
         if _is_there(folder, INTEGRITY_FILE):
-            return FileFault(manifest, "missing", "is missing, and has the digests of the rest"), False
+            return FileFault(manifest, "missing", "is missing, so the other files cannot be checked"), False
         return None, True
     if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in (read_mapping(folder, manifest) or {}):
-        return FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id"), False
+        return FileFault(INTEGRITY_FILE, "missing", f"is missing, although {manifest} has its id"), False
     try:
         listed, is_old = _stated(place, is_model=is_model)
     except NotWhole as problem:

@@ -214,6 +214,6 @@ def _fails_if_equal(value: int) -> list[Step]:
 
 def _one_of(values: tuple[int, ...], error: int) -> Iterator[Step]:
     """Allows only these values."""
-    for place, value in enumerate(values):
-        yield (_EQUAL, len(values) - place, 0, value)
+    for index, value in enumerate(values):
+        yield (_EQUAL, len(values) - index, 0, value)
     yield (_RETURN, 0, 0, _FAILS | error)

@@ -33,7 +33,9 @@ _LONGEST = 1 << 16
 
 
 class KnownSecrets(NamedTuple):
-    """anywhere: bytes to hide wherever they occur, longest first; words: a pattern for the short ones, if any."""
+    """The secrets to hide. anywhere: bytes to hide wherever they occur, longest first; words: a pattern for the short
+    ones, if any.
+    """
 
     anywhere: tuple[bytes, ...]
     words: re.Pattern[bytes] | None

@@ -68,7 +68,7 @@ def _key_spans(text: bytes) -> list[Span]:
     """The positions of secrets that are recognizable by their form."""
     found: list[Span] = []
     for letters, pattern in _KEYS:
-        if any(one in text for one in letters):
+        if any(letter in text for letter in letters):
             found += [one.span(1) for one in re.finditer(pattern, text)]
     return found
 

@@ -34,7 +34,7 @@ _TUPLE, _PAIRS = "__tuple__", "__pairs__"
 
 
 class NotMade(Exception):
-    """Why no rows could be made, in one line."""
+    """No rows could be generated; the text says why in one line."""
 
 
 class NotInstalled(NotMade):
@@ -42,7 +42,8 @@ class NotInstalled(NotMade):
 
 
 class MadeRows(NamedTuple):
-    """rows: with COLUMNS. sha256: of the rows. release: of the package. scorers: by task, a digest of its scoring code.
+    """The rows that tasks generated. rows: with COLUMNS. sha256: of the rows. release: of the package. scorers: by
+    task, a digest of its scoring code.
 
     left_out: number of rows whose question is trained on.
     """

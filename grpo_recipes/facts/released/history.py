@@ -73,7 +73,7 @@ TABLE = "reasoning_gym"
 
 
 class ConfigKey(NamedTuple):
-    """type: as the package declares it. default: None also if JSON cannot represent it."""
+    """An option of a task. type: as the package declares it. default: None also if JSON cannot represent it."""
 
     type: str
     default: object

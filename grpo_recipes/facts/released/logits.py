@@ -21,7 +21,7 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
     release = nearest_release(releases, version)
     if spans is None or release is None:
         return None
-    return keyword_of(value_at(spans, release, {name: place for place, name in enumerate(releases)}))
+    return keyword_of(value_at(spans, release, {name: index for index, name in enumerate(releases)}))
 
 
 def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:

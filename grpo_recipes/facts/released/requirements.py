@@ -60,7 +60,7 @@ def requirements(package: str, version: str) -> tuple[Requirement, ...] | None:
     if release is None:
         return None
     assert data is not None
-    places = {name: place for place, name in enumerate(data["releases"])}
+    places = {name: index for index, name in enumerate(data["releases"])}
     return tuple(
         Requirement(name, specifier, extra or None)
         for key, spans in data.items()

@@ -176,7 +176,7 @@ def nearest_release(releases: Sequence[str], version: str) -> str | None:
 
 def unfold(folded: Mapping[str, Any], release: str) -> PackageFacts:
     """The facts of one of the file's releases. Raises KeyError for others."""
-    places = {version: place for place, version in enumerate(folded["releases"])}
+    places = {version: index for index, version in enumerate(folded["releases"])}
     owners = {}
     for owner, one in folded["owners"].items():
         bases = value_at(one["bases"], release, places)

@@ -47,14 +47,14 @@ KINDS = (
         "no-variance",
         "Groups without variance",
         (Curve(metric.GROUPS_WITHOUT_VARIANCE, "share of groups"),),
-        "Groups of which all completions have the same reward teach nothing.",
+        "A group whose completions all have the same reward teaches nothing.",
         is_share=True,
     ),
     ChartKind(
         "resampled",
         "Redrawn groups",
         (Curve(metric.GROUPS_REDRAWN, "redrawn"), Curve(metric.GROUPS_LEFT, "left without variance")),
-        "Of a generation, all rounds together, and those trained despite having none.",
+        "Redrawn in all rounds of a generation, and trained although they still have no variance.",
     ),
     ChartKind(
         "lengths",
@@ -63,7 +63,7 @@ KINDS = (
             Curve(metric.MEAN_LENGTH, "mean", metric.MIN_LENGTH, metric.MAX_LENGTH),
             Curve(metric.MEAN_ENDED_LENGTH, "mean of those that ended"),
         ),
-        "Tokens; the band is from the shortest to the longest.",
+        "In tokens; the band reaches from the shortest to the longest.",
     ),
     ChartKind(
         "ends",
@@ -79,9 +79,9 @@ KINDS = (
         "entropy",
         "Entropy",
         (Curve("entropy", "entropy"),),
-        "Of the next token; near 0 nothing new is tried.",
+        "Of the next token; near 0 the policy no longer explores.",
     ),
-    ChartKind("kl", "KL to the reference", (Curve("kl", "KL"),), "How far the policy is from its start."),
+    ChartKind("kl", "KL to the reference", (Curve("kl", "KL"),), "How far the policy has moved from its start."),
     ChartKind(
         "clipping",
         "Clipping",
@@ -103,26 +103,26 @@ KINDS = (
             Curve(metric.SAMPLER_DIFFERENCE, "mean"),
             Curve(metric.SAMPLER_DIFFERENCE_MAX, "most"),
         ),
-        "Of log-probabilities between vLLM and the trainer.",
+        "Differences of log-probabilities between vLLM and the trainer.",
     ),
     ChartKind(
         "time",
         "Seconds of a step",
         (Curve("step_time", "step_time"), *(Curve(name, phase) for phase, name in metric.PHASE_SECONDS.items())),
-        "By the clock; sync sends the weights to vLLM. TRL's step_time leaves the optimizer out.",
+        "Elapsed time; sync sends the weights to vLLM. TRL's step_time leaves out the optimizer.",
     ),
     ChartKind(
         "memory",
         "Memory of a step",
         (Curve("memory_bytes", "GiB"),),
-        "The most that the first process held.",
+        "The peak of the first process.",
         unit=2**30,
     ),
 )
 _REWARD = ChartKind(
     "reward",
     "Reward",
-    (Curve("reward", "mean", around="reward_std"), Curve(metric.REWARD_AS_DRAWN, "of what was drawn first")),
+    (Curve("reward", "mean", around="reward_std"), Curve(metric.REWARD_AS_DRAWN, "before resampling")),
     "Weighted sum of all rewards, the mean over a step; a band is the standard deviation that TRL logs.",
     group="rewards",
 )
@@ -152,12 +152,12 @@ def _each_reward(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     )
     return [
         ChartKind(
-            f"reward-{place}",
+            f"reward-{index}",
             f"Reward {name.removeprefix('rewards/').removesuffix('/mean')}",
             (Curve(name, "mean", around=f"{name.removesuffix('mean')}std"),),
             group="rewards",
         )
-        for place, name in enumerate([*means][:MOST_REWARDS] if len(means) > 1 else [])
+        for index, name in enumerate([*means][:MOST_REWARDS] if len(means) > 1 else [])
     ]
 
 
@@ -167,15 +167,15 @@ def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     known = {*_OF_KINDS, *_SAID_ELSEWHERE}
     left = [name for name in names if name not in known and not name.startswith("rewards/")]
     return [
-        ChartKind(f"other-{place}", name, (Curve(name, "value"),), group="other")
-        for place, name in enumerate(left[:MOST_OTHERS])
+        ChartKind(f"other-{index}", name, (Curve(name, "value"),), group="other")
+        for index, name in enumerate(left[:MOST_OTHERS])
     ]
 
 
 def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines: list[dict[str, object]] = []
     said = []
-    each = [(place, name, events) for place, run in enumerate(runs) for name, events in run.evaluations.items()]
+    each = [(index, name, events) for index, run in enumerate(runs) for name, events in run.evaluations.items()]
     for place, name, events in each:
         known = [(step, value) for step, one in events.items() if (value := number(one, "reward")) is not None]
         if not known:

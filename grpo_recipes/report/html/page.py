@@ -47,7 +47,7 @@ def refuse_to_replace(path: Path) -> None:
     if _MARK not in head:
         raise Refusal.of(
             f"{path} already exists",
-            because="it is not a report, and a report replaces nothing else",
+            because="it is not a report, and report only replaces earlier reports",
             fix="-o with a new name",
         )
 
@@ -75,7 +75,7 @@ def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None
 def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
     """The HTML of one run, or of several side by side; sweep: the table of their sweep."""
     names = _names(runs)
-    shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
+    shown = [{**shown_run(run, index), "name": names[index]} for index, run in enumerate(runs)]
     drawn = charts(runs, names)
     data = {"x": [run.series.x for run in runs], "charts": drawn}
     scripts, styles = [_asset(name) for name in SCRIPTS], [_asset(name) for name in STYLES]
@@ -107,7 +107,7 @@ def _running(runs: Sequence[ReportedRun]) -> str:
 def _names(runs: Sequence[ReportedRun]) -> list[str]:
     """The names of the runs: their folders, numbered if several have the same name."""
     names = [shown_text(run.listed.name, run.place, 80) for run in runs]
-    return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
+    return [name if names.count(name) == 1 else f"{name} ({index + 1})" for index, name in enumerate(names)]
 
 
 def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
         for key in keys
     ]
     packages = [dict(versions(run)) for run in runs]
-    for name in dict.fromkeys(name for one in packages for name in one):
+    for name in dict.fromkeys(name for package in packages for name in package):
         values = [one.get(name) for one in packages]
         if len(set(values)) > 1:
             rows.append({"key": name, "values": [value or "-" for value in values]})

@@ -61,30 +61,30 @@ def _of_lost_figures(run: ReportedRun) -> list[Trouble]:
     if not run.record.step or not run.has_ended or run.last_time is not None:
         return []
     because = (f"{RECORD_FILE} says that {run.record.step} steps were trained",)
-    return [Trouble(WARNING, f"{METRICS_FILE} has no line that can be read", because, "restore it from a copy")]
+    return [Trouble(WARNING, f"{METRICS_FILE} has no readable line", because, "restore it from a copy")]
 
 
 def _of_findings(run: ReportedRun) -> list[Trouble]:
     """The findings in run.json that ended the run."""
-    found = []
-    for one in mappings(run.record.findings):
-        level = BAD if one.get("severity") == "error" else WARNING
-        lines = [*_texts(one.get("seen")), *_texts(one.get("because")), *_texts(one.get("notes"))]
-        fix, page = one.get("fix"), one.get("id")
-        found.append(
+    troubles = []
+    for record in mappings(run.record.findings):
+        level = BAD if record.get("severity") == "error" else WARNING
+        lines = [*_texts(record.get("seen")), *_texts(record.get("because")), *_texts(record.get("notes"))]
+        fix, page = record.get("fix"), record.get("id")
+        troubles.append(
             Trouble(
                 level,
-                run.plain(one.get("message") or "the run was stopped"),
+                run.plain(record.get("message") or "the run was stopped"),
                 tuple(run.plain(line) for line in lines),
                 run.plain(fix) if isinstance(fix, str) else "",
                 run.plain(page) if isinstance(page, str) else "",
             )
         )
-    return found
+    return troubles
 
 
 def _texts(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
@@ -109,22 +109,22 @@ def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
 
 def _of_guards(run: ReportedRun) -> list[Trouble]:
     """The guards that acted, with their latest reason and fix; older releases recorded neither."""
-    found = []
-    for one in mappings(run.record.guards):
-        name = str(one.get("name"))
+    troubles = []
+    for guard in mappings(run.record.guards):
+        name = str(guard.get("name"))
         event = run.guards.get(name, {})
-        level = {"stop": BAD, "warn": WARNING}.get(str(one.get("action")), NOTE)
+        level = {"stop": BAD, "warn": WARNING}.get(str(guard.get("action")), NOTE)
         title = f"{name}: {event['message']}" if event.get("message") else name
-        found.append(
+        troubles.append(
             Trouble(
                 level,
                 run.plain(title),
-                tuple(run.plain(line) for line in [guard_span(one), *_texts(event.get("because"))] if line),
+                tuple(run.plain(line) for line in [guard_span(guard), *_texts(event.get("because"))] if line),
                 run.plain(event["fix"]) if isinstance(event.get("fix"), str) else "",
-                run.plain(str(one.get("id") or "")),
+                run.plain(str(guard.get("id") or "")),
             )
         )
-    return found
+    return troubles
 
 
 def _constant(series: StepSeries) -> Iterator[Trouble]:
@@ -139,8 +139,8 @@ def _constant(series: StepSeries) -> Iterator[Trouble]:
             BAD,
             f"constant reward: in {len(shares)} steps no two completions of a prompt had different rewards",
             tuple(one for one in (because, "the advantages and the gradient are zero: nothing is learned") if one),
-            "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
-            "temperature, or a reward that gives partial credit",
+            "grpo-run preflight RECIPE shows what the rewards return; then try easier prompts, more generations, a "
+            "higher temperature, or a reward with partial credit",
             "GRD001",
         )
 
@@ -148,9 +148,11 @@ def _constant(series: StepSeries) -> Iterator[Trouble]:
 def _of_verdicts(run: ReportedRun) -> list[Trouble]:
     """The conclusions about the run that are bad news."""
     return [
-        Trouble(WARNING, run.plain(one.text), tuple(map(run.plain, one.because)), run.plain(one.fix), one.id)
-        for one in verdicts(run.record)
-        if one.level == "warning"
+        Trouble(
+            WARNING, run.plain(verdict.text), tuple(map(run.plain, verdict.because)), run.plain(verdict.fix), verdict.id
+        )
+        for verdict in verdicts(run.record)
+        if verdict.level == "warning"
     ]
 
 
@@ -158,9 +160,9 @@ def _of_server(run: ReportedRun) -> list[Trouble]:
     deaths = mappings((run.record.vllm_server or {}).get("restarts"))
     if not deaths:
         return []
-    lines = tuple(run.plain(f"at step {one.get('step')} it {one.get('how')}") for one in deaths[:5])
+    lines = tuple(run.plain(f"at step {death.get('step')} it {death.get('how')}") for death in deaths[:5])
     return [Trouble(WARNING, f"the vLLM server was restarted {len(deaths)} times", lines)]
 
 
 def _of_plan(run: ReportedRun) -> list[Trouble]:
-    return [Trouble(NOTE, f"finding of the plan: {run.plain(one)}") for one in _texts(run.plan.get("findings"))[:10]]
+    return [Trouble(NOTE, f"finding of the plan: {run.plain(text)}") for text in _texts(run.plan.get("findings"))[:10]]

@@ -42,11 +42,11 @@ def kept_completions(event: Mapping[str, object]) -> list[KeptCompletion]:
     return [KeptCompletion(int(step), row) for row in rows if isinstance(row, Mapping)]
 
 
-def chosen(kept: Sequence[KeptCompletion]) -> list[tuple[str, KeptCompletion]]:
+def chosen(completions: Sequence[KeptCompletion]) -> list[tuple[str, KeptCompletion]]:
     """The best, worst and a random completion of each stretch of steps, in order, without repetition."""
-    width = stretch_width({one.step for one in kept}, MOST_STRETCHES)
+    width = stretch_width({completion.step for completion in completions}, MOST_STRETCHES)
     found = []
-    for _, of_stretch in groupby(sorted(kept, key=lambda one: one.step), key=lambda one: one.step // width):
+    for _, of_stretch in groupby(sorted(completions, key=lambda one: one.step), key=lambda one: one.step // width):
         stretch = list(of_stretch)
         judged = sorted((one for one in stretch if one.total is not None), key=lambda one: one.total or 0.0)
         kinds = {id(stretch[0]): ("drawn", stretch[0])}

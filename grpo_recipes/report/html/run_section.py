@@ -37,14 +37,14 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
         "level": _level(run, found),
         "headline": headline(run),
         "subtitle": _subtitle(run),
-        "gain": [run.plain(one.text) for one in verdicts(run.record) if one.level != "warning"],
+        "gain": [run.plain(verdict.text) for verdict in verdicts(run.record) if verdict.level != "warning"],
         "troubles": found,
         "tiles": _tiles(run),
         "plan": {title: rows for kind, title in _TITLES.items() if (rows := _settings(run, kind))},
         "shims": [row for row in _settings(run) if str(row.get("key")).startswith(_SHIMS)],
         "held_out": held_out(run),
         "samples": samples,
-        "ways": list(dict.fromkeys(one["ended"] for one in samples if one["ended"])),
+        "ways": list(dict.fromkeys(sample["ended"] for sample in samples if sample["ended"])),
         "memory": _memory(run),
         "times": _times(run),
         "proofs": mappings(run.record.proofs)[:100],
@@ -59,11 +59,11 @@ def headline(run: ReportedRun) -> str:
     listed = run.listed
     line = status_line(RunRecord(status=listed.status, step=listed.step, max_steps=listed.max_steps))
     line = ", ".join(filter(None, [line, listed.verdict.partition(":")[0]]))
-    return f"{line}, says a file that was changed" if listed.changed and listed.step is not None else line
+    return f"{line}, according to a changed file" if listed.changed and listed.step is not None else line
 
 
-def _level(run: ReportedRun, found: Sequence[Trouble]) -> str:
-    levels = {one.level for one in found}
+def _level(run: ReportedRun, troubles: Sequence[Trouble]) -> str:
+    levels = {trouble.level for trouble in troubles}
     if BAD in levels:
         return BAD
     if run.listed.status in ("running", "planned"):
@@ -106,12 +106,12 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
     duration = run.record.duration or {}
     each = number(duration, "seconds_per_step")
     if listed.seconds is not None:
-        notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s a step"]
+        notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s per step"]
         tiles.append(("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
     phases = mappings([*run.record.memory.values()])
-    peak = max((size for one in phases if (size := number(one, "measured")) is not None), default=None)
+    peak = max((size for phase in phases if (size := number(phase, "measured")) is not None), default=None)
     if peak is not None:
-        tiles.append(("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
+        tiles.append(("Peak memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
     return tiles
 
 
@@ -123,21 +123,21 @@ def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, An
     return [row for row in found if row.get("kind") == kind and not str(row.get("key")).startswith(_SHIMS)][:_MOST_ROWS]
 
 
-def _sample(kind: str, one: KeptCompletion) -> dict[str, Any]:
-    row, tokens = one.row, number(one.row, "tokens")
+def _sample(kind: str, completion: KeptCompletion) -> dict[str, Any]:
+    row, tokens = completion.row, number(completion.row, "tokens")
     given, images = mapping(row, "rewards"), row.get("images")
     images = images if isinstance(images, list) else []
     return {
-        "step": one.step,
+        "step": completion.step,
         "kind": kind,
         "prompt": _long_text(row.get("prompt")),
         "completion": _long_text(row.get("completion")),
         "rewards": [(shown_text(name, NO_FOLDER), figure(number(given, name))) for name in list(given)[:40]],
-        "total": figure(one.total),
+        "total": figure(completion.total),
         "advantage": figure(number(row, "advantage")),
         "tokens": "" if tokens is None else f"{tokens:,.0f} token{'s' * (tokens != 1)}",
         "ended": shown_text(content_text(row.get("ended"))[:20], NO_FOLDER),
-        "images": [one for one in images[:_MOST_IMAGES] if isinstance(one, str) and _BASE64.fullmatch(one)],
+        "images": [image for image in images[:_MOST_IMAGES] if isinstance(image, str) and _BASE64.fullmatch(image)],
     }
 
 
@@ -174,7 +174,7 @@ def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Ma
     shown = [(figure(number(one, "step")), one) for one in events]
     shown += [(f"{figure(number(blanked, 'step'))}, grey images", blanked)] if blanked else []
     cells = [_cells(one) for _, one in shown]
-    names = list(dict.fromkeys(name for one in cells for name in one))[:_MOST_COLUMNS]
+    names = list(dict.fromkeys(name for cell in cells for name in cell))[:_MOST_COLUMNS]
     return {
         "name": run.plain(name),
         "names": names,
@@ -245,10 +245,10 @@ def _times(run: ReportedRun) -> list[tuple[str, str]]:
     each, share = number(duration, "seconds_per_step"), number(duration, "generation_share")
     steps = run.series.figures.get("step_time")
     rows = [
-        ("training, by the clock", "" if record.train_wall_s is None else clock(record.train_wall_s)),
+        ("training, elapsed", "" if record.train_wall_s is None else clock(record.train_wall_s)),
         ("training, CPU seconds", "" if record.train_cpu_s is None else figure(record.train_cpu_s)),
-        ("a step, the median", "" if each is None else f"{figure(each)} s"),
-        ("  of it generation", "" if share is None else percent(share)),
+        ("a step (median)", "" if each is None else f"{figure(each)} s"),
+        ("  of which generation", "" if share is None else percent(share)),
         ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
         ("launches", str(record.launches) if launches_text(record) else ""),

@@ -90,7 +90,7 @@ def one_run(folder: Path) -> ListedRun | None:
         values=values,
         changed=(*map(str, changed_files(folder)), *unreadable),
         held_out_set=set_of(known.evaluation),
-        verdict=next((one.text for one in verdicts(known)), ""),
+        verdict=next((verdict.text for verdict in verdicts(known)), ""),
     )
 
 
@@ -103,7 +103,7 @@ def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: 
         return ("damaged record", (f"{RECORD_FILE} cannot be read",)) if is_there else ("planned", ())
     if record.status == "running" and not record.is_queued_work and is_gone(folder):
         return "killed", ()
-    found = [one.get("id") for one in mappings(record.findings)]
+    found = [finding.get("id") for finding in mappings(record.findings)]
     return record.status, tuple(dict.fromkeys(one for one in found if isinstance(one, str) and one))
 
 
@@ -154,7 +154,7 @@ def _contents(plan: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The parts of a plan that have a digest or a commit, by the recipe's sections."""
     yield "model", plan.get("model")
     sources = plan.get("sources")
-    mixed = [one for one in sources if isinstance(one, dict)] if isinstance(sources, list) else []
+    mixed = [source for source in sources if isinstance(source, dict)] if isinstance(sources, list) else []
     yield from ((f"datasets.{one.get('source_name')}", one) for one in mixed)
     if not mixed:
         yield "dataset", plan.get("data")
@@ -208,7 +208,9 @@ MOST_RUNS = 100_000
 
 
 class Runs(NamedTuple):
-    """runs: newest first. others: folders that are not runs or cannot be read, by name with the reason."""
+    """The runs in a folder. runs: newest first. others: folders that are not runs or cannot be read, by name with the
+    reason.
+    """
 
     folder: str
     runs: list[ListedRun]
@@ -231,7 +233,7 @@ def read_runs(folder: str) -> Runs:
             others[name] = f"it cannot be read: {problem.strerror or problem}"
             continue
         if run is None:
-            others[name] = "a sweep, with its runs in it" if is_file(path, "sweep.json") else "it has no plan.json"
+            others[name] = "a sweep, which contains its runs" if is_file(path, "sweep.json") else "it has no plan.json"
         else:
             runs.append(run)
     return Runs(folder, sorted(runs, key=lambda run: (-run.at, run.name)), others)
@@ -246,7 +248,7 @@ def _folders(folder: str) -> list[str]:
         raise Refusal.of(
             f"{folder} cannot be listed",
             because=str(problem.strerror or problem),
-            fix="name a folder of run folders; a run without --out makes its own in runs/",
+            fix="name a folder of run folders; a run without --out is in runs/",
         ) from None
     found = [name for name in found if os.path.isdir(os.path.join(folder, name))]
     if len(found) > MOST_RUNS:

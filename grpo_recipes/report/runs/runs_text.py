@@ -19,14 +19,14 @@ _NAMED_OTHERS = 10
 
 
 class Table(NamedTuple):
-    """text: the lines, each with its newline. left_out: the headings that did not fit."""
+    """The table of runs. text: the lines, each with its newline. left_out: the headings that did not fit."""
 
     text: str
     left_out: tuple[str, ...]
 
 
 class _Column(NamedTuple):
-    """rank: columns of rank 0 are dropped last."""
+    """A column of the table. rank: columns of rank 0 are dropped last."""
 
     heading: str
     cells: list[str]
@@ -38,8 +38,8 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
     """A line for each run, with the columns that fit the width; None fits all."""
     headings = _headings(keys)
     values = [
-        _Column(headings[key], [_cell(key, run) for run in runs], 3 if place == 0 else 6 + place, is_figure=False)
-        for place, key in enumerate(keys[:_MOST_KEYS])
+        _Column(headings[key], [_cell(key, run) for run in runs], 3 if index == 0 else 6 + index, is_figure=False)
+        for index, key in enumerate(keys[:_MOST_KEYS])
     ]
     states, verdicts = [_status(run) for run in runs], [_verdict(run) for run in runs]
     columns = [

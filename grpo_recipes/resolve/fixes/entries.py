@@ -49,7 +49,7 @@ def entry_at(text: str, path: Path) -> KeyEntry | None:
     for depth, part in enumerate(path):
         if isinstance(node, yaml.MappingNode):
             pairs = node.value
-            places = [place for place, (key, _) in enumerate(pairs) if key.value == part]
+            places = [index for index, (key, _) in enumerate(pairs) if key.value == part]
             if not places and (depth == len(path) - 1 or not isinstance(path[depth + 1], int)):
                 return None
             place = places[-1]

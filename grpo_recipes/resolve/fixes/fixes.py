@@ -27,7 +27,7 @@ Again = Callable[[str], Resolution]
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """text: of the file with all fixes, the old text if there are none. after: its resolution.
+    """The result of fixing a recipe. text: the file with all fixes, unchanged without any. after: its resolution.
 
     fixed, suggested, left: the findings. suggested: with a fix that replaces, removes or adds a value, which was not
     requested. left: without a patch, with one for a different file or in conflict with an earlier one, or whose fix
@@ -213,7 +213,7 @@ def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_kno
             continue
         before = value_at(values, patch.path, ABSENT)
         if before is not ABSENT:
-            if not is_same_said_otherwise(before, patch.value):
+            if not is_same_value(before, patch.value):
                 return False
             continue
         source = next((path for path, value in removed.items() if _is_moved(value, patch.value)), None)
@@ -237,14 +237,14 @@ def is_same_name(one: object, other: object) -> bool:
     return a == b or (is_long and _digits(a) == _digits(b) and _has_one_slip(a, b))
 
 
-def is_same_said_otherwise(before: object, after: object) -> bool:
+def is_same_value(before: object, after: object) -> bool:
     """Whether one value is the other in a different notation."""
     if type(before) is type(after) and before == after:
         return False  # the reader refused its notation, so its meaning is unknown
     if isinstance(after, bool) or after is None:
         return isinstance(before, str) and before.lower() in _WORDS[after]
     if isinstance(after, list):
-        return len(after) == 1 and (after[0] == before or is_same_said_otherwise(before, after[0]))
+        return len(after) == 1 and (after[0] == before or is_same_value(before, after[0]))
     if isinstance(after, dict):
         return isinstance(before, str) and list(after.values()) == [before]
     if isinstance(after, int | float):
@@ -277,7 +277,7 @@ def _number(value: object, *, whole: bool) -> float | None:
 
 def _has_one_slip(a: str, b: str) -> bool:
     """Whether two words differ by one extra, missing or wrong letter, or by two swapped ones."""
-    start = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = next((index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     rest_a, rest_b = a[start:], b[start:]
     swapped = rest_a[1::-1] + rest_a[2:] if len(rest_a) > 1 else None
     return rest_a[1:] in (rest_b, rest_b[1:]) or rest_a == rest_b[1:] or swapped == rest_b

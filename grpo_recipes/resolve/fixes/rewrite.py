@@ -127,7 +127,7 @@ def _moved(text: str, path: Path, setting: Patch) -> str:
     """The text with a renamed or moved key, with its value as written and its comments."""
     name, entry = str(setting.path[-1]), entry_at(text, path)
     if entry is None:
-        raise NotRewritten("the key is not there")
+        raise NotRewritten("the key is missing")
     if path[:-1] == setting.path[:-1]:
         quote = entry.key.style or ""
         return f"{text[: entry.start]}{quote}{name}{quote}{text[entry.key.end_mark.index :]}"
@@ -152,7 +152,7 @@ def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> 
             around = entry_at(text, path[:-1])
             colon = re.compile(r"\s*:").match(text, around.key.end_mark.index) if around else None
             if colon is None:
-                raise NotRewritten("nothing would be left there")
+                raise NotRewritten("the section would be left empty")
             left = f"{left[: colon.end()]} {'[]' if isinstance(path[-1], int) else '{}'}{left[colon.end() :]}"
         return left
     if not entry.parent.flow_style:

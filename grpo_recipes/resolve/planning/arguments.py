@@ -143,7 +143,7 @@ def vllm(context: Context) -> Vllm | None:
 
 
 def server(context: Context, engine: Mapping[str, object]) -> VllmServer | None:
-    """The server that the run starts, None if somebody else runs it.
+    """The server that the run starts, None if it is started separately.
 
     engine: the recipe's arguments for vLLM's engine. Those without a flag in the target's server were refused (SRV003).
     """
@@ -167,8 +167,8 @@ def server(context: Context, engine: Mapping[str, object]) -> VllmServer | None:
 
 
 def _arguments(context: Context, device: str) -> dict[str, object]:
-    """The engine arguments that have other recipe keys. On the CPU the GPU memory share would be one of the machine's
-    RAM.
+    """The engine arguments that have other recipe keys. On the CPU the GPU memory share would be a share of the
+    machine's RAM.
     """
     length = context.value("GRPOConfig.vllm_max_model_length")
     arguments: dict[str, object] = {

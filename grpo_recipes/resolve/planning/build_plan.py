@@ -48,7 +48,7 @@ OF_THE_MACHINE = (
     "generation.weight_sync",
     "training.on_out_of_memory",
 )
-# The reason of world.gpus mentions it.
+# Mentioned by the reason of world.gpus.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 CONTINUE = "lora.continue"
 MIXTURE = "datasets"
@@ -119,7 +119,7 @@ def build_plan(
         ancestor=planned_ancestor(context),
         kept_completions=context.whole(KEPT_COMPLETIONS),
         resample_groups=context.whole(RESAMPLE),
-        sources=tuple(planned_data(one, "dataset") for one in sources if "datasets.source" in one.settings),
+        sources=tuple(planned_data(source, "dataset") for source in sources if "datasets.source" in source.settings),
     )
 
 
@@ -134,7 +134,7 @@ def kind_of(key: str) -> str:
 
 
 def planned_settings(
-    context: Context, said: Mapping[str, Expression], passed: Mapping[str, object]
+    context: Context, expressions: Mapping[str, Expression], passed: Mapping[str, object]
 ) -> tuple[PlannedSetting, ...]:
     """Every value that the run uses, the experiment first. passed: the GRPOConfig arguments.
 
@@ -144,7 +144,7 @@ def planned_settings(
     chooses = any(context.value(key) not in (False, None) for key in ENDS)
     for key, setting in context.settings.items():
         owner, _, name = key.partition(".")
-        if owner == "GRPOConfig" and not _is_used(setting, said.get(name), passed):
+        if owner == "GRPOConfig" and not _is_used(setting, expressions.get(name), passed):
             continue
         if (owner == "guards" or key == KEPT_COMPLETIONS) and not setting.given:
             continue  # plan.json has a separate section for them
@@ -159,7 +159,7 @@ def planned_settings(
             continue  # the value of a recipe without the key
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
-        of_key = [_row(key, setting, said.get(name) if owner == "GRPOConfig" else None)]
+        of_key = [_row(key, setting, expressions.get(name) if owner == "GRPOConfig" else None)]
         if key == RESAMPLE:
             of_key = [
                 replace(of_key[0], why=f"a step generates and rewards up to {1 + context.whole(key)} times as much")
@@ -167,7 +167,9 @@ def planned_settings(
         if key == SETS:
             of_key = list(rows_of_sets(context, of_key[0]))
         rows += [replace(row, kind="experiment") for row in of_key] if chooses and key in OF_THE_CHOICE else of_key
-    written = {row.key for row in rows} | {one.key for one in said.values() if isinstance(one, Passed)}
+    written = {row.key for row in rows} | {
+        expression.key for expression in expressions.values() if isinstance(expression, Passed)
+    }
     for name, value in passed.items():
         if f"GRPOConfig.{name}" not in written:
             rows.append(_row(f"GRPOConfig.{name}", Setting(f"GRPOConfig.{name}", value, "grpo-run"), None))
@@ -175,19 +177,19 @@ def planned_settings(
     return tuple(sorted(rows, key=lambda row: order[row.kind]))
 
 
-def _is_used(setting: Setting, said: Expression | None, passed: Mapping[str, object]) -> bool:
+def _is_used(setting: Setting, expression: Expression | None, passed: Mapping[str, object]) -> bool:
     """Whether a GRPOConfig value reaches the run: passed under any name, or the release's own behaviour."""
     name = setting.key.partition(".")[2]
-    by_itself = isinstance(said, Unsaid) and (setting.given or kind_of(setting.key) == "experiment")
-    return name in passed or isinstance(said, Passed) or by_itself
+    by_itself = isinstance(expression, Unsaid) and (setting.given or kind_of(setting.key) == "experiment")
+    return name in passed or isinstance(expression, Passed) or by_itself
 
 
-def _row(key: str, setting: Setting, said: Expression | None) -> PlannedSetting:
+def _row(key: str, setting: Setting, expression: Expression | None) -> PlannedSetting:
     reasons = [setting.why] if setting.why else []
-    if isinstance(said, Passed) and said.because:
-        reasons.append(f"passed as {said.key.partition('.')[2]} {flow(said.value)}: {said.because}")
-    elif isinstance(said, Unsaid):
-        reasons.append(f"not passed: {said.because}")
+    if isinstance(expression, Passed) and expression.because:
+        reasons.append(f"passed as {expression.key.partition('.')[2]} {flow(expression.value)}: {expression.because}")
+    elif isinstance(expression, Unsaid):
+        reasons.append(f"not passed: {expression.because}")
     return PlannedSetting(
         key=key,
         value=setting.value,

@@ -187,7 +187,7 @@ def planned_rewards(context: Context) -> tuple[Reward, ...]:
     rewards, sources = context.items("rewards"), context.items("datasets")
     named = zip(reward_names(rewards), rewards, strict=True)
     found = [_reward(context, index, name, reward) for index, (name, reward) in enumerate(named)]
-    limited = {str(one["source"]): one["rewards"] for one in sources if one["rewards"] is not None}
+    limited = {str(source["source"]): source["rewards"] for source in sources if source["rewards"] is not None}
     return tuple(
         replace(reward, not_of=tuple(name for name, own in limited.items() if reward.name not in own))
         for reward in found

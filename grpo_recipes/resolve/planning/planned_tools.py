@@ -26,13 +26,13 @@ from grpo_recipes.user_files.reward_imports import imported_beside
 def planned_tools(context: Context) -> tuple[Tool, ...]:
     """The tools, in the order of the recipe."""
     found = []
-    for said in said_tools(context):
-        function = documented(said.path, said.name)
+    for tool in said_tools(context):
+        function = documented(tool.path, tool.name)
         found.append(
             Tool(
-                **_pinned(said),
+                **_pinned(tool),
                 is_async=None if function is None else function.is_async,
-                timeout=said.timeout,
+                timeout=tool.timeout,
             )
         )
     return tuple(found)
@@ -74,14 +74,14 @@ def planned_rollout(context: Context) -> Rollout | None:
     return None if said is None else Rollout(**_pinned(said))
 
 
-def _pinned(said: SaidCode) -> dict[str, Any]:
+def _pinned(code: SaidCode) -> dict[str, Any]:
     """The file of each function, and its digest."""
     return {
-        "name": said.name,
-        "target": f"{os.path.basename(said.path)}:{said.name}",
-        "path": said.path,
-        "sha256": file_content(said.path).sha256,
-        "imports": {file: file_content(beside).sha256 for file, beside in imported_beside(said.path).items()},
+        "name": code.name,
+        "target": f"{os.path.basename(code.path)}:{code.name}",
+        "path": code.path,
+        "sha256": file_content(code.path).sha256,
+        "imports": {file: file_content(beside).sha256 for file, beside in imported_beside(code.path).items()},
     }
 
 
@@ -128,8 +128,8 @@ def merges_other_modules(context: Context) -> bool:
     return any(shape.get(name) for name in ("modules_to_save", "trainable_token_indices"))
 
 
-def _use(context: Context, found: StartingPoint) -> Literal["weights", "merge", "continue"]:
-    if found.adapter is None:
+def _use(context: Context, point: StartingPoint) -> Literal["weights", "merge", "continue"]:
+    if point.adapter is None:
         return "weights"
     return "continue" if continues(context.source) else "merge"
 

@@ -22,7 +22,7 @@ _TRACKERS: Path = ("logging", "report_to")
 
 
 def named_elsewhere(path: Path, value: object, message: str, rule: str, source: Source) -> Finding | None:
-    """The finding for another program's key, feature or algorithm; None for a name that none has."""
+    """The finding for another program's key, feature or algorithm; None for any other name."""
     section, name = dotted(path[:-1]), str(path[-1])
     row = key_row("generation" if is_verls_rollout(path, source) else section, name)
     is_algorithm = name in other_names()["algorithm_keys"] and isinstance(value, str)
@@ -80,7 +80,7 @@ def is_verls_rollout(path: Path, source: Source) -> bool:
 def not_meant(found: Finding, path: Path, home: str) -> Finding:
     """The finding for a key whose name has a different meaning in the format; the intended one is unknown."""
     place = home if "." in home else f"the recipe's {home}"
-    because = f"`{path[0]}` has none, and {place} is that of the training"
+    because = f"`{path[0]}` has no such key, and {place} is the training's"
     return found._replace(because=(because,), fix=f"remove {path[-1]}, or write {place} for the training", patch=())
 
 

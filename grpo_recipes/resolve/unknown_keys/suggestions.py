@@ -44,7 +44,7 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
             path,
             f"{where} has no key {name}",
             because=("nothing reads it", *_known(path, facts)),
-            fix=f"remove {name}, if what it asks for is not needed",
+            fix=f"remove {name}, if you do not need it",
             patch=(Patch(path, remove=True),),
         )
     )
@@ -79,7 +79,7 @@ def owned_key(path: Path, source: Source) -> Finding | None:
         source,
         OWNED_KEY,
         path,
-        f"{field.name} is not written under `trl`",
+        f"{field.name} does not belong under `trl`",
         because=("each value has one place, since two could disagree",)
         if field.home
         else ("grpo-run sets this field itself",),
@@ -125,7 +125,7 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
         source,
         REMOVED_KEY,
         path,
-        f"{name} is only a name of older releases" if has_it_still else f"{name} no longer exists",
+        f"only older releases use the name {name}" if has_it_still else f"{name} no longer exists",
         because=(f"{went}; the format has the newest names for all releases" if has_it_still else went,),
         fix=fix,
         patch=patch,

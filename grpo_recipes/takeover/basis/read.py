@@ -41,7 +41,7 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
         problem_text = " ".join(str(problem).split())
         raise Refusal.of(f"{path}: it cannot be read", because=problem_text) from problem
     if not isinstance(value, dict):
-        raise Refusal.of(f"{path}: it holds no keys", because="a configuration is a mapping of keys to values")
+        raise Refusal.of(f"{path}: it has no keys", because="a configuration is a mapping of keys to values")
     for name in _twice(node):
         draft.rows.append(Row(f"{label}{name}", value.get(name), "emulated", (), "written twice; the last one counts"))
     return {str(key): _plain(one) for key, one in value.items()}
@@ -132,7 +132,7 @@ def as_trl_reads(value: object, annotation: str) -> object:
     if value is None:
         if "None" in kinds or not annotation:
             return None
-        raise Unreadable(f"null is passed as None, and it is {annotation}")
+        raise Unreadable(f"null is passed as None, but it must be {annotation}")
     if isinstance(value, str):
         return _of_text(value, kinds)
     if isinstance(value, bool):
@@ -140,11 +140,11 @@ def as_trl_reads(value: object, annotation: str) -> object:
     if isinstance(value, float) and "int" in kinds and "float" not in kinds:
         if value.is_integer():
             return int(value)
-        raise Unreadable(f"it is a whole number, not {value}")
+        raise Unreadable(f"it must be a whole number, not {value}")
     if isinstance(value, int) and kinds[0] == "bool":
         return bool(value)
     if isinstance(value, int | float) and kinds[0] == "str" and "float" not in kinds:
-        raise Unreadable(f"it is a text, but YAML reads {value} as a number")
+        raise Unreadable(f"it must be a text, but YAML reads {value} as a number")
     return value
 
 
@@ -153,17 +153,17 @@ def _of_text(value: str, kinds: list[str]) -> object:
         try:
             return json.loads(value)
         except json.JSONDecodeError as problem:
-            raise Unreadable(f"it is a map, and {value} is no JSON") from problem
+            raise Unreadable(f"it must be a map, and {value} is not JSON") from problem
     if "str" in kinds or not {"bool", "int", "float"} & set(kinds):
         if all(kind.startswith("list") or kind == "None" for kind in kinds):
-            raise Unreadable("it is a list; TRL would split a text into letters")
+            raise Unreadable("it must be a list; TRL would split a text into letters")
         return value
     try:
         if "bool" in kinds:
             return WORDS[value.lower()]
         return int(value) if "int" in kinds else float(value)
     except (KeyError, ValueError) as problem:
-        raise Unreadable(f"it is {' or '.join(kinds)}, not {value!r}") from problem
+        raise Unreadable(f"it must be {' or '.join(kinds)}, not {value!r}") from problem
 
 
 def _of_word(value: bool, kinds: list[str]) -> object:
@@ -171,4 +171,4 @@ def _of_word(value: bool, kinds: list[str]) -> object:
         return value
     if "int" in kinds or "float" in kinds:
         return float(value) if "float" in kinds else int(value)
-    raise Unreadable(f"it is a text, but YAML 1.1 reads yes, no, on and off as {str(value).lower()}")
+    raise Unreadable(f"it must be a text, but YAML 1.1 reads yes, no, on and off as {str(value).lower()}")

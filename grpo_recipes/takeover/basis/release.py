@@ -54,10 +54,12 @@ def declared_release(text: str) -> Release:
     stack, findings = parse_target(text)
     trl = stack.version("trl") if stack is not None else None
     if stack is None or trl is None:
-        said = "; ".join(finding.message for finding in findings) or "it names no trl"
+        said = "; ".join(finding.message for finding in findings) or "it does not name trl"
         raise Refusal.of(f"--written-for {text}: {said}", fix="--written-for trl==0.15.2")
     transformers = stack.version("transformers")
-    how = "--written-for" if transformers else "--written-for, with the oldest transformers that both take"
+    how = (
+        "--written-for" if transformers else "--written-for, with the oldest transformers that trl and grpo-run support"
+    )
     return _release(trl, transformers or _companion(trl), how)
 
 
@@ -118,8 +120,8 @@ def _newest_with(package: str, names: frozenset[str], trl: str | None = None) ->
         asked -= _ever("transformers")  # a release that does not declare a field of its base still has it
     rows = rows_of("last_releases").get(package, {})  # of keys that are not GRPOConfig fields: "<0.27" for torch_dtype
     last = [str(rows[name]) for name in names & set(rows)]
-    takes = (one for one in reversed(releases) if asked <= _names(package, one))
-    return next((one for one in takes if all(is_within(one, window) for window in last)), releases[-1])
+    takes = (release for release in reversed(releases) if asked <= _names(package, release))
+    return next((release for release in takes if all(is_within(release, window) for window in last)), releases[-1])
 
 
 @functools.cache
@@ -133,28 +135,28 @@ def _names(package: str, version: str) -> frozenset[str]:
     return frozenset(facts.own_fields(PACKAGES[package]) or ())
 
 
-def default_of(one: ClassifiedField, release: Release, values: Mapping[str, object]) -> object:
+def default_of(field: ClassifiedField, release: Release, values: Mapping[str, object]) -> object:
     """The release's default for a missing key, in the format's terms; UNKNOWN if it is computed.
 
     values: the configuration's and the format's, by field name.
     """
-    there = release.fields.get(one.name)
+    there = release.fields.get(field.name)
     if there is None:
-        said = expression(one, values.get(one.name), values, release.target)
-        return said.values[0] if isinstance(said, NotExpressed) and said.values else values.get(one.name)
+        said = expression(field, values.get(field.name), values, release.target)
+        return said.values[0] if isinstance(said, NotExpressed) and said.values else values.get(field.name)
     default: object = there.default
-    for row in rows_of("computed_defaults").get(one.name, ()):
+    for row in rows_of("computed_defaults").get(field.name, ()):
         if release.is_in(row["in"]) and (default is UNKNOWN or default == row["where"]):
             return (not values.get(row["not"])) if "not" in row else row["value"]
-    return in_format_words(one, default, release, values)
+    return in_format_words(field, default, release, values)
 
 
-def in_format_words(one: ClassifiedField, value: object, release: Release, values: Mapping[str, object]) -> object:
+def in_format_words(field: ClassifiedField, value: object, release: Release, values: Mapping[str, object]) -> object:
     """The format's value for a value of a TRL release."""
-    for told, written in rows_of("same_values").get(one.name, ()):
+    for told, written in rows_of("same_values").get(field.name, ()):
         if told == value and type(told) is type(value):
             return written
-    return written_as(one, value, values, release.target)
+    return written_as(field, value, values, release.target)
 
 
 def is_same(one: object, other: object) -> bool:

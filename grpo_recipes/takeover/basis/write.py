@@ -34,7 +34,7 @@ def recipe_text(draft: Draft, name: str, head: list[str]) -> str:
 def _refusals(refused: list[Row]) -> list[str]:
     if not refused:
         return []
-    lines = ["#", "# Refused, so this is not the same experiment until you have answered each:"]
+    lines = ["#", "# Refused, so this is a different experiment until you replace each:"]
     return [*lines, *(f"#   {row.key}: {one_line(row.because)}" for row in refused)]
 
 

@@ -22,7 +22,7 @@ FSDP_KEYS = {
 }
 SHARDING = {"full_shard": True, "1": True, "shard_grad_op": False, "2": False}
 WITHOUT_FSDP = {"trl": "<0.18"}
-NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 does"
+NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 works"
 MACHINES = "launch.num_nodes"
 
 
@@ -52,7 +52,9 @@ def _machine(situation: Situation, file: Given) -> None:
             file.mapped("gpu_ids", None)
         else:
             ids = str(file.values["gpu_ids"])
-            file.emulated("gpu_ids", None, None, f"the machine's: start grpo-run with CUDA_VISIBLE_DEVICES={ids}")
+            file.emulated(
+                "gpu_ids", None, None, f"it belongs to the machine: start grpo-run with CUDA_VISIBLE_DEVICES={ids}"
+            )
 
 
 def _machines(situation: Situation, file: Given) -> int:
@@ -63,10 +65,10 @@ def _machines(situation: Situation, file: Given) -> int:
             file.mapped("num_machines", None)
         return 1
     if not isinstance(said, int) or isinstance(said, bool) or said < 1:
-        file.refused("num_machines", "it is a number of machines", MACHINES)
+        file.refused("num_machines", "it must be a number of machines", MACHINES)
         return 1
     if situation.starts_server:
-        file.emulated("num_machines", MACHINES, said + 1, "one more, for the vLLM server alone")
+        file.emulated("num_machines", MACHINES, said + 1, "one more, for the vLLM server")
     else:
         file.mapped("num_machines", MACHINES, said)
     return said
@@ -79,13 +81,13 @@ def _processes(situation: Situation, file: Given, machines: int) -> None:
     if any(isinstance(situation.draft.values.get(where), int) for where in (PROCESSES, GPUS)):
         file.emulated("num_processes", None, None, "it is already set")
     elif not isinstance(processes, int) or processes < 1:
-        file.refused("num_processes", "it is a number of processes", PROCESSES)
+        file.refused("num_processes", "it must be a number of processes", PROCESSES)
     elif processes % machines:
         file.refused("num_processes", f"{machines} machines cannot have the same number of them", PROCESSES)
     elif on_cpu:
         file.mapped("num_processes", PROCESSES, processes)
     elif machines == 1 and situation.server_gpus:
-        beside = f"one process on each GPU, and {situation.server_gpus} beside for the vLLM server"
+        beside = f"one process on each GPU, plus {situation.server_gpus} for the vLLM server"
         file.emulated("num_processes", GPUS, processes + situation.server_gpus, beside)
     elif machines == 1:
         file.mapped("num_processes", GPUS, processes, "one process on each GPU")
@@ -120,7 +122,7 @@ def _fsdp_block(situation: Situation, file: Given) -> None:
         if name in FSDP_KEYS and not is_used:
             inside.emulated(name, None, None, "without FSDP nothing reads it")
         elif OF_VERSION.get(name, version) != version:
-            inside.emulated(name, None, None, f"accelerate reads it with fsdp_version {OF_VERSION[name]} alone")
+            inside.emulated(name, None, None, f"accelerate only reads it with fsdp_version {OF_VERSION[name]}")
         elif name in FSDP_KEYS and value is not None:
             inside.mapped(name, None if value else FSDP_KEYS[name], value)
         else:
@@ -154,7 +156,7 @@ def _deepspeed_block(situation: Situation, file: Given, folder: str) -> None:
             inside.mapped("deepspeed_config_file", None, because="its own keys follow")
             take_deepspeed(situation, path)
         else:
-            inside.refused("deepspeed_config_file", "it is not beside this file: give --deepspeed FILE", "distributed")
+            inside.refused("deepspeed_config_file", "it is not next to this file: add --deepspeed FILE", "distributed")
     take_stage(inside, "zero_stage")
     for part in ("offload_optimizer", "offload_param"):
         take_offload(inside, f"{part}_device", part)
@@ -174,9 +176,14 @@ def _precision(situation: Situation, file: Given) -> None:
     elif str(word) not in told:
         file.refused("mixed_precision", "a recipe trains in float32, bfloat16 or float16", "training.bf16")
     elif told[str(word)] in (True, "true"):
-        file.mapped("mixed_precision", None, because=f"training.{word} says it")
+        file.mapped("mixed_precision", None, because=f"training.{word} sets it")
     elif True in told.values() or any(f"training.{name}" in values for name in told):
         file.emulated("mixed_precision", None, None, "the training configuration's own value wins")
     else:
-        file.emulated("mixed_precision", f"training.{word}", True, "the training configuration sets none, so it counts")
+        file.emulated(
+            "mixed_precision",
+            f"training.{word}",
+            True,
+            "the training configuration does not set it, so this value counts",
+        )
         situation.given.taken[str(word)] = True

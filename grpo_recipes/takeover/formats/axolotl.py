@@ -10,7 +10,7 @@ from grpo_recipes.takeover.basis.context import SERVER_ADDRESS
 from grpo_recipes.takeover.basis.draft import Draft, Given
 from grpo_recipes.takeover.basis.read import table_of
 
-NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"
+NO_TRANSFORM = "a Python function builds the prompt: write dataset.prompt and dataset.columns as templates over the row"
 
 
 def is_axolotl(values: Mapping[str, object]) -> bool:
@@ -60,7 +60,7 @@ def _algorithm(file: Given, flat: Given) -> None:
         return
     for name, value in row["set"].items():
         flat.values.setdefault(name, value)
-    file.emulated("rl", None, None, f"grpo.{' and grpo.'.join(row['set'])} says it")
+    file.emulated("rl", None, None, f"grpo.{' and grpo.'.join(row['set'])} sets it")
 
 
 def _hand_on(file: Given, flat: Given, name: str, today: str, spelled: str = "") -> None:
@@ -124,7 +124,7 @@ def _checkpointing(file: Given, flat: Given) -> None:
     if value in (True, False, None):
         file.mapped(name, f"training.{name}", bool(value))
     else:
-        file.emulated(name, f"training.{name}", True, f"{value} offloads too; here they are recomputed alone")
+        file.emulated(name, f"training.{name}", True, f"{value} also offloads them; here they are only recomputed")
     flat.taken[name] = value
 
 
@@ -181,7 +181,7 @@ def _vllm(file: Given, flat: Given) -> None:
     """Takes over axolotl's `vllm` section, read by `axolotl vllm-serve` or by a trainer that runs vLLM itself."""
     inside = file.inside("vllm")
     if flat.values.get("use_vllm") is True and inside.values and "vllm_mode" not in flat:
-        flat.draft.put("generation.vllm_mode", "server", "the `vllm` section is that of axolotl's server")
+        flat.draft.put("generation.vllm_mode", "server", "the `vllm` section is for axolotl's server")
         flat.taken["vllm_mode"] = "server"
     mode = flat.values.get("vllm_mode") or flat.taken.get("vllm_mode")
     for name in ("gpu_memory_utilization", "tensor_parallel_size"):
@@ -193,7 +193,7 @@ def _vllm(file: Given, flat: Given) -> None:
             _hand_on(inside, flat, name, f"vllm_{name}", f"vllm.{name}")
         else:
             home = "gpus" if name == "tensor_parallel_size" else name
-            inside.mapped(name, f"vllm_server.{home}", inside.values[name], "of the server, which the run starts")
+            inside.mapped(name, f"vllm_server.{home}", inside.values[name], "for the server, which the run starts")
     for name in list(inside.values):
         said = table_of("axolotl")["vllm"].get(name)
         if said is None:
@@ -213,7 +213,7 @@ def _template(file: Given) -> None:
     if file.values["chat_template"] in (None, "tokenizer_default"):
         file.mapped("chat_template", None, because="the model's own")
     else:
-        reason = "axolotl's own template: put it into a file and name it"
+        reason = "axolotl's own template: copy it to a file and name that"
         file.refused("chat_template", reason, "tokenizer.chat_template_path")
 
 

@@ -34,7 +34,7 @@ def take_deepspeed(situation: Situation, path: str) -> None:
         take_offload(given, f"{TUNED}.{part}.device", part)
         pinned = f"{TUNED}.{part}.pin_memory"
         if pinned in given:
-            given.emulated(pinned, None, None, "memory is pinned where there is a GPU")
+            given.emulated(pinned, None, None, "memory is pinned if there is a GPU")
     for name in list(given.values):
         _key(situation, given, name)
 
@@ -76,10 +76,10 @@ def _key(situation: Situation, given: Given, name: str) -> None:
     elif top in ("bf16", "fp16", "amp", "bfloat16"):
         _precision(situation, given, name)
     elif top in ("optimizer", "scheduler"):
-        reason = "the optimizer is the recipe's: training.optim, learning_rate, weight_decay, adam_*"
-        given.refused(name, reason if top == "optimizer" else "the schedule is training.lr_scheduler_type", EXTRA)
+        reason = "the recipe sets the optimizer: training.optim, learning_rate, weight_decay, adam_*"
+        given.refused(name, reason if top == "optimizer" else "training.lr_scheduler_type sets the schedule", EXTRA)
     elif owned:
-        given.emulated(name, None, None, f"{owned} says it")
+        given.emulated(name, None, None, f"{owned} sets it")
     elif not _is_read(name):
         given.refused(name, f"DeepSpeed {deepspeed_keys().release} does not read it", EXTRA)
     else:
@@ -93,7 +93,7 @@ def _precision(situation: Situation, given: Given, name: str) -> None:
             name, "no recipe key has this meaning", EXTRA
         )
     elif bool(given.values[name]) == bool(situation.value(top)):
-        given.mapped(name, None, because=f"training.{top} says it")
+        given.mapped(name, None, because=f"training.{top} sets it")
     else:
         given.refused(name, f"the trainer refuses any value but training.{top}", f"training.{top}")
 

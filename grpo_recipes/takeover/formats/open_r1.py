@@ -39,18 +39,18 @@ def take_own_keys(situation: Situation) -> None:
 
 
 def take_chat_template(situation: Situation) -> None:
-    """Writes a template in the file to a file beside the recipe."""
+    """Writes a template in the file to a file next to the recipe."""
     given, draft = situation.given, situation.draft
     text = given.values["chat_template"]
     if text is None:
         given.mapped("chat_template", None)
     elif not situation.writes_files:
-        reason = "a recipe names a template's file; with -o it is written beside the recipe"
+        reason = "a recipe names a template's file; with -o it is written next to the recipe"
         given.refused("chat_template", reason, "tokenizer.chat_template_path")
     else:
         file = f"{situation.stem}.chat_template.jinja"
         draft.files[file] = str(text)
-        given.emulated("chat_template", "tokenizer.chat_template_path", f"./{file}", "a file beside the recipe")
+        given.emulated("chat_template", "tokenizer.chat_template_path", f"./{file}", "a file next to the recipe")
 
 
 def _environment(situation: Situation) -> None:

@@ -14,12 +14,14 @@ STEPS = "steps_per_generation"
 GENERATION = "generation_batch_size"
 PER_STEP = "training.prompts_per_step"
 OTHER_RELEASE = "name the release that the file was written for with --written-for"
-BOTH = "GRPOConfig raises ValueError for it beside steps_per_generation, which is taken here: write one of them"
+BOTH = "GRPOConfig raises ValueError for it together with steps_per_generation, which is used here: write one of them"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """micro_batch: completions per process. steps, generation: as TRL has them, None if not set."""
+    """The batch as the configuration has it. micro_batch: completions per process. steps, generation: as TRL has them,
+    None if not set.
+    """
 
     micro_batch: int
     accumulation: int
@@ -51,7 +53,7 @@ def take_batch(situation: Situation) -> None:
         for name in (MICRO_BATCH, ACCUMULATION, STEPS, GENERATION):
             if name in situation.given:
                 situation.given.refused(name, f"TRL cannot take it: {problem}", PER_STEP)
-        situation.draft.put(PER_STEP, 16, "put yours here")
+        situation.draft.put(PER_STEP, 16, "replace it with yours")
         return
     batch = _as_the_release_takes_it(situation, batch)
     processes = situation.processes
@@ -74,7 +76,7 @@ def _as_the_release_takes_it(situation: Situation, batch: WrittenBatch) -> Writt
         shared, left = divmod(batch.generation, batch.micro_batch * batch.steps)
         if left == 0 and shared == (situation.processes or shared) > 0:
             # GRPOConfig.to_dict() contains both, one computed from the other.
-            follows = f"steps_per_generation says it, with {shared} process{'es' * (shared > 1)}"
+            follows = f"steps_per_generation sets it, with {shared} process{'es' * (shared > 1)}"
             given.mapped(GENERATION, None, because=follows)
         else:
             given.refused(GENERATION, BOTH, where)
@@ -100,7 +102,7 @@ def _number(situation: Situation, name: str) -> int | None:
     if name in situation.given:
         value = as_trl_reads(situation.given.values[name], "int | None")
         if isinstance(value, int) and value < 1:
-            raise Unreadable(f"{name} is at least 1")
+            raise Unreadable(f"{name} must be at least 1")
         return value if isinstance(value, int) else None
     return there.default if there is not None and isinstance(there.default, int) else None
 
@@ -150,4 +152,4 @@ def _own_fields(situation: Situation, batch: WrittenBatch) -> None:
 
 def _counted(situation: Situation, batch: WrittenBatch) -> str:
     said = situation.given.values.get(MICRO_BATCH)
-    return "" if said == batch.micro_batch else f"the release counts prompts, of {batch.generations} completions each"
+    return "" if said == batch.micro_batch else f"the release counts prompts, with {batch.generations} completions each"

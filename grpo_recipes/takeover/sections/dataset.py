@@ -13,7 +13,7 @@ PARTS = "a part of the rows, whose number is not known here: write max_rows"
 STREAMS = "a filter, a mixture and an exact resume need all rows and their number; a file is not held in memory"
 # Names in custom scripts for dataset_name and dataset_train_split.
 OTHER_NAMES = ("dataset_id_or_path",)
-NO_PROMPT = "a script without rewards to name makes the prompts too: write prompt, unless the rows have that column"
+NO_PROMPT = "a script that names no rewards also builds the prompts: write prompt, unless the rows have that column"
 # The keys of a mixture in TRL, in open-r1 and in the recipe.
 MIXTURE_KEYS = {"path": "dataset.path", "id": "dataset.path", "name": "dataset.name", "config": "dataset.name"}
 MIXTURE_KEYS |= {"split": "dataset.split"}
@@ -31,7 +31,7 @@ def take_dataset(situation: Situation) -> None:
     if "dataset_name" in given:
         _plain(situation)
     elif not {"dataset.path", "datasets"} & situation.draft.values.keys():
-        situation.draft.put("dataset.path", "owner/dataset", "no dataset was named: put yours here")
+        situation.draft.put("dataset.path", "owner/dataset", "no dataset was named: replace it with yours")
         given.refused("dataset_name", "the configuration names no dataset", "dataset.path")
     _prompt(situation)
     _prompts_of_sources(situation)
@@ -40,7 +40,7 @@ def take_dataset(situation: Situation) -> None:
 def _plain(situation: Situation) -> None:
     given, draft = situation.given, situation.draft
     if {"dataset.path", "datasets"} & draft.values.keys():
-        given.emulated("dataset_name", None, None, "TRL ignores it beside a mixture")
+        given.emulated("dataset_name", None, None, "TRL ignores it with a mixture")
     else:
         given.mapped(
             "dataset_name", "dataset.path", beside_the_recipe(str(given.values["dataset_name"]), situation.folder)
@@ -62,7 +62,7 @@ def _mixture(situation: Situation, name: str) -> None:
     block = value if isinstance(value, Mapping) else {"datasets": value}
     parts = block.get("datasets")
     if not isinstance(parts, list) or not parts or not all(isinstance(part, Mapping) for part in parts):
-        given.refused(name, "it is a list of datasets", "dataset.path")
+        given.refused(name, "it must be a list of datasets", "dataset.path")
         return
     if len(parts) > 1:
         _sources(situation, name, parts)
@@ -99,17 +99,17 @@ def _sources(situation: Situation, name: str, parts: Sequence[Mapping[str, objec
             elif key == "weight":
                 given.refused(name, f"weight {value} of {item['source']} is {PARTS}", "datasets")
             elif key != "columns":
-                given.refused(name, f"{key} of a dataset has no place in a recipe", "datasets")
+                given.refused(name, f"a recipe has no key for {key} of a dataset", "datasets")
         items.append(item)
     because = "each row is as likely as any other; TRL shuffles all rows together"
     if any("weight" in item for item in items):
-        because = "a fraction is a share of the prompts: TRL leaves rows out to get it, a recipe repeats some"
+        because = "a fraction is a share of the prompts: TRL drops rows to get it, a recipe repeats some"
     given.emulated(name, "datasets", items, because)
     steps = given.values.get("max_steps")
     if not isinstance(steps, int) or steps < 1:
         given.refused(name, ENDS, "training.max_steps")
     if given.values.get("shuffle_dataset") is True:
-        given.mapped("shuffle_dataset", None, because="each source of a mixture is shuffled by itself")
+        given.mapped("shuffle_dataset", None, because="each source of a mixture is shuffled separately")
 
 
 def _source_name(part: Mapping[str, object], others: Sequence[str]) -> str:
@@ -147,11 +147,11 @@ def _one_dataset(situation: Situation, name: str, part: Mapping[str, object]) ->
         elif where is not None:
             given.mapped(name, where, str(value))
         elif key == "columns":
-            given.emulated(name, None, None, "all columns stay; rewards receive them beside the others")
+            given.emulated(name, None, None, "all columns stay, and rewards receive all of them")
         elif key in ("weight", "fraction") and value == 1:
             given.mapped(name, None, because="all rows")
         else:
-            given.refused(name, f"{key} of a dataset has no place in a recipe", "dataset")
+            given.refused(name, f"a recipe has no key for {key} of a dataset", "dataset")
 
 
 def _prompt(situation: Situation) -> None:

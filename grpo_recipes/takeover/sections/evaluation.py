@@ -10,7 +10,7 @@ KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")
 OFF = "no evaluation without eval_strategy"
 BEST, METRIC, GREATER = "load_best_model_at_end", "metric_for_best_model", "greater_is_better"
 KEEP, EVERY, SAVES = "evaluation.keep_best", "evaluation.every_steps", "save_steps"
-BY_REWARD = f"{KEEP} goes by the held-out reward, and takes the greater one"
+BY_REWARD = f"{KEEP} uses the held-out reward, where greater is better"
 
 
 def take_evaluation(situation: Situation) -> None:
@@ -31,7 +31,7 @@ def _take_strategy(situation: Situation) -> None:
         _without(situation)
         return
     if strategy not in ("steps", "epoch"):
-        given.refused(STRATEGY, "it is no, steps or epoch", "evaluation")
+        given.refused(STRATEGY, "it must be no, steps or epoch", "evaluation")
         _without(situation)
         return
     split = given.values.get("dataset_test_split", "test")
@@ -122,14 +122,14 @@ def take_generation(situation: Situation) -> None:
         given.mapped(NAME, None)
         return
     if not isinstance(block, Mapping):
-        given.refused(NAME, "it is a map", "generation")
+        given.refused(NAME, "it must be a map", "generation")
         return
     for key, value in block.items():
         spelled = f"{NAME}.{key}"
         given.taken[spelled], given.names[spelled] = value, f"{given.name(NAME)}.{key}"
         where = HOMES.get(str(key))
         if where is None:
-            given.refused(spelled, "no release-independent key of `generation` says it", "generation")
+            given.refused(spelled, "no release-independent key of `generation` has this meaning", "generation")
         elif where in ("generation.stop", "generation.stop_token_ids"):
             listed = value if isinstance(value, list) else [value]
             given.emulated(spelled, where, listed, "on every backend; the token that completes it stays")

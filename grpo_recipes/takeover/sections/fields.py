@@ -100,8 +100,8 @@ def _unknown(name: str, gone: Removed | None) -> str:
     tables = table_of("answers")
     known = [*classified_fields(), *tables["script_arguments"], *tables["model_config"], *tables["open_r1_keys"]]
     near = nearest_words(name, known, cutoff=0.8)
-    meant = f"; {near[0]} is near" if near else ""
-    return f"it is no key of ScriptArguments, GRPOConfig or ModelConfig in any release{meant}"
+    meant = f"; the nearest is {near[0]}" if near else ""
+    return f"it is not a key of ScriptArguments, GRPOConfig or ModelConfig in any release{meant}"
 
 
 def _max_steps(situation: Situation, name: str) -> None:
@@ -126,7 +126,9 @@ def _warmup_ratio(situation: Situation, name: str) -> None:
     elif share in (None, 0):
         given.mapped(name, None, because="no warm-up")
     elif share == 1:
-        given.refused(name, "a warm-up over all steps is no share below 1; write their number", "training.warmup_steps")
+        given.refused(
+            name, "a warm-up over all steps is not a share below 1; write their number", "training.warmup_steps"
+        )
     else:
         given.mapped(name, "training.warmup_steps", share, "a share of all steps")
         if "warmup_steps" in given:
@@ -139,11 +141,11 @@ def _report_to(situation: Situation, name: str) -> None:
     if services in (None, ["none"], False, []):
         situation.given.mapped(name, "logging.report_to", [])
     elif services == ["all"]:
-        situation.given.emulated(name, "logging.report_to", [], "name the services; all would be those installed here")
+        situation.given.emulated(name, "logging.report_to", [], "name the services; all means those installed here")
     elif isinstance(services, list):
-        situation.given.mapped(name, "logging.report_to", [str(one) for one in services])
+        situation.given.mapped(name, "logging.report_to", [str(service) for service in services])
     else:
-        situation.given.refused(name, "it is a list of services", "logging.report_to")
+        situation.given.refused(name, "it must be a list of services", "logging.report_to")
 
 
 def _save_strategy(situation: Situation, name: str) -> None:
@@ -178,7 +180,7 @@ def _steps(home: str) -> Callable[[Situation, str], None]:
         elif isinstance(value, int | float) and float(value).is_integer():
             situation.given.mapped(name, home, int(value))
         else:
-            situation.given.refused(name, "it is a number of steps", home)
+            situation.given.refused(name, "it must be a number of steps", home)
 
     return take
 
@@ -207,9 +209,9 @@ def _renamed(home: str, because: str) -> Callable[[Situation, str], None]:
 def _vllm_mode(situation: Situation, name: str) -> None:
     given = situation.given
     if name not in situation.release.fields:
-        given.emulated(name, None, None, f"trl {situation.release.trl} has no such field, and one way to run vLLM")
+        given.emulated(name, None, None, f"trl {situation.release.trl} has no such field, and only one way to run vLLM")
     elif given.values[name] == "server" and not any(address in given for address in SERVER_ADDRESS):
-        words = "the run starts the server itself; an address under trl: asks one of yours"
+        words = "the run starts the server itself; an address under trl: uses your own"
         given.emulated(name, "generation.vllm_mode", "server", words)
     else:
         given.mapped(name, "generation.vllm_mode", given.values[name])
@@ -234,7 +236,7 @@ def _max_prompt_length(situation: Situation, name: str) -> None:
     """Takes over the length, which trl 0.26 and 0.27 only have in GRPOConfig: their trainer does not cut prompts."""
     release, given = situation.release, situation.given
     if release.is_declared and release.is_in({"trl": ">=0.26,<0.28"}) and given.values[name] is not None:
-        given.emulated(name, None, None, f"trl {release.trl} reads it nowhere: no prompt is cut, and none is here")
+        given.emulated(name, None, None, f"trl {release.trl} never reads it: no prompt is cut there, nor here")
     else:
         take_field(situation, name)
 

@@ -45,7 +45,7 @@ def take_model(situation: Situation) -> None:
         name = str(given.values["model_name_or_path"])
         given.mapped("model_name_or_path", "model.model_name_or_path", beside_the_recipe(name, situation.folder))
     else:
-        situation.draft.put("model.model_name_or_path", "owner/model", "no model was named: put yours here")
+        situation.draft.put("model.model_name_or_path", "owner/model", "no model was named: replace it with yours")
         given.refused("model_name_or_path", "the configuration names no model", "model.model_name_or_path")
         if "use_peft" not in given:
             given.refused("peft_config", NO_ADAPTER, "model.model_name_or_path")
@@ -101,9 +101,9 @@ def _loading(situation: Situation, name: str, *, always: bool = False) -> None:
     elif where == "model.dtype" and value is not None and str(value).removeprefix("torch.") not in DTYPES:
         own = _own_dtype(situation) if value == "auto" else None
         if own is None:
-            given.refused(name, f"a recipe sets the dtype of the weights: {', '.join(DTYPES)}, and not {value}", where)
+            given.refused(name, f"a recipe sets the dtype of the weights to {', '.join(DTYPES)}, not {value}", where)
         else:
-            given.emulated(name, where, own, "that of the model's own config")
+            given.emulated(name, where, own, "as in the model's own config")
     elif value is None:
         given.mapped(name, None)
     else:

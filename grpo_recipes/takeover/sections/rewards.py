@@ -13,7 +13,7 @@ from grpo_recipes.user_files.functions.definitions import module_of
 from grpo_recipes.user_files.functions.installed import installed_module
 
 OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")
-WITH_FILES = "with -o a stub of it is written beside the recipe"
+WITH_FILES = "with -o a stub of it is written next to the recipe"
 
 
 def take_rewards(situation: Situation) -> None:
@@ -50,7 +50,7 @@ def _names(situation: Situation) -> list[str]:
     if isinstance(value, list):
         return [str(one) for one in value]
     if value is not None:
-        given.refused("reward_funcs", "it is a list; TRL would split a text into letters", "rewards")
+        given.refused("reward_funcs", "it must be a list; TRL would split a text into letters", "rewards")
     return []
 
 
@@ -64,9 +64,9 @@ def _weights(situation: Situation, count: int) -> list[float]:
             given.mapped("reward_weights", None)
         return ones
     if not isinstance(value, list) or len(value) != count or not all(isinstance(one, int | float) for one in value):
-        given.refused("reward_weights", f"they are {count} numbers, one for each reward", "rewards")
+        given.refused("reward_weights", f"they must be {count} numbers, one for each reward", "rewards")
         return ones
-    given.told("reward_weights", "mapped", "rewards", "`weight` beside each reward")
+    given.told("reward_weights", "mapped", "rewards", "the `weight` of each reward")
     return [float(one) for one in value]
 
 
@@ -87,7 +87,7 @@ def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, o
         return [{"model": beside_the_recipe(name, situation.folder), "weight": weight}]
     own = own_function(situation, name)
     if own is not None:
-        given.told(key, "emulated", "rewards", f"{name}: a function in a file, beside the recipe")
+        given.told(key, "emulated", "rewards", f"{name}: a function in a file, next to the recipe")
         return [{"python": own, "weight": weight}]
     module, _, function = name.rpartition(".")
     installed = installed_module(module) if module else None
@@ -102,7 +102,7 @@ def _stub(situation: Situation, name: str, because: str) -> str:
     source = stub_for(situation, name)
     file, _, function = source.partition(":")
     if situation.writes_files:
-        told = f"{because}; {function} in {file} is a stub, which raises until you have put it there"
+        told = f"{because}; {function} in {file} is a stub, which raises until you write it"
         situation.given.told("reward_funcs", "emulated", "rewards", told)
         _note(situation, f"{function}: a stub in {file}, to be filled in")
     else:
@@ -160,7 +160,7 @@ HEAD = '''\
 """Rewards of {config}, to be filled in.
 
 TRL calls each with the completions of a batch, and with every column of the rows by its name. A completion is a text,
-or, where the prompt is a conversation, a list of one message: completion[0]["content"].
+or, if the prompt is a conversation, a list of one message: completion[0]["content"].
 """
 '''
 STUB = """

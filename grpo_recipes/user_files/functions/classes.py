@@ -65,7 +65,7 @@ def _classes(tree: ast.Module) -> Mapping[str, DocumentedClass]:
 
 
 def _class(node: ast.ClassDef, above: Mapping[str, DocumentedClass], hints: Hints) -> DocumentedClass:
-    """above: the classes that the file has defined so far, the only possible bases."""
+    """Reads one class. above: the classes that the file has defined so far, the only possible bases."""
     methods: dict[str, Method] = {}
     others: set[str] = set()
     is_open = bool(node.decorator_list or node.keywords)

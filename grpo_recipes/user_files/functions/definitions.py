@@ -212,10 +212,10 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     with_default = by_place[len(by_place) - len(arguments.defaults) :]
     with_default += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     kinds: list[tuple[ast.arg | None, Kind]] = [
-        *((one, "positional only") for one in arguments.posonlyargs),
-        *((one, "plain") for one in arguments.args),
+        *((parameter, "positional only") for parameter in arguments.posonlyargs),
+        *((parameter, "plain") for parameter in arguments.args),
         (arguments.vararg, "*"),
-        *((one, "plain") for one in arguments.kwonlyargs),
+        *((parameter, "plain") for parameter in arguments.kwonlyargs),
         (arguments.kwarg, "**"),
     ]
     return tuple(

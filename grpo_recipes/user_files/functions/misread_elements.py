@@ -63,7 +63,9 @@ def _is_open(function: FunctionNode) -> bool:
 def _batches(function: FunctionNode) -> tuple[str, ...]:
     """The parameters for TRL's batches that the function never rebinds."""
     arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    return tuple(one.arg for one in arguments if one.arg in BATCHES and one.arg not in bound(function))
+    return tuple(
+        argument.arg for argument in arguments if argument.arg in BATCHES and argument.arg not in bound(function)
+    )
 
 
 @lru_cache(maxsize=16)

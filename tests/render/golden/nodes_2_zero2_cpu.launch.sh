@@ -4,11 +4,11 @@
 #   bash launch.sh --node N --address A --port P [--resume]
 # N is 0 on the first machine, 1 on the next; A is the name or address of the first one as the others reach it, P a free
 # port there.
-# With another Python:  PYTHON=/path/to/python bash launch.sh ...
+# With a different Python:  PYTHON=/path/to/python bash launch.sh ...
 set -euo pipefail
 
-# What a relative or an empty entry of these means lies in the folder that a program is started in. The files of a run
-# folder are data: none of them is run for its name.
+# A relative or empty entry of these paths means the folder that a program is started in. The files of a run folder are
+# data, and must never be run because of their names.
 keep_absolute() { # NAME SEPARATORS
   local entry kept='' dropped='' IFS=$2
   [ -n "${!1-}" ] || return 0
@@ -31,7 +31,7 @@ keep_absolute LD_PRELOAD ': '
 export PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}"
 PYTHON=${PYTHON:-python}
 [[ $PYTHON != */* || $PYTHON == /* ]] || PYTHON=$PWD/$PYTHON
-# The folder of a program that Python runs is not searched for modules; worker/ finds its own.
+# Keeps Python from searching a program's folder for modules; worker/ finds its own.
 export PYTHON PYTHONSAFEPATH="${PYTHONSAFEPATH:-launch}"
 
 usage() {
@@ -67,35 +67,35 @@ folder=${folder%/*}
 [[ $folder == /* ]] || folder=$PWD/$folder
 cd -P "$folder/"
 folder=$PWD
-# Python would run a compiled copy in place of the file that it was made of.
+# Python would run a compiled copy instead of its source file.
 find "$folder/worker" -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || :
-# Programs read settings from the folder they are started in, and take a folder there for a model of the hub that has
-# its name. So each start has a new one, where what they write, such as wandb/, stays.
+# Programs read settings from the folder they are started in, and mistake a folder there for a hub model of that name.
+# So each start gets a new folder, which keeps what they write, such as wandb/.
 work=/
 if [ ! -L reports ] && mkdir -p reports 2> /dev/null; then
   work=$(mktemp -d "$folder/reports/$(date +%Y%m%d-%H%M%S)-XXXXXX" 2> /dev/null) || work=/
 fi
 cd "$work"
-# Nor does git, which such programs ask for the commit, find a repository among the run's files.
+# Also keeps git, which such programs ask for the commit, from finding a repository among the run's files.
 export GIT_CEILING_DIRECTORIES="${GIT_CEILING_DIRECTORIES:-$folder/reports}"
 
-# A cluster asks with SIGUSR1 to save. torch's launcher would die of it; what is ignored here stays ignored in all that
-# is started, and the trainer installs a handler of its own.
+# A cluster sends SIGUSR1 to ask for a save. torch's launcher would die of it, so it is ignored here and in all child
+# processes; the trainer installs its own handler.
 trap "" USR1
 
-# The world of this run is in accelerate.yaml; that of an outer job must not leak in.
+# This run's world is in accelerate.yaml; the variables of an outer job must not leak in.
 unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GRPO_RUN_SANDBOX "${!ACCELERATE_@}" "${!FSDP_@}"
 
 # Environment of the plan.
 export OMP_NUM_THREADS=1
 export NCCL_DEBUG='it'"'"'s $HOME'
 
-# Seconds that the other processes have to save after one was told to stop; torch's own 30 are short for a big model.
+# Seconds for the other processes to save after one is asked to stop; torch's 30 are too few for a big model.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
 
-# DeepSpeed compiles what it needs. Two machines that do so in one home folder break each other's, or wait without end.
+# DeepSpeed compiles extensions. Two machines that do so in one home folder break each other's, or wait for ever.
 export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-${HOME:-$(mktemp -d)}/.cache}/torch_extensions}/$HOSTNAME-$node"
 
-# First the machines meet: each once, with the same plan, stack and folder, or all of them end and report why. Then each
-# becomes `accelerate launch`.
+# First the machines check that each is there once, with the same plan, stack and folder; otherwise all of them end and
+# report why. Then each becomes `accelerate launch`.
 exec "$PYTHON" -P -u "$folder/worker/meet.py" "$node" 2 "$address" "$port" "$@"

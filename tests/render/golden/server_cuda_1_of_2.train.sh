@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Trains "addition": 1 process on cuda, strategy single. Written by grpo-run from plan.json.
-# Started by launch.sh beside the vLLM server, which says in GRPO_RUN_VLLM_URL where it is.
+# Started by launch.sh beside the vLLM server, whose address is in GRPO_RUN_VLLM_URL.
 set -euo pipefail
 
-# What a relative or an empty entry of these means lies in the folder that a program is started in. The files of a run
-# folder are data: none of them is run for its name.
+# A relative or empty entry of these paths means the folder that a program is started in. The files of a run folder are
+# data, and must never be run because of their names.
 keep_absolute() { # NAME SEPARATORS
   local entry kept='' dropped='' IFS=$2
   [ -n "${!1-}" ] || return 0
@@ -27,7 +27,7 @@ keep_absolute LD_PRELOAD ': '
 export PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}"
 PYTHON=${PYTHON:-python}
 [[ $PYTHON != */* || $PYTHON == /* ]] || PYTHON=$PWD/$PYTHON
-# The folder of a program that Python runs is not searched for modules; worker/ finds its own.
+# Keeps Python from searching a program's folder for modules; worker/ finds its own.
 export PYTHON PYTHONSAFEPATH="${PYTHONSAFEPATH:-launch}"
 
 folder=${BASH_SOURCE[0]}
@@ -36,30 +36,30 @@ folder=${folder%/*}
 [[ $folder == /* ]] || folder=$PWD/$folder
 cd -P "$folder/"
 folder=$PWD
-# Python would run a compiled copy in place of the file that it was made of.
+# Python would run a compiled copy instead of its source file.
 find "$folder/worker" -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || :
-# Programs read settings from the folder they are started in, and take a folder there for a model of the hub that has
-# its name. So each start has a new one, where what they write, such as wandb/, stays.
+# Programs read settings from the folder they are started in, and mistake a folder there for a hub model of that name.
+# So each start gets a new folder, which keeps what they write, such as wandb/.
 work=/
 if [ ! -L reports ] && mkdir -p reports 2> /dev/null; then
   work=$(mktemp -d "$folder/reports/$(date +%Y%m%d-%H%M%S)-XXXXXX" 2> /dev/null) || work=/
 fi
 cd "$work"
-# Nor does git, which such programs ask for the commit, find a repository among the run's files.
+# Also keeps git, which such programs ask for the commit, from finding a repository among the run's files.
 export GIT_CEILING_DIRECTORIES="${GIT_CEILING_DIRECTORIES:-$folder/reports}"
 
-# A cluster asks with SIGUSR1 to save. torch's launcher would die of it; what is ignored here stays ignored in all that
-# is started, and the trainer installs a handler of its own.
+# A cluster sends SIGUSR1 to ask for a save. torch's launcher would die of it, so it is ignored here and in all child
+# processes; the trainer installs its own handler.
 trap "" USR1
 
-# The world of this run is in accelerate.yaml; that of an outer job must not leak in.
+# This run's world is in accelerate.yaml; the variables of an outer job must not leak in.
 unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GRPO_RUN_SANDBOX "${!ACCELERATE_@}" "${!FSDP_@}"
 
 # Environment of the plan.
 export OMP_NUM_THREADS=1
 export NCCL_DEBUG='it'"'"'s $HOME'
 
-# One process takes one GPU, the first it may see; with more, the trainer would split batches over all of them.
+# One process gets one GPU, the first visible one; with more, the trainer would split batches over all of them.
 visible=${CUDA_VISIBLE_DEVICES-0}
 export CUDA_VISIBLE_DEVICES="${visible%%,*}"
 
