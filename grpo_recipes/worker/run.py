@@ -119,7 +119,7 @@ def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: boo
 
 def _trained(folder: Path, record: Record, request: Interruption, *, resume: bool) -> int:
     phases = StartPhases(record)
-    phases.goes_on_with("checking the files")
+    phases.begin("checking the files")
     plan = read_plan(folder)
     refuse_changed_plan(folder)
     check_world(plan)
@@ -138,7 +138,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     checkpoint = _first_step(plan, folder, record, resume=resume)
     wait_for_server(plan, folder)
 
-    phases.goes_on_with("importing the libraries")
+    phases.begin("importing the libraries")
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.training import run_training

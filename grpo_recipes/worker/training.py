@@ -128,12 +128,12 @@ class Training:
             without_cache(folder / "cache")
             write_models(plan, folder)
         if plan.expect.world_size > 1:
-            phases.goes_on_with("finding the other processes")
+            phases.begin("finding the other processes")
         arguments = training_arguments(plan, folder)
         _check_live_world(plan, arguments)
         if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
             print(other, flush=True)
-        phases.goes_on_with("preparing the data")
+        phases.begin("preparing the data")
         seen, cache = dict[str, object](), folder / "cache"
         tokens = PromptTokens(
             plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
@@ -144,7 +144,7 @@ class Training:
             for one in () if plan.evaluation is None else plan.evaluation.sets:
                 self.held_out.append(prepared_rows(one.data, one.section, cache, rank, seen, **how))
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
-        phases.goes_on_with("loading the model")
+        phases.begin("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, self.rows, rewards, folder, turns.arguments)
         # Last, wrappers of the trainer's own methods, which need the loaded model.
         redact_completions(trainer)
@@ -193,7 +193,7 @@ class Training:
         self.log = log = None
         if trainer.is_world_process_zero():
             self.log = log = MetricsLog(folder / "metrics.jsonl", resume_step=self.step)
-            log.told = self.reports.tell
+            log.on_event = self.reports.tell
         watch_phases(trainer, peaks)
         keep_completions(trainer, plan, folder, resume_step=self.step)
         self.stop = stop = InterruptionCallback(self.request, trainer)
@@ -233,7 +233,7 @@ class Training:
     def train(self) -> None:
         """Trains to the last step, or until a signal, stop_after, a guard or a proof ends it."""
         trainer, start = self.trainer, None if self.checkpoint is None else str(self.checkpoint)
-        self.peaks.told = self.phases.first_step_goes_on_with
+        self.peaks.on_phase = self.phases.begin_in_first_step
         self.request.can_wait = True
         earlier = self.record.read()
         cpu, wall = time.process_time(), time.perf_counter()
@@ -263,7 +263,7 @@ class Training:
         trainer, folder, record, is_over = self.trainer, self.folder, self.record, not self.stop.interrupted
         last = trainer.state.global_step
         if is_over and not self.plan.smoke:
-            self.peaks.goes_on_with("save")
+            self.peaks.begin("save")
             commit = getattr(trainer.model.config, "_commit_hash", None)
             best = self._best_step()
             moved = {} if self.log is None else trends(read_all(str(folder / METRICS_FILE)))

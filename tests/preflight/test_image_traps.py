@@ -29,7 +29,7 @@ LINK = {"type": "image_url", "image_url": {"url": "a.png"}}
 ELSEWHERE = {
     "LoRA reaches the vision tower": "tests/rules/cases/adapter_has_modules_left.yaml: says",
     "trl 0.20 to 0.23 read one column `image`": "tests/rules/cases/images_reach_everything.yaml: a release that reads",
-    "a text and a list of addresses": "tests/worker/test_broken_images.py: is an address, and nothing is fetched",
+    "a text and a list of addresses": "tests/worker/test_broken_images.py: is a URL, and grpo-run downloads no images",
     "columns that datasets has not decoded": "tests/worker/test_rows_with_images.py: as_images",
     "plain text by the recipe": "tests/rules/cases/images_reach_everything.yaml: a plain text",
     "the policy samples the token of an image": "tests/stacks/test_image_tokens.py: of images",
@@ -144,10 +144,10 @@ TRAPS: dict[str, Trap] = {
         for name, template in (("prints lists", PRINTED), ("has no place for images", None))
     },
     "the token of an image in a text, in a row that is not looked at": Trap(
-        ("PFL001", "the prompt of row 24 has <image> in its text"), one(LAST, question="what is in <image> ?")
+        ("PFL001", "the prompt of row 24 contains <image>"), one(LAST, question="what is in <image> ?")
     ),
     "what Gemma 3 looks for in a text": Trap(
-        ("PFL001", "the prompt of row 24 has <boi> in its text"),
+        ("PFL001", "the prompt of row 24 contains <boi>"),
         one(LAST, question="what is in <boi> ?"),
         family="gemma3",
     ),

@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "a null": (
         lambda body: "5",
         {"prompt": "{{ completion }}{{ none }}"},
-        ["a row cannot fill the judge's prompt", "an expression of it is null in this row"],
+        ["a row cannot fill the judge's prompt", "an expression in it is null for this row"],
     ),
 }
 

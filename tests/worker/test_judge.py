@@ -403,7 +403,7 @@ def test_a_redirect_takes_neither_key_nor_text_elsewhere() -> None:
     [
         (None, VARIABLE, "it is not set"),
         (" ", VARIABLE, "it is not set"),
-        (f"{KEY}\nX-More: 1", VARIABLE, "it has characters that a key cannot have"),
+        (f"{KEY}\nX-More: 1", VARIABLE, "it contains characters that a key cannot contain"),
         ("sk-1234", VARIABLE, "it is shorter than 8 characters"),
         (KEY, "HOME_PAGE", "its name does not say that its value is secret"),
     ],
@@ -430,7 +430,7 @@ def test_no_key_is_sent_without_a_variable() -> None:
 @pytest.mark.parametrize(
     ("template", "level", "why"),
     [
-        ("{{ level }}{{ completion }}", None, "an expression of it is null in this row"),
+        ("{{ level }}{{ completion }}", None, "an expression in it is null for this row"),
         ("{{ other }}", "easy", "'other' is undefined"),
         ("{{ completion.__class__ }}", "easy", "access to attribute '__class__' of 'str' object is unsafe"),
         (

@@ -264,7 +264,7 @@ SAMPLED = [
     pytest.param("lora", "float32", [sampled(1e-7), sampled(3e-7)], True, "of 200 tokens", id="two processes"),
     pytest.param("nf4", "float32", [sampled(0.4)], None, "no bound is known", id="a quantized policy"),
     pytest.param("lora", "float32", [Sampled(reason="no words")], None, "not compared: no words", id="not comparable"),
-    pytest.param("lora", "float32", [Sampled()], None, "no generation was seen", id="nothing is trained"),
+    pytest.param("lora", "float32", [Sampled()], None, "no generation was recorded", id="nothing is trained"),
     pytest.param("lora", "float32", [sampled(9e-3)], False, "a different dtype", id="another dtype"),
     pytest.param("lora", "bfloat16", [sampled(0.3)], False, "vLLM has different weights", id="another model"),
     pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "different weights", id="on one process"),

@@ -75,7 +75,7 @@ class ExportAsked(NamedTuple):
 
 
 class _Trained(NamedTuple):
-    """What is kept of the trained model after it is unloaded. rows: of its embedding."""
+    """Facts about the trained model that are needed after it is unloaded. rows: of its embedding."""
 
     texts: Texts
     seen: TrainedSaid
@@ -232,8 +232,8 @@ def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype
         notes.append(f"It was trained on a quantized base model; use it with one: BitsAndBytesConfig({packing}).")
     if is_packed(plan) and asked.what == "model":
         notes.append(
-            "The base weights were quantized to 4 or 8 bits during training; here they are the values that were "
-            f"computed with, as {str(dtype).removeprefix('torch.')}, and not the weights of the base model."
+            "The base weights were quantized to 4 or 8 bits during training; this export has their dequantized values, "
+            f"as {str(dtype).removeprefix('torch.')}, not the weights of the base model."
         )
     if asked.what == "adapter" and plan.model.source == "folder":
         notes.append("Its base is a local folder, named in adapter_config.json, which users of the adapter also need.")

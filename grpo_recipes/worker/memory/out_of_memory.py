@@ -126,7 +126,7 @@ def _vllm_lacks(text: str, plan: Plan) -> tuple[str, str] | None:
 def _held(plan: Plan, peaks: PhasePeaks) -> str:
     """Each phase with the most that it held, and what the plan expected."""
     told = []
-    peaks.goes_on_with(peaks.phase)
+    peaks.begin(peaks.phase)
     for phase, peak in peaks.peaks.items():
         terms = {} if plan.memory is None else plan.memory.phases.get(phase, {})
         estimated = f" (estimated {gib(sum(terms.values()))})" if terms else ""

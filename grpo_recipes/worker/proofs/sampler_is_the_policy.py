@@ -34,7 +34,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     every = [one.sampled for one in seen if one.sampled is not None]
     found = together(every)
     if found is None or not found.tokens + found.cut:
-        reason = next((one.reason for one in every if one.reason), "no generation was seen")
+        reason = next((one.reason for one in every if one.reason), "no generation was recorded")
         return PROOF.unseen(f"vLLM's samples not compared: {reason}")
     most = bound(plan, seen[0].precision.compute, found.dtype)
     if most is None:
