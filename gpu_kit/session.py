@@ -28,7 +28,7 @@ _SAID = 3000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where stages work, their inputs, and where results go.
+    """The folders and inputs of stages, and where results go.
 
     older: packages of an older stack, None without. keep: do not delete the runs' weights and checkpoints.
     """
@@ -136,7 +136,7 @@ def _ended(
 
 
 def end_marked(mark: str) -> None:
-    """Ends what is left of a stage: every process with its mark, by SIGTERM and, a few seconds later, SIGKILL."""
+    """Ends a stage's remaining processes, found by its mark, with SIGTERM and, a few seconds later, SIGKILL."""
     end = time.monotonic() + _END_S
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = _marked(mark)
@@ -164,7 +164,7 @@ def _found(folder: Path) -> Result | None:
 
 
 def _tidy(folder: Path) -> None:
-    """Deletes files that nobody reads: a stage's weights can fill the disk that the next one needs."""
+    """Deletes files that are not needed: a stage's weights can fill the disk that the next one needs."""
     for place in folder.rglob("*"):
         if place.is_file() and not place.is_symlink() and place.suffix not in KEPT:
             place.unlink()

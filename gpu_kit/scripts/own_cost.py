@@ -1,8 +1,8 @@
 """`python own_cost.py FOLDER`: trains a run folder and times the proofs and guards that run between TRL's work.
 
-Prints a line of JSON: milliseconds of each step, from the end of the one before, and of each grpo-run callback, by
-name. On a GPU both are times between CUDA events, so a proof's GPU work counts too. Changes that proofs make inside
-TRL's own methods are not included.
+Prints a line of JSON: milliseconds of each step, from the end of the previous one, and of each grpo-run callback, by
+name. On a GPU both are times between CUDA events, so a proof's GPU work counts too. Work that proofs do inside TRL's
+own methods is not included.
 """
 
 import functools

@@ -436,7 +436,7 @@ def test_no_key_is_sent_without_a_variable() -> None:
         (
             "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
             "easy",
-            "computes for too long",
+            "takes too long",
         ),
     ],
 )

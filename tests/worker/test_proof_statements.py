@@ -311,7 +311,7 @@ SCORED = [
     pytest.param([(sampled(9e-3), sampled(9e-3))], "bfloat16", True, "max 1.8e-02", id="bfloat16 rounds"),
     pytest.param([(sampled(1e-7), Sampled())], "float32", True, "of 100 tokens", id="no reply"),
     pytest.param(
-        [(Sampled(), Sampled())], "float32", True, "not compared: no scores were seen", id="nothing is trained"
+        [(Sampled(), Sampled())], "float32", True, "not compared: no scores were recorded", id="nothing is trained"
     ),
     pytest.param([(Sampled(reason="why"),) * 2], "float32", True, "not compared: why", id="not comparable"),
     pytest.param([(sampled(9e-3), sampled(1e-7))], "float32", False, "in first turns the loss", id="first turns"),

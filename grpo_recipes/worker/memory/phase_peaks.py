@@ -86,10 +86,10 @@ Counter = GpuMemory | ResidentMemory
 
 
 class PhasePeaks:
-    """Tracks the current phase: `load` at first, then the one that begin() sets, possibly nested.
+    """Tracks the current phase, possibly nested, and records each phase's peak memory. The first phase is `load`.
 
     step: the current optimizer step, counted from 1; 0 before the first. phase: the current one, or the one that
-    raised. on_phase: called with each new phase. earlier: the record of the launches before.
+    raised. on_phase: called with each new phase. earlier: the record of earlier launches.
     """
 
     def __init__(self, counter: Counter, earlier: Mapping[str, object]) -> None:
@@ -114,7 +114,7 @@ class PhasePeaks:
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
-        """Enters a phase for the block; after an exception it stays set, since it is what failed."""
+        """Enters a phase for the block; after an exception it stays set, since that phase failed."""
         outer = self.phase
         self.begin(phase)
         yield
@@ -171,7 +171,7 @@ class PhasePeaks:
 
 # Where a trainer changes phases, in all supported releases of TRL.
 #
-# Completions are made and scored inside `_generate_and_score_completions`, in trl 0.15 inside `_prepare_inputs`;
+# Completions are generated and scored inside `_generate_and_score_completions`, in trl 0.15 inside `_prepare_inputs`;
 # log-probabilities and rewards have separate methods since 0.15 and 0.19. vLLM gets its weights in
 # `_move_model_to_vllm`, since 0.29 in `vllm_generation.sync_weights`. trl 0.14 does all of it in its loss: there, the
 # generating call marks generation, and scoring and the hand-over of weights count as update.
@@ -200,7 +200,7 @@ def watch_saves(trainer: Any, peaks: PhasePeaks) -> None:
 
 
 def _prepares(trainer: Any) -> tuple[str, ...]:
-    """Returns what generates in trl 0.15; the method of that name in 0.14 does nothing."""
+    """Returns the method that generates in trl 0.15; the method of that name in 0.14 does nothing."""
     return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in SCORING) else ()
 
 
@@ -227,7 +227,7 @@ class PhaseCallback(TrainerCallback):  # type: ignore[misc]
         self._peaks, self._phases = peaks, phases
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Everything is loaded, including the optimizer and a checkpoint."""
+        """Ends the phase `load`: by now everything is loaded, including the optimizer and a checkpoint."""
         self._peaks.begin("update")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -31,7 +31,7 @@ def environment_factory(
 ) -> Callable[[], Any]:
     """Returns the factory of the user's class. A call that exceeds the planned time is ended and fails.
 
-    user: the folder of the user's files. named: what rows call it, None for a single environment.
+    user: the folder of the user's files. named: its name in rows, None for a single environment.
     """
     methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
     tools = {name: _called(each, name, planned, tally, user) for name, each in methods.items() if name not in NO_TOOLS}
@@ -104,7 +104,7 @@ _AGAIN_AFTER_S = 1.0
 
 
 class _TookTooLong(BaseException):
-    """A BaseException, so that user code that catches Exception does not stop it."""
+    """A call exceeded its time limit. A BaseException, because user code often catches Exception."""
 
 
 @contextmanager
