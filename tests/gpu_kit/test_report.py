@@ -63,5 +63,5 @@ def test_results_of_a_cpu_are_no_page_of_the_benchmarks() -> None:
 @pytest.mark.processes
 def test_results_of_another_device_are_not_gone_on_with(tmp_path: Path) -> None:
     results_of("cuda").write(tmp_path / "results.json")
-    with pytest.raises(ValueError, match=r"is of cuda NVIDIA H200, this is cpu .*; use another --out"):
+    with pytest.raises(ValueError, match=r"is from cuda NVIDIA H200, this is cpu .*; use another --out"):
         runner.begun(tmp_path / "out", tmp_path / "results.json", "cpu")

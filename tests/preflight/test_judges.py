@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "a wrong model": (
         lambda body: (404, {}, b"no model"),
         {},
-        ["HTTP 404: no model", "check judge.model, the endpoint's own"],
+        ["HTTP 404: no model", "check judge.model, the endpoint's name"],
     ),
     "a cut answer": (
         lambda body: (200, {}, completion("7", finish_reason="length")),
