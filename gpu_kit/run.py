@@ -81,12 +81,12 @@ def main() -> int:
     session = Session(work, out, older and older.resolve(), options.keep)
     print(f"{results.machine.get('gpu', 'no GPU')}, torch {results.machine.get('torch')}; results in {out}", flush=True)
 
-    def told(line: str) -> None:
+    def print_line(line: str) -> None:
         (out / "report.md").write_text(report(results), encoding="utf-8")
         print(line, flush=True)
 
     to_run = still_to_run(names, results, again=options.again)
-    run_stages(session, results, to_run, options.minutes * 60, told, options.beside)
+    run_stages(session, results, to_run, options.minutes * 60, print_line, options.beside)
     bad = [name for name in names if results.is_bad([name])]
     out_of_it = [name for name in names if results.stages[name].status == "left out"]
     print(f"{len(names) - len(bad) - len(out_of_it)} of {len(names)} passed, {len(out_of_it)} left out")

@@ -49,7 +49,7 @@ def run_stages(
     results: Results,
     names: Sequence[str],
     seconds: float,
-    told: Callable[[str], None],
+    print_line: Callable[[str], None],
     beside: int = 1,
 ) -> None:
     """Runs these stages in order and writes the results after each.
@@ -69,7 +69,7 @@ def run_stages(
     def keep(name: str, result: Result) -> None:
         results.stages[name] = result
         results.write(session.file)
-        told(line_of(name, result))
+        print_line(line_of(name, result))
 
     with ThreadPoolExecutor(beside) as pool:
         for ended in as_completed([pool.submit(run, name, beside) for name in together]):
@@ -85,7 +85,7 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
-    code, said = _ended(session, device, name, folder, min(stage.limit_s, left), seen(stage.gpus))
+    code, said = _ended(session, device, name, folder, min(stage.limit_s, left), visible_gpus(stage.gpus))
     found = _found(folder) or Result("failed")
     if code is None:
         found.status, found.reason = "late", f"ended after {time.monotonic() - began:.0f} s"
@@ -99,7 +99,7 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
     return found
 
 
-def seen(gpus: int | None) -> dict[str, str]:
+def visible_gpus(gpus: int | None) -> dict[str, str]:
     """Returns the variable that limits a process to this many of the visible GPUs; CUDA uses as many as exist."""
     if gpus is None:
         return {}

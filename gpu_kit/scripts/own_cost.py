@@ -56,7 +56,7 @@ def timed(callback: Any, event: str) -> None:
     setattr(callback, event, noted)
 
 
-def told(handler: Any, event: str, *given: Any, **named: Any) -> Any:
+def timed_event(handler: Any, event: str, *given: Any, **named: Any) -> Any:
     """Replaces CallbackHandler.call_event with one that times our callbacks."""
     for one in handler.callbacks:
         is_ours = type(one).__module__.startswith("grpo_recipes")
@@ -68,11 +68,11 @@ def told(handler: Any, event: str, *given: Any, **named: Any) -> Any:
     elif event == "on_step_begin" and len(spans) == len(ends):
         spans.append(defaultdict(list))  # on_log comes after on_step_end, and counts for that step
     elif event == TRAINING_ENDS:
-        print(json.dumps(found()), flush=True)
+        print(json.dumps(measured_times()), flush=True)
     return control
 
 
-def found() -> dict[str, Any]:
+def measured_times() -> dict[str, Any]:
     """Returns the times once the device is done; the first step has no start."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -84,7 +84,7 @@ def found() -> dict[str, Any]:
     return {"steps_ms": steps, "own_ms": own}
 
 
-CallbackHandler.call_event = told
+CallbackHandler.call_event = timed_event
 
 if __name__ == "__main__":
     sys.exit(train(Path(sys.argv[1]).resolve(), resume=False))

@@ -30,7 +30,7 @@ FLAGS = (
 LONGEST_S = 60.0
 
 
-def found() -> str | None:
+def executable() -> str | None:
     """Returns the program, None if it is not installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
@@ -38,7 +38,7 @@ def found() -> str | None:
 @contextlib.contextmanager
 def browser() -> Iterator["Browser"]:
     """Starts a browser with an empty profile, and ends it with all of its processes."""
-    program = found()
+    program = executable()
     assert program is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         to_read, its_write = os.pipe()

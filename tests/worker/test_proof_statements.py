@@ -305,7 +305,7 @@ def test_what_correct_programs_differ_by_in_bfloat16_is_no_hand_over_that_fails(
     assert weights_reach_the_sampler.prove(plan, "bfloat16", sure, sampled(2e-2, moved=3e-2), 64).ok is False
 
 
-ROW = TurnedRow(turns=2, replies=1, own=9, told=3)
+ROW = TurnedRow(turns=2, replies=1, own=9, reply=3)
 SCORED = [
     pytest.param([(sampled(1e-7), sampled(3e-7))], "float32", True, "max 6.0e-07 of 200 tokens", id="one policy"),
     pytest.param([(sampled(9e-3), sampled(9e-3))], "bfloat16", True, "max 1.8e-02", id="bfloat16 rounds"),

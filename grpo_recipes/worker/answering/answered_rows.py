@@ -128,7 +128,7 @@ def _spoken(
         told = {name: value for name, value in rewards.items() if value is not None}
         found.append(
             {
-                **said(policy, tools, ends, completion, ids),
+                **as_json(policy, tools, ends, completion, ids),
                 "rewards": rewards,
                 "reward": math.fsum(weights[name] * value for name, value in told.items()) if told else None,
             }
@@ -136,7 +136,7 @@ def _spoken(
     return asked, found
 
 
-def said(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: list[int]) -> dict[str, Any]:
+def as_json(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: list[int]) -> dict[str, Any]:
     """Returns a completion as JSON values: its answer, its turns, its full text and how it ended."""
     return {
         "completion": answer_text(completion),

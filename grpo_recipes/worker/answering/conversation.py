@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 
 from grpo_recipes.contract.files.exchange_files import tell
 from grpo_recipes.contract.plan import Evaluation, Plan
-from grpo_recipes.worker.answering.answered_rows import is_chat, said, without
+from grpo_recipes.worker.answering.answered_rows import as_json, is_chat, without
 from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_trained, called_tools, shown
 from grpo_recipes.worker.answering.trained import FINAL, load_trained, make_own_model
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
@@ -80,7 +80,11 @@ def _answer(policy: Policy, tools: CalledTools, how: Evaluation, ends: Ends, pro
         return {"refused": f"the conversation has {len(ids)} tokens; with {new} new ones at most {max(most, 0)} fit"}
     (completion,), (tokens,) = answers(policy, [prompt], how, ends, lambda: None)
     messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
-    return {**said(policy, tools, ends, completion, tokens), "prompt_tokens": len(ids), "messages": messages}
+    return {
+        **as_json(policy, tools, ends, completion, tokens),
+        "prompt_tokens": len(ids),
+        "messages": messages,
+    }
 
 
 def _longest(policy: Policy, how: Evaluation) -> int | None:

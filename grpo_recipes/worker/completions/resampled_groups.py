@@ -74,7 +74,7 @@ class _Drawn:
         of_rows = {place: one for place, one in enumerate(answer) if isinstance(one, list) and len(one) == self.rows}
         self.columns = {place: list(one) for place, one in of_rows.items()}
 
-    def told(self) -> tuple[Any, ...]:
+    def turn_result(self) -> tuple[Any, ...]:
         """Returns the kept rows in the form that one turn returns."""
         return tuple(list(self.columns.get(place, ())) or one for place, one in enumerate(self.answer))
 
@@ -182,7 +182,7 @@ class _Resampling:
     def _one_turn(self, *given: Any, **named: Any) -> Any:
         """Replaces `_generate_single_turn`: returns kept completions during a replay, otherwise what TRL generates."""
         if self._replayed is not None:
-            return self._replayed.told()
+            return self._replayed.turn_result()
         answer = self._turn(*given, **named)
         if self._drawn is not None:
             self._drawn.note(tuple(answer))

@@ -158,7 +158,7 @@ class Choice:
         stays = own.answers(rows, places)
         self.left_out.by_filter += len(stays) - sum(stays)
         self.left_out.note(
-            (place, lambda values=values: own.told(values))  # type: ignore[misc]
+            (place, lambda values=values: own.reason(values))  # type: ignore[misc]
             for place, stay, values in zip(places, stays, rows, strict=True)
             if not stay
         )

@@ -108,7 +108,7 @@ class RowFilter:
         except (Exception, TooMuch):  # on any error, go row by row to find the one to report
             return [self._of_one(row, place) for row, place in zip(rows, places, strict=True)]
 
-    def told(self, values: tuple[Any, ...]) -> str:
+    def reason(self, values: tuple[Any, ...]) -> str:
         """Returns why a row is left out, with the values that were read."""
         shown = (f"{name} {repr(value)[:_LONGEST_VALUE]}" for name, value in zip(self.reads, values, strict=True))
         return ", ".join(["the filter is False", *shown])

@@ -45,9 +45,9 @@ from grpo_recipes.worker.export.proof import (
     held_again,
     largest,
     log_probs,
+    measure_trained,
     refusal,
     rounding,
-    seen,
 )
 from grpo_recipes.worker.export.texts import (
     Texts,
@@ -153,7 +153,7 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
     policy = Policy(plan, model, processing_of(plan, str(folder / FINAL)), [])
     texts = texts_of(plan, folder, policy, scratch)
     rows = model.get_input_embeddings().weight.shape[0]
-    said = seen(model, texts.texts, say)
+    said = measure_trained(model, texts.texts, say)
     return _Trained(texts, said, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
 
 

@@ -111,7 +111,7 @@ def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> tor
     return torch.float32 if exported == torch.bfloat16 and (trained == torch.float32 or is_slow) else exported
 
 
-def seen(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
+def measure_trained(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
     """Computes the trained model's log-probabilities, with its adapter and without."""
     say("computing with the trained model")
     trained = log_probs(model, texts)

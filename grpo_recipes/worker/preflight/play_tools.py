@@ -20,7 +20,7 @@ from grpo_recipes.worker.preflight._shared.hosted import Notes, Told, end_words,
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
 from grpo_recipes.worker.tools.environments import NO_TOOLS
-from grpo_recipes.worker.tools.tool_process import ToolFailed, bounded, error_text, told
+from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy, bounded, error_text
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.user_code.isolation import contained
 from grpo_recipes.worker.user_code.reward_call import place_of, raised
@@ -124,7 +124,7 @@ class Player:
             if name not in functions:
                 raise ValueError(f"Tool {name} not found.")
             found = functions[name](**arguments)
-            return told(asyncio.run(found) if inspect.iscoroutine(found) else found)
+            return answer_for_policy(asyncio.run(found) if inspect.iscoroutine(found) else found)
 
         self._step({"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn}, answered, "answer")
 

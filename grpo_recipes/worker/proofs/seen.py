@@ -13,18 +13,18 @@ Ids = tuple[int, ...]
 class TurnedRow:
     """One completion of the first loss, divided into sampled tokens and tool replies.
 
-    turns, replies: how many of each. own, told: their tokens. own_left_out, told_trained: those on the wrong side of
-    the loss mask. told_moved: reply tokens with a gradient; None if unknown, since no token of the completion has one.
+    turns, replies: how many of each. own, reply: their tokens. own_left_out, reply_trained: those on the wrong side of
+    the loss mask. reply_moved: reply tokens with a gradient; None if unknown, since no token of the completion has one.
     unknown: index of the first token that is neither sampled nor a reply, or None.
     """
 
     turns: int = 0
     replies: int = 0
     own: int = 0
-    told: int = 0
+    reply: int = 0
     own_left_out: int = 0
-    told_trained: int = 0
-    told_moved: int | None = None
+    reply_trained: int = 0
+    reply_moved: int | None = None
     unknown: int | None = None
 
 
@@ -104,10 +104,10 @@ def turned_row(
         turns=len(turns),
         replies=len(turns) - 1,
         own=len(own),
-        told=len(replied),
+        reply=len(replied),
         own_left_out=sum(not mask[place] for place in own),
-        told_trained=sum(bool(mask[place]) for place in replied),
-        told_moved=sum(map(has_gradient, replied))
+        reply_trained=sum(bool(mask[place]) for place in replied),
+        reply_moved=sum(map(has_gradient, replied))
         if has_gradient is not None and any(map(has_gradient, own))
         else None,
     )

@@ -14,7 +14,7 @@ from typing import Any
 from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import explained, in_time
-from grpo_recipes.worker.tools.tool_process import ToolFailed, told
+from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy
 from grpo_recipes.worker.user_code.isolation import RewardLeft, contained
 from grpo_recipes.worker.user_code.reward_call import OF_THE_ROW, short_text
 
@@ -55,7 +55,7 @@ def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, 
         with tally.counted(name), explained(user):
             yield
 
-    return _limited(method, name, "tool", planned.timeout, around, told)
+    return _limited(method, name, "tool", planned.timeout, around, answer_for_policy)
 
 
 def _kept(method: Method, planned: EnvironmentClass) -> Method:

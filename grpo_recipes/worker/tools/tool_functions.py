@@ -13,7 +13,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Tool
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, error_text, told
+from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, answer_for_policy, error_text
 from grpo_recipes.worker.user_code.isolation import RAISED_IN, RewardLeft, contained
 from grpo_recipes.worker.user_code.reward_call import place_of, raised
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
@@ -98,7 +98,7 @@ def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: Path) -> Too
     @functools.wraps(function)
     async def called(**arguments: Any) -> Result:
         with tally.counted(tool.name), explained(user):
-            return told(await in_time(function(**arguments), tool.name, "tool", tool.timeout))
+            return answer_for_policy(await in_time(function(**arguments), tool.name, "tool", tool.timeout))
 
     return _named(called, tool)
 

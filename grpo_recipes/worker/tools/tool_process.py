@@ -36,7 +36,7 @@ _LONGEST = 64 << 20
 Result = str | list[dict[str, Any]]
 
 
-def told(result: object) -> Result:
+def answer_for_policy(result: object) -> Result:
     """Returns a tool's result as TRL adds it to the conversation: blocks of text unchanged, everything else as text."""
     if isinstance(result, list) and result and all(map(_is_text_block, result)):
         blocks = [{"type": "text", "text": printable(each["text"])} for each in result]
@@ -223,7 +223,7 @@ def _answer(request: dict[str, Any], functions: dict[str, Callable[..., Any]]) -
         random.seed(request["seed"])
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(random.getrandbits(32))
-        return {"result": told(functions[request["tool"]](**request["arguments"]))}
+        return {"result": answer_for_policy(functions[request["tool"]](**request["arguments"]))}
     except MemoryError:
         # Its memory is free again, but fragmented: the next call gets a new process.
         return {"error": OUT_OF_MEMORY, "ends": True}

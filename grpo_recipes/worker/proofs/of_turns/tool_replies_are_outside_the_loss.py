@@ -24,19 +24,19 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         for index, row in enumerate(process.turns.rows if process.turns is not None else ()):
             if (fault := _wrong(row)) is not None:
                 return _failed(f"completion {index + 1} of rank {process.rank}: {fault}")
-    with_replies = [row for row in rows if row.told]
+    with_replies = [row for row in rows if row.reply]
     if not with_replies:
         return PROOF.unseen("tool replies not checked: no completion of the first loss has one")
     words = f"{sum(row.replies for row in with_replies)} tool replies outside the loss"
-    has_gradients = any(row.told_moved is not None for row in with_replies)
+    has_gradients = any(row.reply_moved is not None for row in with_replies)
     return PROOF.holds(words + (", without a gradient" if has_gradients else ""))
 
 
 def _wrong(row: TurnedRow) -> str | None:
-    if row.told_trained:
-        return f"{row.told_trained} of {row.told} reply tokens are in the loss"
-    if row.told_moved:
-        return f"the loss has a gradient for {row.told_moved} of {row.told} reply tokens, although its mask is 0 there"
+    if row.reply_trained:
+        return f"{row.reply_trained} of {row.reply} reply tokens are in the loss"
+    if row.reply_moved:
+        return f"the loss has a gradient for {row.reply_moved} of {row.reply} reply tokens, despite its mask"
     if row.own_left_out:
         return f"{row.own_left_out} of {row.own} tokens that the policy wrote are not in the loss"
     return None
