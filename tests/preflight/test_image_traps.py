@@ -119,14 +119,14 @@ TRAPS: dict[str, Trap] = {
     ),
     "every row without an image": Trap(("PFL001", "row 1 has no image"), every(picture=[])),
     "a path that is relative to the data": Trap(None),
-    "an address": Trap(("PFL001", "row 24", "nothing is fetched"), one(LAST, picture="http://127.0.0.1:9/a.png")),
+    "an address": Trap(("PFL001", "row 24", "downloads no images"), one(LAST, picture="http://127.0.0.1:9/a.png")),
     # Loud in TRL, at the first batch that has it.
     "a later row without an image": Trap(
         ("PFL001", "an image of row 24 cannot be used", "null"), one(LAST, picture=None)
     ),
     "a prompt that is a plain text": Trap(("PFL001", "row 1", "it is a text"), every(prompt=QUESTION), OWN_PROMPT),
     "a tokenizer instead of a processor": Trap(
-        ("PFL010", "the processor of", "cannot be loaded", "add processor_config.json"), model=without_processor
+        ("PFL010", "the processor of", "cannot be loaded", "copy processor_config.json"), model=without_processor
     ),
     "a configuration without image_token_id": Trap(
         ("PFL010", "has no image_token_id", "config.json"), model=config_without_token

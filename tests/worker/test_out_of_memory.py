@@ -105,13 +105,13 @@ VLLM_SAYS = [
     (
         "Free memory on device cuda:0 (20.1/79.2 GiB) on startup is less than desired GPU memory utilization (0.3, "
         "23.8 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
-        "less free memory on the GPU than its share",
+        "the GPU has less free memory than vLLM's share",
         "a smaller generation.vllm_gpu_memory_utilization (now 0.3)",
     ),
     (
         "CUDA out of memory occurred when warming up sampler with 256 dummy requests. Please try lowering "
         "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine.",
-        "less free memory on the GPU than its share",
+        "the GPU has less free memory than vLLM's share",
         "a smaller generation.vllm_gpu_memory_utilization (now 0.3)",
     ),
     (
@@ -155,5 +155,5 @@ def test_memory_that_the_driver_refuses_is_understood(text: str, tmp_path: Path)
     peaks = PhasePeaks(ResidentMemory(), {})
     peaks.begin("update")
     told = out_of_memory(RuntimeError(text), small_plan(vllm=vllm), peaks, tmp_path)
-    assert told is not None and "while the policy was updated" in str(told)
+    assert told is not None and "while updating the policy" in str(told)
     assert "trl.vllm_enable_sleep_mode: true" in str(told.findings[0].fix)

@@ -3,7 +3,7 @@
 TRL's method that generates and scores is interrupted once it has rewards: first for the prompts of the step, then for
 as many further prompts as there are groups without variance, in up to the recipe's number of rounds. A further group
 that varies replaces one that does not; the rest are dropped. Then TRL's method runs once more, with the kept
-completions and rewards in place of generation and scoring. Log-probabilities, advantages, metrics and tables are
+completions and rewards instead of generation and scoring. Log-probabilities, advantages, metrics and tables are
 therefore TRL's own, computed as if these prompts had been the batch.
 
 Further prompts are taken from the end of the epoch's order; a mixture has them after the prompts of the run. They
