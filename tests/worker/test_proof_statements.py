@@ -268,9 +268,7 @@ SAMPLED = [
     pytest.param("lora", "float32", [sampled(9e-3)], False, "a different dtype", id="another dtype"),
     pytest.param("lora", "bfloat16", [sampled(0.3)], False, "vLLM has different weights", id="another model"),
     pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "different weights", id="on one process"),
-    pytest.param(
-        "lora", "float32", [sampled(1e-7, cut=20)], False, "sampling excludes 20 more", id="other truncation"
-    ),
+    pytest.param("lora", "float32", [sampled(1e-7, cut=20)], False, "sampling excludes 20 more", id="other truncation"),
 ]
 
 
