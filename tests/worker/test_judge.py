@@ -215,7 +215,7 @@ FAILURES: dict[str, tuple[Say, str]] = {
     "a refusal": (failing(200, completion(None)), "the answer is empty"),
     "no number": (lambda body: "I like it", "no score in 'I like it'"),
     "several numbers": (lambda body: "7 or 8", "several numbers; write judge.score, in '7 or 8'"),
-    "a score outside": (lambda body: "70", "the score 70 is not within 0 and 10, in '70'"),
+    "a score outside": (lambda body: "70", "the score 70 is not between 0 and 10, in '70'"),
     "a late answer": (late, "no answer within 0.3 s"),
     "half of an answer": (
         failing(200, b"{", **{"Content-Length": "9"}),
