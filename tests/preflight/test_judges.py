@@ -59,7 +59,7 @@ def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
 
 CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "no score": (lambda body: "yes", {}, ["its answer to row ", "no score in 'yes'"]),
-    "a score outside": (lambda body: "80", {}, ["has no score", "the score 80 is not within 0 and 10"]),
+    "a score outside": (lambda body: "80", {}, ["has no score", "the score 80 is not between 0 and 10"]),
     "a wrong key": (
         lambda body: (401, {}, b'{"error": {"message": "unknown key"}}'),
         {},
