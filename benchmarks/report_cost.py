@@ -53,7 +53,7 @@ def main() -> None:
             "cpu_s": round(float(cpu_s), 2),
             "memory_mb": int(memory_mb),
         }
-        if chromium.found() is not None:
+        if chromium.executable() is not None:
             with chromium.browser() as browser:
                 found["shown_after_s"] = round(min(browser.open(page, 1440) for _ in range(3)), 2)
         print(json.dumps(found))

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--all", type=Path, dest="every")
     options = parser.parse_args()
-    if chromium.found() is None:
+    if chromium.executable() is None:
         sys.exit("there is no chromium here: apt-get install chromium")
     with tempfile.TemporaryDirectory() as work:
         runs = options.runs or Path(work)

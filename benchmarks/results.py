@@ -256,7 +256,7 @@ def main() -> None:
         return
     untrained = Untrained()
     sections = [section(name, result, untrained) for name, result in RESULTS.items()]
-    if chromium.found() is not None:
+    if chromium.executable() is not None:
         with chromium.browser() as browser:
             for name in RESULTS:
                 picture(browser, name)

@@ -62,7 +62,7 @@ class Bench:
         self.write()
 
     def holds(self, condition: bool, otherwise: str) -> None:
-        """Records what is wrong unless a condition holds, and continues."""
+        """Records `otherwise` as a failed check unless the condition holds, and continues."""
         if not condition:
             self.result.wrong.append(otherwise)
             self.result.status = "failed"
@@ -82,7 +82,7 @@ class Bench:
                 shape = SHAPES[name]
                 free, needed = shutil.disk_usage(place.parent).free, int(2.2 * shape.parameters)
                 if free < needed:
-                    raise LeftOut(f"{size} takes {needed / GIB:.0f} GiB of disk, {free / GIB:.0f} are free")
+                    raise LeftOut(f"{size} needs {needed / GIB:.0f} GiB of disk, and {free / GIB:.0f} GiB are free")
                 self.script("make_model.py", str(place), self.scale.device, json.dumps(shape._asdict()))
         return place
 
@@ -178,7 +178,7 @@ def write_rows(folder: Path, characters: int, shorter: int = 0) -> Path:
 def recipe(
     name: str, model: Path, rows: Path, *, tokens: int, prompts: int, dtype: str = "bfloat16", lora: bool = True
 ) -> dict[str, Any]:
-    """Four steps with groups of eight. Stages change single keys with --set.
+    """Returns a recipe of four steps with groups of eight. Stages change single keys with --set.
 
     A third of the completions start with the rewarded text, so nearly every group has two rewards.
     """

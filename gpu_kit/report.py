@@ -1,7 +1,7 @@
-"""Results as a page: `python -m gpu_kit.report [RESULTS] --write` makes benchmarks/gpu.md.
+"""Makes benchmarks/gpu.md from results: `python -m gpu_kit.report [RESULTS] --write`.
 
-RESULTS is the results.json of a run on a GPU, which is kept as benchmarks/gpu.json and is what the page is made of from
-then on. Without one the page says that there was none.
+RESULTS is the results.json of a run on a GPU. It is copied to benchmarks/gpu.json, the default for later calls. Without
+results the page says that there was no run.
 """
 
 import argparse
@@ -17,28 +17,28 @@ from gpu_kit.trained import ROOT
 
 KEPT = ROOT / "benchmarks" / "gpu.json"
 PAGE = ROOT / "benchmarks" / "gpu.md"
-NOT_YET = "Not yet run on a GPU: every figure of this project about GPUs is read in sources or computed.\n"
+NOT_YET = "Not yet run on a GPU: every figure of this project about GPUs is computed or taken from sources.\n"
 
 
 def page(results: Results | None) -> str:
-    """benchmarks/gpu.md. Raises ValueError for results of a CPU."""
+    """Returns the text of benchmarks/gpu.md. Raises ValueError for results from a CPU."""
     head = "# On a GPU\n\n<!-- made by gpu_kit/report.py -->\n\n"
     if results is None:
         return head + NOT_YET + "`make test-gpu` runs these stages; docs/gpu.md has the rest.\n\n" + _planned(STAGES)
     if results.device != "cuda":
-        raise ValueError("these results are of a CPU; benchmarks/gpu.md has those of a GPU alone")
+        raise ValueError("these results are from a CPU; benchmarks/gpu.md needs results from a GPU")
     return head + _body(results)
 
 
 def report(results: Results) -> str:
-    """The page of a run that is beside its results."""
-    small = "" if results.device == "cuda" else "On the CPU, in small: nothing here is about speed or memory.\n\n"
+    """Returns the page that is written beside a run's results."""
+    small = "" if results.device == "cuda" else "Small versions on the CPU: ignore speed and memory.\n\n"
     return f"# Stages on {results.device}\n\n{small}{_body(results)}"
 
 
 def _planned(names: Iterable[str]) -> str:
     rows = [f"| {name} | {STAGES[name].limit_s} | {STAGES[name].tells} |" for name in names]
-    return "\n".join(["| stage | seconds at most | what it tells |", "|---|---|---|", *rows]) + "\n"
+    return "\n".join(["| stage | limit in seconds | what it checks |", "|---|---|---|", *rows]) + "\n"
 
 
 def _body(results: Results) -> str:
@@ -52,7 +52,7 @@ def _body(results: Results) -> str:
         "\n".join(
             ["| machine | |", "|---|---|", *[f"| {key} | {_cell(one)} |" for key, one in results.machine.items()]]
         ),
-        "\n".join(["| stage | what it tells | | seconds | at a time | |", "|---|---|---|---|---|---|", *rows]),
+        "\n".join(["| stage | what it checks | | seconds | at the same time | |", "|---|---|---|---|---|---|", *rows]),
     ]
     parts += [f"Not run:\n\n{_planned(missing).rstrip()}"] if missing else []
     parts += [_details(name, one) for name, one in known if one.figures or one.wrong or one.said]

@@ -15,9 +15,9 @@ BAD: tuple[Status, ...] = ("failed", "late")
 class Result:
     """The result of a stage that was run or left out.
 
-    late: it was ended at its limit. reason: why it was left out or aborted. figures: its measurements, in order. wrong:
-    checks that failed. said: the end of its output, unless it passed. beside: how many stages could run at the same
-    time; with more than one, durations mean little.
+    status: "late" if it was ended at its limit. reason: why it was left out or aborted. figures: its measurements, in
+    order. wrong: checks that failed. said: the end of its output, unless it passed. beside: how many stages could run
+    at the same time; with more than one, durations mean little.
     """
 
     status: Status
@@ -31,7 +31,7 @@ class Result:
 
 @dataclass(slots=True)
 class Results:
-    """All stages run on a device so far. machine: as machine.py reports it."""
+    """The results of all stages on a device so far. machine: as machine.py reports it."""
 
     device: str
     machine: dict[str, Any]

@@ -1,7 +1,7 @@
-"""`make test-gpu`, or `python -m gpu_kit.run`: trains on this machine's GPU what says most, and writes down what came.
+"""Runs the stages on this machine's GPU and records their results: `make test-gpu`, or `python -m gpu_kit.run`.
 
 Results go to OUT/results.json and OUT/report.md after each stage. A stage that passed is not run again: the same
-command goes on where the last one stopped, also on another machine of the same kind with --earlier FILE.
+command continues where the last one stopped, with --earlier FILE also on a different machine of the same kind.
 """
 
 import argparse
@@ -20,22 +20,22 @@ OLDER = ROOT / ".stacks" / "0.23.1-4.57.6"
 
 
 def chosen(words: str) -> list[str]:
-    """Names of stages in their order, from names with commas, or "all". Raises ValueError for an unknown name."""
+    """Returns stages in their order, from names with commas, or "all". Raises ValueError for an unknown name."""
     wanted = set(filter(None, words.split(",")))
     unknown = sorted(wanted - {"all", *STAGES})
     if unknown or not wanted:
         problem = f"no stage {unknown[0]!r}" if unknown else "no stage was named"
-        raise ValueError(f"{problem}; there are {', '.join(STAGES)} and all")
+        raise ValueError(f"{problem}; the stages are {', '.join(STAGES)}, or all")
     return [name for name in STAGES if wanted & {name, "all"}]
 
 
 def still_to_run(names: list[str], results: Results, *, again: bool) -> list[str]:
-    """Those of these stages that have not passed yet, or all of them."""
+    """Returns the stages that have not passed yet; all of them with `again`."""
     return [name for name in names if again or name not in results.passed()]
 
 
 def begun(out: Path, earlier: Path | None, device: str) -> Results:
-    """Results so far, with the machine as it is now. Raises ValueError where they are of another kind of device."""
+    """Returns the results so far, with the current machine. Raises ValueError for a different kind of device."""
     live = machine()
     for place in filter(None, (out / "results.json", earlier)):
         if place.exists() or place == earlier:
@@ -43,7 +43,7 @@ def begun(out: Path, earlier: Path | None, device: str) -> Results:
             before, now = found.machine.get("gpu"), live.get("gpu")
             if found.device != device or before != now:
                 raise ValueError(
-                    f"{place} is of {found.device} {before or ''}, this is {device} {now or ''}; take another --out"
+                    f"{place} is from {found.device} {before or ''}, this is {device} {now or ''}; use another --out"
                 )
             found.machine = live
             return found
@@ -52,16 +52,16 @@ def begun(out: Path, earlier: Path | None, device: str) -> Results:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: the same stages in small")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: small versions of the stages")
     parser.add_argument("--stages", default="all", help="names with commas, or all")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all stages (default: {MINUTES:g})")
-    parser.add_argument("--beside", type=int, default=1, help="so many stages at the same time (default: 1)")
+    parser.add_argument("--beside", type=int, default=1, help="stages to run at the same time (default: 1)")
     parser.add_argument("--out", type=Path, help="folder of the results (default: build/gpu-DEVICE)")
     parser.add_argument("--work", type=Path, help="folder for models and runs (default: build/gpu-work-DEVICE)")
-    parser.add_argument("--earlier", type=Path, help="results.json of an earlier machine to go on from")
-    parser.add_argument("--older", type=Path, help="older packages for the stage releases (default: of .stacks)")
-    parser.add_argument("--again", action="store_true", help="run stages that passed once more")
-    parser.add_argument("--keep", action="store_true", help="leave weights of the runs where they are")
+    parser.add_argument("--earlier", type=Path, help="results.json of an earlier machine to continue from")
+    parser.add_argument("--older", type=Path, help="older packages for the stage releases (default: from .stacks)")
+    parser.add_argument("--again", action="store_true", help="run stages that passed again")
+    parser.add_argument("--keep", action="store_true", help="keep the weights of the runs")
     parser.add_argument("--list", action="store_true", help="print the stages and stop")
     options = parser.parse_args()
     if options.list:
@@ -81,12 +81,12 @@ def main() -> int:
     session = Session(work, out, older and older.resolve(), options.keep)
     print(f"{results.machine.get('gpu', 'no GPU')}, torch {results.machine.get('torch')}; results in {out}", flush=True)
 
-    def told(line: str) -> None:
+    def print_line(line: str) -> None:
         (out / "report.md").write_text(report(results), encoding="utf-8")
         print(line, flush=True)
 
     to_run = still_to_run(names, results, again=options.again)
-    run_stages(session, results, to_run, options.minutes * 60, told, options.beside)
+    run_stages(session, results, to_run, options.minutes * 60, print_line, options.beside)
     bad = [name for name in names if results.is_bad([name])]
     out_of_it = [name for name in names if results.stages[name].status == "left out"]
     print(f"{len(names) - len(bad) - len(out_of_it)} of {len(names)} passed, {len(out_of_it)} left out")

@@ -19,7 +19,7 @@ class Shape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """The number of parameters."""
+        """Returns the number of parameters."""
         kv = self.hidden * self.kv_heads // self.heads
         attention = 2 * self.hidden * self.hidden + 2 * self.hidden * kv + self.hidden + 2 * kv
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
@@ -57,7 +57,7 @@ class Scale:
         return min(count, 8) if self.is_small else count
 
     def prompts(self, count: int) -> int:
-        """Prompts in a step."""
+        """Returns the prompts per step to use for this many on a GPU."""
         return min(count, 4) if self.is_small else count
 
     def times(self, count: int, small: int) -> int:

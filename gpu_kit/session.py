@@ -28,7 +28,7 @@ _SAID = 3000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where stages work, their inputs, and where results go.
+    """The folders and inputs of stages, and where results go.
 
     older: packages of an older stack, None without. keep: do not delete the runs' weights and checkpoints.
     """
@@ -49,7 +49,7 @@ def run_stages(
     results: Results,
     names: Sequence[str],
     seconds: float,
-    told: Callable[[str], None],
+    print_line: Callable[[str], None],
     beside: int = 1,
 ) -> None:
     """Runs these stages in order and writes the results after each.
@@ -69,7 +69,7 @@ def run_stages(
     def keep(name: str, result: Result) -> None:
         results.stages[name] = result
         results.write(session.file)
-        told(line_of(name, result))
+        print_line(line_of(name, result))
 
     with ThreadPoolExecutor(beside) as pool:
         for ended in as_completed([pool.submit(run, name, beside) for name in together]):
@@ -85,7 +85,7 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
-    code, said = _ended(session, device, name, folder, min(stage.limit_s, left), seen(stage.gpus))
+    code, said = _ended(session, device, name, folder, min(stage.limit_s, left), visible_gpus(stage.gpus))
     found = _found(folder) or Result("failed")
     if code is None:
         found.status, found.reason = "late", f"ended after {time.monotonic() - began:.0f} s"
@@ -99,7 +99,7 @@ def _one(session: Session, device: str, name: str, stage: Stage, left: float) ->
     return found
 
 
-def seen(gpus: int | None) -> dict[str, str]:
+def visible_gpus(gpus: int | None) -> dict[str, str]:
     """Returns the variable that limits a process to this many of the visible GPUs; CUDA uses as many as exist."""
     if gpus is None:
         return {}
@@ -136,7 +136,7 @@ def _ended(
 
 
 def end_marked(mark: str) -> None:
-    """Ends what is left of a stage: every process with its mark, by SIGTERM and, a few seconds later, SIGKILL."""
+    """Ends a stage's remaining processes, found by its mark, with SIGTERM and, a few seconds later, SIGKILL."""
     end = time.monotonic() + _END_S
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = _marked(mark)
@@ -164,7 +164,7 @@ def _found(folder: Path) -> Result | None:
 
 
 def _tidy(folder: Path) -> None:
-    """Deletes files that nobody reads: a stage's weights can fill the disk that the next one needs."""
+    """Deletes files that are not needed: a stage's weights can fill the disk that the next one needs."""
     for place in folder.rglob("*"):
         if place.is_file() and not place.is_symlink() and place.suffix not in KEPT:
             place.unlink()

@@ -36,7 +36,7 @@ class Trained:
 
     @property
     def losses(self) -> list[tuple[float, float]]:
-        """Loss and gradient norm of each step."""
+        """Returns loss and gradient norm of each step."""
         return [(step["loss"], step["grad_norm"]) for step in self.steps]
 
     @property
@@ -51,7 +51,7 @@ class Trained:
 
     @property
     def messages(self) -> list[str]:
-        """Returns what ended the run, one line per finding."""
+        """Returns why the run ended, one line per finding."""
         return [one["message"] for one in self.record.get("findings") or []]
 
     def step_seconds(self, without: int = 1, of: Callable[[list[float]], float] = statistics.median) -> float | None:
@@ -90,7 +90,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run_of(folder: Path, code: int, said: str, began: float) -> Trained:
-    """Reads what a training command left in a folder. began: time.time() when it was started."""
+    """Reads a run from the folder of a training command. began: time.time() when it was started."""
     record, steps, started = {}, [], None
     if (folder / "run.json").exists():
         record = json.loads((folder / "run.json").read_text())

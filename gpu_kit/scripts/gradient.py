@@ -22,7 +22,7 @@ WATCHED = ("layers.0.self_attn", "layers.0.mlp.down_proj", "layers.1.input_layer
 
 
 def batch(device: str) -> dict[str, torch.Tensor]:
-    """Completions of different lengths, with prompts padded on the left."""
+    """Returns a batch of completions of different lengths, with prompts padded on the left."""
     draw = torch.Generator().manual_seed(5)
     prompts = torch.randint(0, KNOWN, (ROWS, PROMPT), generator=draw)
     completions = torch.randint(0, KNOWN, (ROWS, COMPLETION), generator=draw)

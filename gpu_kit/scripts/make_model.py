@@ -1,9 +1,9 @@
 """`python make_model.py FOLDER DEVICE SHAPE`: writes a full-size Qwen2 with random weights and the small tokenizer.
 
-SHAPE is JSON, the fields of scale.Shape. Nothing is downloaded. Such a model cannot learn anything, but has as many and
-as large layers as the real one, and it answers in the 58 tokens that the tokenizer knows: all of their embeddings share
-a direction that passes through the layers almost unchanged, and the output layer favours it. So completions have text,
-differ, and sometimes end by themselves.
+SHAPE is JSON, the fields of scale.Shape. Nothing is downloaded. The model cannot learn anything, but has the same
+number and size of layers as the real one, and it answers in the 58 tokens that the tokenizer knows: their embeddings
+share a direction that passes through the layers almost unchanged, and the output layer favours it. Completions
+therefore contain text, differ, and sometimes end by themselves.
 """
 
 import json
@@ -25,7 +25,7 @@ OWN = 0.28
 """A token's own part of its embedding, relative to the shared part: each token most likely repeats, and with this value
 e times as likely as any other follows."""
 ADDED = 0.3
-"""What all layers together add to an embedding, as a share of it."""
+"""The sum of all layers' contributions to an embedding, as a share of it."""
 SHARD = 4 * 2**30
 
 
@@ -46,7 +46,7 @@ class _Weights:
         return (self._normal(outputs, inputs) * std).bfloat16()
 
     def of_tokens(self) -> torch.Tensor:
-        """Embeddings, or an output layer: known tokens on one side of the direction, the rest on the other.
+        """Returns embeddings, or an output layer: known tokens on one side of the direction, the rest on the other.
 
         The output of the last norm has the length sqrt(hidden) and is nearly parallel to the direction.
         """
@@ -57,7 +57,7 @@ class _Weights:
         return rows.bfloat16()
 
     def layer(self, number: int) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors of a decoder layer."""
+        """Yields the tensors of a decoder layer."""
         shape, name = self.shape, f"model.layers.{number}"
         hidden, wide, kv = shape["hidden"], shape["intermediate"], shape["hidden"] * shape["kv_heads"] // shape["heads"]
         small = ADDED * self.length / math.sqrt(2 * shape["layers"] * hidden)
@@ -72,7 +72,7 @@ class _Weights:
             yield f"{name}.{norm}.weight", torch.ones(hidden, device=self.device).bfloat16()
 
     def all(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Every tensor of the model."""
+        """Yields every tensor of the model."""
         yield "model.embed_tokens.weight", self.of_tokens()
         for number in range(self.shape["layers"]):
             yield from self.layer(number)
@@ -82,7 +82,7 @@ class _Weights:
 
 
 def config(shape: dict[str, Any]) -> dict[str, Any]:
-    """config.json in the form that transformers 4 and 5 both read."""
+    """Returns the contents of config.json in the form that transformers 4 and 5 both read."""
     shipped = json.loads((TOKENIZER / "config.json").read_text())
     sizes = {
         "vocab_size": shape["vocabulary"],

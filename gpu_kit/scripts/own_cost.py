@@ -1,8 +1,8 @@
 """`python own_cost.py FOLDER`: trains a run folder and times the proofs and guards that run between TRL's work.
 
-Prints a line of JSON: milliseconds of each step, from the end of the one before, and of each grpo-run callback, by
-name. On a GPU both are times between CUDA events, so a proof's GPU work counts too. Changes that proofs make inside
-TRL's own methods are not included.
+Prints a line of JSON: milliseconds of each step, from the end of the previous one, and of each grpo-run callback, by
+name. On a GPU both are times between CUDA events, so a proof's GPU work counts too. Work that proofs do inside TRL's
+own methods is not included.
 """
 
 import functools
@@ -56,7 +56,7 @@ def timed(callback: Any, event: str) -> None:
     setattr(callback, event, noted)
 
 
-def told(handler: Any, event: str, *given: Any, **named: Any) -> Any:
+def timed_event(handler: Any, event: str, *given: Any, **named: Any) -> Any:
     """Replaces CallbackHandler.call_event with one that times our callbacks."""
     for one in handler.callbacks:
         is_ours = type(one).__module__.startswith("grpo_recipes")
@@ -68,11 +68,11 @@ def told(handler: Any, event: str, *given: Any, **named: Any) -> Any:
     elif event == "on_step_begin" and len(spans) == len(ends):
         spans.append(defaultdict(list))  # on_log comes after on_step_end, and counts for that step
     elif event == TRAINING_ENDS:
-        print(json.dumps(found()), flush=True)
+        print(json.dumps(measured_times()), flush=True)
     return control
 
 
-def found() -> dict[str, Any]:
+def measured_times() -> dict[str, Any]:
     """Returns the times once the device is done; the first step has no start."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -84,7 +84,7 @@ def found() -> dict[str, Any]:
     return {"steps_ms": steps, "own_ms": own}
 
 
-CallbackHandler.call_event = told
+CallbackHandler.call_event = timed_event
 
 if __name__ == "__main__":
     sys.exit(train(Path(sys.argv[1]).resolve(), resume=False))

@@ -1,7 +1,7 @@
 """`python plain_trl.py PLAN FOLDER [STEPS]`: runs a plan's training with TRL alone and prints timings as JSON.
 
-step_s is that of the fastest step. The device is synchronized at each measurement, and each step has grpo-run's seed,
-so that the completions are the same.
+step_s is the time of the fastest step. The device is synchronized at each measurement, and each step has grpo-run's
+seed, so that the completions are the same.
 """
 
 import hashlib
@@ -39,13 +39,13 @@ class Clock(TrainerCallback):
         self.generating: list[float] = []
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Runs before the step's completions are made."""
+        """Seeds the step and starts its clock, before its completions are generated."""
         words = f"{args.seed} {state.global_step} {args.process_index}"
         set_seed(int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big"))
         self.generating.append(0.0)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Runs after the optimizer."""
+        """Stops the step's clock, after the optimizer's step."""
         self.ends.append(now())
 
     def time(self, trainer: Any) -> None:

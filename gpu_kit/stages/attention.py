@@ -8,7 +8,7 @@ SHIM = "attention_gradient"
 
 
 def run(bench: Bench) -> None:
-    """Rows of 64 tokens, some padded on the left: with cuDNN's kernel their gradient in bfloat16 can be NaN."""
+    """Compares gradients on rows of 64 tokens, some padded on the left: with cuDNN's kernel, bfloat16 can give NaN."""
     model = str(bench.model("0.5B"))
     bench.folder.mkdir(parents=True, exist_ok=True)
     for dtype in ("float32", "bfloat16"):
@@ -37,8 +37,8 @@ def run_padded(bench: Bench) -> None:
     bench.figure("gradient norms", [norm for _, norm in found.losses])
     if bench.scale.device == "cuda":
         defect = bool(kernels["torch's choice"]["not finite"])
-        bench.holds(defect != kernels["the shim finds it finite"], "the shim's probe does not see what kernels do")
-        bench.holds(("is off" in said) == defect, f"the shim says {said!r}, the defect is there: {defect}")
+        bench.holds(defect != kernels["the shim finds it finite"], "the shim's test disagrees with the kernels")
+        bench.holds(("is off" in said) == defect, f"the shim reports {said!r}, but the defect exists: {defect}")
 
 
 def run_flash(bench: Bench) -> None:

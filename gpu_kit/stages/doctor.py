@@ -26,7 +26,7 @@ def run(bench: Bench) -> None:
     errors = [finding["message"] for finding in said["findings"] if finding["severity"] == "error"]
     bench.holds(not errors, f"grpo-run doctor finds: {'; '.join(errors)}")
     if "problem" in live:
-        raise Broken(f"torch cannot be asked: {live['problem']}")
+        raise Broken(f"torch cannot use the device: {live['problem']}")
     gpus = said["stack"]["gpus"] or []
     bench.holds(len(gpus) == live["sees_gpus"], f"grpo-run sees {len(gpus)} GPUs, torch sees {live['sees_gpus']}")
     if bench.scale.device == "cuda":

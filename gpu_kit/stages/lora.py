@@ -7,7 +7,7 @@ from gpu_kit.stages.peaks import peak
 def run(bench: Bench) -> None:
     found = bench.completed(bench.train(bench.recipe("lora", "0.5B")))
     for proof, ok in found.proofs.items():
-        bench.holds(ok is True, f"{proof} was not seen: {found.shown[proof]}")
+        bench.holds(ok is True, f"{proof} was not proved: {found.shown[proof]}")
     kernels = sorted({place.stem for place in (bench.folder / "triton").rglob("*.cubin")})
     bench.figure("Triton's kernels", kernels)
     if bench.scale.device == "cuda":

@@ -1,4 +1,4 @@
-"""A training for which there is not enough memory."""
+"""Trains with too little memory, and checks the error message."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from gpu_kit.bench import SCRIPTS, Bench, Broken
 from gpu_kit.trained import Trained, command, environment, run_of
 
 LEFT_GIB = 5
-"""A model of 0.5B in float32 and its gradient fit into it, the optimizer's states do not."""
+"""A model of 0.5B in float32 and its gradient fit into this much memory; the optimizer's states do not."""
 CPU_KIB = 3 * 2**20
 
 
@@ -18,18 +18,18 @@ def run(bench: Bench) -> None:
     bench.figure("said", found.messages)
     bench.figure("because, fix", [[one["because"], one["fix"]] for one in found.record.get("findings") or []])
     bench.holds(found.code == 1, f"ended with {found.code}: {found.said}")
-    bench.holds(any("out of memory" in one for one in found.messages), f"not said: {found.messages or found.said}")
+    bench.holds(any("out of memory" in one for one in found.messages), f"not reported: {found.messages or found.said}")
 
 
 def _on_a_full_gpu(bench: Bench) -> Trained:
-    """Another process holds all but a few GiB."""
+    """Trains while a different process occupies all but a few GiB of the GPU."""
     file = bench.recipe("out_of_memory", "0.5B", lora=False, dtype="float32")
     words = [sys.executable, str(SCRIPTS / "hold_memory.py"), str(LEFT_GIB)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdin is not None and holder.stdout is not None
         said = holder.stdout.readline()
         if not said:
-            raise Broken("the memory of the GPU could not be held")
+            raise Broken("the memory of the GPU could not be occupied")
         bench.figure("held beside it", said.strip())
         try:
             return bench.train(file)
@@ -38,7 +38,7 @@ def _on_a_full_gpu(bench: Bench) -> Trained:
 
 
 def _with_a_limit(bench: Bench) -> Trained:
-    """The kernel gives no more; attention that is written out takes it."""
+    """Trains with a ulimit on memory, and with eager attention, which exceeds it."""
     file = bench.recipe("out_of_memory", "0.5B", lora=False, dtype="float32")
     settings = [
         *("generation.max_completion_length=1024", "generation.min_tokens=1024", "training.prompts_per_step=16"),

@@ -1,4 +1,4 @@
-"""A pretrained model learns on the GPU what docs/results.md shows on the CPU: sums, with three seeds."""
+"""Trains a pretrained model on sums with three seeds on the GPU, as docs/results.md does on the CPU."""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from gpu_kit.trained import Trained, command, environment
 
 SEEDS = (1, 2, 3)
 LEAST = 0.3
-"""By so much the share of right answers grows with each seed; on the CPU it was 0.67 and more."""
+"""The minimum gain in the share of right answers with each seed; on the CPU it was at least 0.67."""
 
 
 WITH_VLLM = (
@@ -49,12 +49,12 @@ def _learns(bench: Bench, settings: tuple[str, ...]) -> None:
 
 
 def _recipe(bench: Bench) -> Path:
-    """The recipe beside the model, which pip fetches from the index or folder that it is configured for."""
+    """Returns the recipe beside the model, which pip fetches from its configured index or folder."""
     place = bench.work / "real" / "smollm2.yaml"
     if not place.exists():
         ran = subprocess.run(
             command("init", "smollm2", "-o", str(place)), env=environment(), capture_output=True, text=True
         )
         if ran.returncode:
-            raise LeftOut(f"the model cannot be had: {(ran.stdout + ran.stderr)[-400:]}")
+            raise LeftOut(f"the model is not available: {(ran.stdout + ran.stderr)[-400:]}")
     return place

@@ -70,7 +70,7 @@ def _seconds_to_score(bench: Bench, found: Trained) -> float:
 def need_two_gpus(bench: Bench) -> None:
     """Raises LeftOut if there are fewer GPUs, except on the CPU."""
     if bench.scale.device == "cuda" and (gpus := live_device().get("sees_gpus", 0)) < 2:
-        raise LeftOut(f"two GPUs are needed, {gpus} is here")
+        raise LeftOut(f"two GPUs are needed, this machine has {gpus}")
 
 
 def run_two(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""vLLM in the process that trains."""
+"""Trains with vLLM, in the training process or as a server."""
 
 from gpu_kit.bench import GROUP, Bench, LeftOut
 from gpu_kit.machine import installed, versions
@@ -8,13 +8,13 @@ from gpu_kit.trained import Trained
 
 USED = "generation.use_vllm=true"
 RATE = "training.learning_rate=1e-5"
-"""With 1e-4 the model that nothing trained answers at random after two steps."""
+"""With 1e-4 the untrained model answers at random after two steps."""
 SETTINGS = (
     USED,
     RATE,
     "generation.vllm_mode=colocate",
     "generation.vllm_gpu_memory_utilization=0.2",
-    # vLLM refuses to measure how much is free while other stages take and give back memory
+    # vLLM cannot measure free memory while other stages allocate and free it
     f"generation.vllm_engine.kv_cache_memory_bytes={8 << 30}",
 )
 ADAPTER = "generation.weight_sync=adapter"
@@ -23,7 +23,7 @@ APART = "sampling/sampling_logp_difference/mean"
 MOST_GROWTH = 2.0
 MOST_OF_TRL = 1.05
 EAGER = "generation.vllm_engine.enforce_eager=true"
-"""vLLM starts a minute earlier where it compiles nothing."""
+"""vLLM starts a minute faster without compilation."""
 STOP = "e"
 
 
@@ -42,25 +42,25 @@ def run_4bit(bench: Bench) -> None:
 
 
 def run_hand_over(bench: Bench) -> None:
-    """The same training of 7B with all weights handed over, and with the adapter alone."""
+    """Compares a training of 7B that sends vLLM all weights with one that sends only the adapter."""
     for name, more in (("full", ()), ("adapter", (ADAPTER,))):
         _proved(bench, _trained_7b(bench, name, *more), prompts=8)
 
 
 def run_sleep(bench: Bench) -> None:
-    """7B beside a vLLM that gives its memory back while the policy is scored and updated."""
+    """Trains 7B beside a vLLM that frees its memory while the policy is scored and updated."""
     _proved(bench, _trained_7b(bench, "asleep", "trl.vllm_enable_sleep_mode=true"), prompts=8)
 
 
 def run_server(bench: Bench) -> None:
-    """The run's own server on the second GPU, which gets each new policy through NCCL."""
+    """Trains with the run's own server on the second GPU, which gets each new policy through NCCL."""
     need_two_gpus(bench)
     more = ("generation.vllm_mode=server", "vllm_server.gpu_memory_utilization=0.3")
     _proved(bench, _trained(bench, "served", 4, settings=(USED, RATE, *more)))
 
 
 def run_stops(bench: Bench) -> None:
-    """A stop text ends what vLLM generates: completions are shorter, and fewer run into the limit."""
+    """Checks that a stop text ends vLLM's completions: they are shorter than without it."""
     found = {}
     for name, more in (("endless", ()), ("stopped", (f"generation.stop=['{STOP}']",))):
         run = _trained(bench, name, 2, more=(EAGER, *more))
@@ -71,7 +71,7 @@ def run_stops(bench: Bench) -> None:
 
 
 def run_speed(bench: Bench) -> None:
-    """Steps of 1.5B with vLLM in the training process, and those of TRL alone with the same arguments."""
+    """Compares steps of 1.5B with vLLM in the training process with those of TRL alone and the same arguments."""
     settings = tuple(one for one in SETTINGS if "kv_cache" not in one)  # of vLLM's engine, which TRL alone does not set
     run = _trained(bench, "ours", 10, size="1.5B", settings=settings)
     _proved(bench, run)
@@ -105,11 +105,11 @@ def _proved(bench: Bench, found: Trained, prompts: int = 16) -> None:
 def run_drift(bench: Bench) -> None:
     found = _trained(bench, "vllm_drift", bench.scale.times(50, 6), tokens=64, prompts=4)
     apart = [step[APART] for step in found.steps if APART in step]
-    bench.holds(len(apart) > 4, f"TRL does not tell {APART}")
+    bench.holds(len(apart) > 4, f"TRL does not log {APART}")
     if len(apart) > 4:
         first, last = sum(apart[:3]) / 3, sum(apart[-3:]) / 3
         bench.figure("difference of log-probabilities", {"first steps": first, "last steps": last})
-        bench.holds(last <= MOST_GROWTH * first + 1e-3, f"vLLM and the policy part: {first:.1e}, then {last:.1e}")
+        bench.holds(last <= MOST_GROWTH * first + 1e-3, f"vLLM and the policy diverge: {first:.1e}, then {last:.1e}")
 
 
 def _trained(
@@ -123,7 +123,7 @@ def _trained(
     settings: tuple[str, ...] = SETTINGS,
 ) -> Trained:
     if bench.scale.device == "cpu":
-        raise LeftOut("vLLM takes the weights of a trainer from a GPU alone")
+        raise LeftOut("vLLM takes a trainer's weights only on a GPU")
     if not installed("vllm"):
         raise LeftOut("vllm is not installed")
     bench.figure("packages", versions())

@@ -21,7 +21,7 @@ if __name__ == "__main__":
     node, nodes, address, port, *more = sys.argv[1:]
     folder = Path(__file__).resolve().parent.parent
     store = meet(Machine(folder, int(node), int(nodes), address, int(port)), resumed="--resume" in more)
-    launch.is_port_in_use = lambda _: False  # the port is in use, by the store that also serves torch's rendezvous
+    launch.is_port_in_use = lambda _: False  # the store that uses it also serves torch's rendezvous
     sys.argv[1:] = ["--config_file", str(folder / "accelerate.yaml"), "--machine_rank", node]
     sys.argv += ["--main_process_ip", address, "--main_process_port", port, str(folder / "worker" / "train.py"), *more]
     runpy.run_module("accelerate.commands.launch", run_name="__main__", alter_sys=True)

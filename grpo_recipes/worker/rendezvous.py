@@ -1,9 +1,9 @@
 """Makes the machines of a run meet before training, to check that all have one plan, one stack and one shared folder.
 
-torch's launcher checks none of this, and waits minutes for a missing machine without naming it. So machine 0 serves a
+torch's launcher checks none of this, and waits minutes for a missing machine without naming it. Here machine 0 serves a
 TCPStore, each machine writes its identity into it, and the first machine that knows the outcome records it. The
 launcher in machine 0's process serves its own rendezvous from the same store, so a machine that starts late, or twice,
-still learns what is wrong.
+still gets the error.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _OUTCOME = "outcome"
 
 
 class Missing(Mistake):
-    """A machine did not come, or left before all machines were there."""
+    """A machine did not arrive, or left before all machines had arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Machine:
 
 
 def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) -> TCPStore:
-    """Returns the meeting's store once all machines are there; machine 0 has to keep it.
+    """Returns the meeting's store once all machines have arrived; machine 0 has to keep it.
 
-    Otherwise report the error and exit: with 3 if starting again would not help, with 75 if a machine is missing.
+    Otherwise reports the error and exits: with 3 if starting again would not help, with 75 if a machine is missing.
     Machine 0 records it in run.json.
     """
     make_steady()
@@ -91,7 +91,7 @@ def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) ->
 
 
 class _AskedToLeave(SystemExit):
-    """A signal arrived. The handler prints nothing, since Python may be in the middle of another print."""
+    """A signal asked this process to leave. The handler does not print, since it may have interrupted a print."""
 
     def __init__(self, number: int) -> None:
         super().__init__(EXIT_INTERRUPTED)
@@ -159,17 +159,17 @@ def _open_store(machine: Machine) -> TCPStore:
             f"machine 0 cannot serve at {machine.address}:{machine.port}",
             because=(
                 str(problem).partition("\n")[0],
-                "another run has the port, this machine was started twice, or the address is not its own",
+                "a different run uses the port, this machine was started twice, or the address is not this machine's",
             ),
-            fix="--address of this machine, and the same free --port on all machines",
+            fix="pass --address of this machine, and the same free --port on all machines",
         ) from None
 
 
 def _first_left(machine: Machine, problem: DistError) -> Missing:
     return Missing.of(
-        f"{machine.first} left before all machines were there",
+        f"{machine.first} left before all machines had arrived",
         because=str(problem).partition("\n")[0],
-        fix="see what it printed there, and start all machines again",
+        fix="read its output, and start all machines again",
     )
 
 
@@ -210,20 +210,20 @@ def _compare(machine: Machine, store: TCPStore, own: dict[str, Any]) -> None:
             because=[f"{name} {here}, there {there}" for name, here, there in releases if here != there],
             fix="the same environment on all machines",
         )
-    # Machine 0 removes its mark after the outcome, which says more.
+    # Machine 0 removes its mark after the outcome, which has more detail.
     give_up = time.monotonic() + _MARK_S
     while first["mark"] not in names(machine.folder) and not store.check([_OUTCOME]):
         if time.monotonic() > give_up:
             raise Refused.of(
                 f"{this} does not see the run folder of {other}",
-                because="a file that machine 0 wrote there is not in its folder, which is a copy",
-                fix="a run folder on a disk that all machines share",
+                because="machine 0 wrote a file into the folder, and it is missing here, so this folder is a copy",
+                fix="put the run folder on a disk that all machines share",
             )
         time.sleep(_POLL_S)
 
 
 def _wait_for_outcome(machine: Machine, store: TCPStore, give_up: float) -> None:
-    """Returns when all machines are there. Raises Refused or Missing, the same on all machines."""
+    """Returns when all machines have arrived. Raises Refused or Missing, the same on all machines."""
     reminder = time.monotonic() + _REMINDER_S
     try:
         while not store.check([_OUTCOME]):
@@ -250,7 +250,7 @@ def _wait_for_outcome(machine: Machine, store: TCPStore, give_up: float) -> None
                 _wait_until_read(machine, store)
             raise (Missing if outcome["is_missing"] else Refused)(*map(of_record, outcome["wrong"]))
     except BaseException:
-        store.delete_key(_key(machine.node))  # so that it may come again
+        store.delete_key(_key(machine.node))  # so that it may join again
         raise
 
 
@@ -272,7 +272,7 @@ def _key(node: int) -> str:
 
 
 def _name_interface(address: str) -> None:
-    """Makes gloo and NCCL use the interface with this address, unless the environment names another.
+    """Makes gloo and NCCL use the interface with this address, unless the environment names a different one.
 
     By default gloo takes the address of the host's name, which on Debian is 127.0.1.1, and NCCL the first interface
     that is neither loopback nor docker's, such as a bridge of virtual machines. InfiniBand still carries NCCL's data.

@@ -36,7 +36,7 @@ from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_call import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_judges, check_reward_files
 
-# A process that failed records it before its connections close; on a shared folder this shows a moment later.
+# A process that fails records this before its connections close; a shared folder shows it a moment later.
 _OTHERS_SAY_WHY_S = 5.0
 
 
@@ -119,7 +119,7 @@ def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: boo
 
 def _trained(folder: Path, record: Record, request: Interruption, *, resume: bool) -> int:
     phases = StartPhases(record)
-    phases.goes_on_with("checking the files")
+    phases.begin("checking the files")
     plan = read_plan(folder)
     refuse_changed_plan(folder)
     check_world(plan)
@@ -138,7 +138,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     checkpoint = _first_step(plan, folder, record, resume=resume)
     wait_for_server(plan, folder)
 
-    phases.goes_on_with("importing the libraries")
+    phases.begin("importing the libraries")
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.training import run_training
@@ -156,7 +156,7 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
 
 
 def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistake | str, str]:
-    """Returns why the trainer failed, for run.json, and the log's text, without a traceback if it adds nothing."""
+    """Returns why the trainer failed, for run.json, and the text for the log, with a traceback only if it helps."""
     why = problem if isinstance(problem, Mistake) else explained(problem, record.same)
     if why is not None:
         return why, f"error: {why}\n"
@@ -167,7 +167,7 @@ def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistak
 
 
 def _interrupted(record: Record, lost: Mistake) -> int:
-    """Records that this process lost the others, unless one of them reports a failure within a moment."""
+    """Records that this process lost the others, unless one of them soon reports a failure."""
     print(hide_secrets(f"{traceback.format_exc()}error: {lost}"), file=sys.stderr, flush=True)
     give_up = time.monotonic() + _OTHERS_SAY_WHY_S
     while time.monotonic() < give_up and record.read().get("status") == "running":
@@ -199,7 +199,7 @@ def refuse_checkpoints(folder: Path, *, resume: bool) -> None:
     """Raises Refused if a fresh start would train over an earlier run's checkpoints."""
     checkpoints = folder / "checkpoints"
     if not resume and any(checkpoints.glob("checkpoint-*")):
-        raise Refused.of(f"{checkpoints} has checkpoints already", fix="start with --resume, or use a new run folder")
+        raise Refused.of(f"{checkpoints} already has checkpoints", fix="start with --resume, or use a new run folder")
 
 
 def check_world(plan: Plan) -> None:
@@ -218,7 +218,7 @@ def check_world(plan: Plan) -> None:
         if started != count:
             raise Refused.of(
                 f"{what}: {started}, planned: {count}",
-                because="the global batch and so the experiment depend on the number of processes",
+                because="the global batch, and so the experiment, depends on the number of processes",
                 fix=f"start with launch.sh of the run folder{' on each machine' if machines > 1 else ''}, or plan "
                 f"again for {'these machines' if machines > 1 else 'this machine'}",
             )
@@ -260,7 +260,7 @@ def _end_at_once(record: Record) -> None:
 
 
 def _leave(exit_code: int) -> int:
-    """Exits at once if there are several processes: a normal exit would wait for ranks that wait for this one."""
+    """Exits at once if there are several processes: a normal exit would wait for ranks that wait for this rank."""
     expect_end()
     sys.stdout.flush()
     sys.stderr.flush()

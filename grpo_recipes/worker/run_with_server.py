@@ -27,13 +27,13 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.run import begin, refuse_checkpoints
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.health import URL, ServerProblem
-from grpo_recipes.worker.serving.other_machine import Wishes
+from grpo_recipes.worker.serving.other_machine import StopRequests
 from grpo_recipes.worker.serving.server import extended, visible
 from grpo_recipes.worker.survival.folder_faults import explained
 
 
-class Story:
-    """Records the server's state, in run.json while no trainer writes it, otherwise as events in metrics.jsonl."""
+class ServerEvents:
+    """Records the server's state: in run.json while no trainer writes it, otherwise as events in metrics.jsonl."""
 
     def __init__(self, folder: Path, record: Record, *, resumed: bool) -> None:
         self._metrics = folder / "metrics.jsonl"
@@ -73,13 +73,13 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What stays the same when the server is restarted."""
+    """The parts of a run that stay the same when the server is restarted."""
 
     folder: Path
     plan: Plan
     planned: VllmServer
-    story: Story
-    wishes: Wishes
+    story: ServerEvents
+    stop_requests: StopRequests
 
 
 def serve(folder: Path, *, resume: bool) -> int:
@@ -91,18 +91,18 @@ def serve(folder: Path, *, resume: bool) -> int:
     make_steady()
     parent = os.getppid() if processes.ask_before_dying() else None
     processes.adopt_orphans()
-    wishes = Wishes(parent)
+    stop_requests = StopRequests(parent)
     record = Record(folder, 0)
     refused = begin(folder, record, SERVING, resumed=resume)
     if refused is not None:
         return refused
-    story = Story(folder, record, resumed=resume)
+    story = ServerEvents(folder, record, resumed=resume)
     try:
         plan = read_plan(folder)
         refuse_checkpoints(folder, resume=resume)
         if plan.vllm is None or plan.vllm.server is None:
             raise Refused.of("plan.json has no vLLM server", fix="start with launch.sh of the run folder")
-        code = _served(Run(folder, plan, plan.vllm.server, story, wishes), resume=resume)
+        code = _served(Run(folder, plan, plan.vllm.server, story, stop_requests), resume=resume)
     except Refused as problem:
         code = _ended(record, "stopped", EXIT_STOPPED, problem)
     except ServerProblem as problem:
@@ -127,17 +127,19 @@ def _ended(record: Record, status: str, code: int, problem: Mistake | str) -> in
 
 def _served(run: Run, *, resume: bool) -> int | None:
     """Returns the training's exit code, None if it was asked to stop while it could not save."""
-    if run.plan.writes_models and not extended(run.folder, run.wishes):
+    if run.plan.writes_models and not extended(run.folder, run.stop_requests):
         return None
     story, restarts = run.story, 0
     while True:
         began = time.monotonic()
-        with server.running(run.plan, run.planned, run.folder, run.wishes, lambda _: story.tell("starting")) as started:
+        with server.running(
+            run.plan, run.planned, run.folder, run.stop_requests, lambda _: story.tell("starting")
+        ) as started:
             if started is None:
                 return None
             story.tell("up", url=started.url, seconds=round(time.monotonic() - began, 1))
             code, death = _train(run, started, resume=resume)
-        if death is None or run.wishes.count or run.wishes.orphaned:
+        if death is None or run.stop_requests.count or run.stop_requests.orphaned:
             return code
         if restarts == run.planned.max_restarts:
             times = "" if restarts == 0 else f" {restarts + 1} times"
@@ -157,8 +159,8 @@ def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | Non
     """Trains once beside a server; returns the exit code, and how the server died, if it did."""
     trainer = _trainer(run, started.url, ["--resume"] if resume else [])
     while trainer.poll() is None:
-        asked = run.wishes.wait(_POLL_S)
-        if run.wishes.orphaned or (asked and run.wishes.count > 1):
+        asked = run.stop_requests.wait(_POLL_S)
+        if run.stop_requests.orphaned or (asked and run.stop_requests.count > 1):
             processes.kill(trainer, spared=started.process.pid)
             return None, None
         if asked:
@@ -166,7 +168,7 @@ def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | Non
             # save.
             below = processes.ranks(processes.descendants(os.getpid()))
             processes.send(below or [trainer.pid], signal.SIGTERM)
-        if started.has_ended() and not run.wishes.count:  # after a stop request it may still be saving
+        if started.has_ended() and not run.stop_requests.count:  # after a stop request it may still be saving
             processes.kill(trainer, spared=started.process.pid)
             return None, started.death()
         processes.reap(trainer, started.process, started.keeper)

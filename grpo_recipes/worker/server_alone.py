@@ -24,7 +24,7 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.run import begin
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.health import ServerProblem, address_towards
-from grpo_recipes.worker.serving.other_machine import Notice, Wishes, put_up
+from grpo_recipes.worker.serving.other_machine import Notice, StopRequests, write_notice
 from grpo_recipes.worker.serving.server import extended
 
 _POLL_S = 0.5
@@ -40,23 +40,23 @@ _SERVES_ON_S = 60.0
 def serve_alone(folder: Path, *, address: str) -> int:
     """Serves the trainers of other machines and returns the exit code. No process is left behind.
 
-    address: name or address of the machine of rank 0. The server listens only on this machine's address that faces it,
-    because anyone who can call it can run code in it. Its URL and its end are in vllm_server.json. 0 the training has
-    ended; 1 it did not start; 2 the run already has a server; 3 the plan has no separate server, or the folder holds
-    files that are not the run's; 75 it died later, or was asked to stop.
+    address: name or address of the machine of rank 0. The server listens only on this machine's address on the route to
+    it, because anyone who can call the server can run code in it. vllm_server.json has its URL and how it ended. 0 the
+    training has ended; 1 it did not start; 2 the run already has a server; 3 the plan has no separate server, or the
+    folder has files that are not the run's; 75 it died later, or was asked to stop.
     """
     make_steady()
     parent = os.getppid() if processes.ask_before_dying() else None
     processes.adopt_orphans()
-    wishes = Wishes(parent)
+    stop_requests = StopRequests(parent)
     refused = begin(folder, None, SERVING, resumed=True)
     if refused is not None:
         return refused
     notice = Notice("starting", uuid.uuid4().hex)
     try:
         plan = read_plan(folder)
-        put_up(folder, notice)
-        notice = _served(folder, plan, _planned(plan), address, wishes, notice)
+        write_notice(folder, notice)
+        notice = _served(folder, plan, _planned(plan), address, stop_requests, notice)
         code = EXIT_DONE if notice.state == "done" else EXIT_INTERRUPTED
     except Refused as problem:
         notice, code = _failed(notice, problem), EXIT_STOPPED
@@ -70,7 +70,7 @@ def serve_alone(folder: Path, *, address: str) -> int:
         )
     finally:
         processes.kill_all_below()
-    _say_the_end(folder, notice)
+    _print_end(folder, notice)
     return code
 
 
@@ -79,37 +79,39 @@ def _failed(notice: Notice, problem: Mistake) -> Notice:
     return replace(notice, state="failed", reason=str(problem), findings=findings)
 
 
-def _say_the_end(folder: Path, notice: Notice) -> None:
+def _print_end(folder: Path, notice: Notice) -> None:
     if notice.state == "done":
-        print("the training has ended, and the vLLM server with it", flush=True)
+        print("the training has ended, and the vLLM server stops", flush=True)
     else:
         lead = "error: " if notice.state == "failed" else "the vLLM server "
         print(hide_secrets(f"{lead}{notice.reason}"), file=sys.stderr, flush=True)
     try:
         findings = tuple(cast("dict[str, Any]", redact_value(one)) for one in notice.findings)
-        put_up(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason), findings=findings))
+        write_notice(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason), findings=findings))
     except OSError as problem:
         print(f"the trainers could not be notified: {problem}", file=sys.stderr, flush=True)
 
 
-def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes: Wishes, notice: Notice) -> Notice:
+def _served(
+    folder: Path, plan: Plan, planned: VllmServer, address: str, stop_requests: StopRequests, notice: Notice
+) -> Notice:
     """Runs one server from start to end, and returns the notice of how it ended."""
     asked = replace(notice, state="stopped", reason="was asked to stop before it was up")
     ended_before = Record(folder, 0).read().get("ended")
-    if plan.writes_models and not extended(folder, wishes):
+    if plan.writes_models and not extended(folder, stop_requests):
         return asked
     began = time.monotonic()
 
     def say(url: str) -> None:
         print(f"the vLLM server is starting at {url}", flush=True)
 
-    with server.running(plan, planned, folder, wishes, say, address_towards(address)) as started:
+    with server.running(plan, planned, folder, stop_requests, say, address_towards(address)) as started:
         if started is None:
             return asked
         print(f"the vLLM server is up at {started.url} after {time.monotonic() - began:.0f} s", flush=True)
         notice = replace(notice, state="up", url=started.url)
-        put_up(folder, notice)
-        notice = _watched(started, Record(folder, 0), wishes, ended_before, notice)
+        write_notice(folder, notice)
+        notice = _watched(started, Record(folder, 0), stop_requests, ended_before, notice)
         if notice.state == "lost":
             print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
         return notice
@@ -122,7 +124,9 @@ def _planned(plan: Plan) -> VllmServer:
     return planned
 
 
-def _watched(started: server.Server, record: Record, wishes: Wishes, ended_before: object, notice: Notice) -> Notice:
+def _watched(
+    started: server.Server, record: Record, stop_requests: StopRequests, ended_before: object, notice: Notice
+) -> Notice:
     """Waits until the training has ended, the server dies, or it is asked to stop.
 
     ended_before: what run.json recorded about the end of an earlier training.
@@ -131,14 +135,14 @@ def _watched(started: server.Server, record: Record, wishes: Wishes, ended_befor
     asked: float | None = None
     looked = answered = time.monotonic()
     while True:
-        is_new, now = wishes.wait(_POLL_S), time.monotonic()
+        is_new, now = stop_requests.wait(_POLL_S), time.monotonic()
         if started.has_ended():
-            return replace(notice, state="lost", reason=f"{started.death()} while the run needed it")
-        if wishes.orphaned or (is_new and asked is not None and now - asked > _ECHO_S):
+            return replace(notice, state="lost", reason=f"{started.death()} while the run still needed it")
+        if stop_requests.orphaned or (is_new and asked is not None and now - asked > _ECHO_S):
             return stopped
         if is_new and asked is None:
             asked = now
-            print(f"asked to stop: serving until the training has ended, {_SERVES_ON_S:.0f} s at most", flush=True)
+            print(f"asked to stop: serving until training ends, for at most {_SERVES_ON_S:.0f} s", flush=True)
         if asked is not None and (now - asked > _SERVES_ON_S or record.read().get("status") != "running"):
             return stopped
         if now - looked < _LOOK_S:

@@ -27,7 +27,7 @@ _STATES = {"completed": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class About(NamedTuple):
-    """name: the run's in the service; folder: its run folder; project: groups runs in the service.
+    """A run as services see it. name: in the service; folder: the run folder; project: groups runs in the service.
 
     plan: every planned value without secrets, by its recipe key. step: the last valid one, of the checkpoint that the
     run resumes from; 0 for a new run.
@@ -54,7 +54,7 @@ class Tracker(Protocol):
 
 
 class Mlflow:
-    """The active run of mlflow. A parameter is written once, so a resumed run keeps the first values.
+    """Reports to the active run of mlflow. A parameter is written once, so a resumed run keeps the first values.
 
     MLflow's own variables apply: MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME.
     """
@@ -83,7 +83,7 @@ def _name(key: str) -> str:
 
 
 class Tensorboard:
-    """A writer of event files; steps that are trained again replace the earlier ones.
+    """Writes event files; steps that are trained again replace the earlier ones.
 
     They are in `tensorboard/` of the run folder, or in TENSORBOARD_LOGGING_DIR.
     """
@@ -116,7 +116,7 @@ def _cell(value: object) -> str:
 
 
 class Trackio:
-    """The open run of trackio. Trackio finds runs only by name, so it is named after its run folder.
+    """Reports to the open run of trackio. Trackio finds runs only by name, so it is named after its run folder.
 
     Trackio's own variables apply: TRACKIO_DIR, TRACKIO_SPACE_ID, TRACKIO_SERVER_URL.
     """
@@ -143,7 +143,7 @@ class Trackio:
 
 
 class Wandb:
-    """The open run of wandb, which also gets TRL's tables of completions.
+    """Reports to the open run of wandb, which also gets TRL's tables of completions.
 
     Its own variables apply: WANDB_PROJECT, WANDB_MODE, WANDB_ENTITY, WANDB_DIR.
     """
@@ -194,7 +194,7 @@ class Reports:
                 elif event == "end":
                     tracker.end(str(values.get("status")))
             except Exception as problem:
-                print(f"{name} failed, nothing more is reported to it: {type(problem).__name__}: {problem}", flush=True)
+                print(f"{name} failed and gets no more reports: {type(problem).__name__}: {problem}", flush=True)
                 del self._trackers[name]
 
     def fail(self) -> None:
@@ -231,8 +231,8 @@ def begin_reports(trainer: Any, plan: Plan, folder: Path, record: Record, step: 
 def figures(event: str, values: Mapping[str, Any]) -> dict[str, float]:
     """Returns an event's finite figures by name: a step's as in metrics.jsonl, others prefixed with the event.
 
-    evaluation/reward, evaluation/rewards/NAME, of one of several sets evaluation/SET/reward; guards/NAME is the value
-    that the guard alarmed about.
+    Examples: evaluation/reward, evaluation/rewards/NAME, and evaluation/SET/reward for one of several sets; guards/NAME
+    is the value that made the guard alarm.
     """
     if event == "step":
         return _numbers(values)

@@ -1,6 +1,6 @@
 """Runs the training itself: prepare, prove, watch, train, hand over the model.
 
-All processes call the same methods in the same order; where one waits for the others, all have to get there.
+All processes call the same methods in the same order, since some methods wait for all processes.
 """
 
 import os
@@ -117,23 +117,23 @@ class Training:
     def prepare(self, turns: Turns) -> None:
         """Creates the trainer, with data, rewards, model and shims, and loads the held-out rows."""
         plan, folder, phases = self.plan, self.folder, self.phases
-        # First, changes to the libraries: a model's code, patches, and how long processes wait for each other.
+        # First, changes to the libraries: a model's code, patches, and timeouts between processes.
         if trust_remote_code(plan):
             run_only_planned_code(plan)
         apply_before_trainer(plan)
         wait_as_planned(plan.arguments.GRPOConfig)
-        # Then what the first process does alone, before all processes connect in training_arguments.
+        # Then the first process's own work, before all processes connect in training_arguments.
         rank = int(os.environ.get("RANK", "0"))
         if rank == 0:
             without_cache(folder / "cache")
             write_models(plan, folder)
         if plan.expect.world_size > 1:
-            phases.goes_on_with("finding the other processes")
+            phases.begin("finding the other processes")
         arguments = training_arguments(plan, folder)
         _check_live_world(plan, arguments)
         if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
             print(other, flush=True)
-        phases.goes_on_with("preparing the data")
+        phases.begin("preparing the data")
         seen, cache = dict[str, object](), folder / "cache"
         tokens = PromptTokens(
             plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
@@ -144,7 +144,7 @@ class Training:
             for one in () if plan.evaluation is None else plan.evaluation.sets:
                 self.held_out.append(prepared_rows(one.data, one.section, cache, rank, seen, **how))
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
-        phases.goes_on_with("loading the model")
+        phases.begin("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, self.rows, rewards, folder, turns.arguments)
         # Last, wrappers of the trainer's own methods, which need the loaded model.
         redact_completions(trainer)
@@ -174,7 +174,7 @@ class Training:
     def start_from(self, checkpoint: Path | None) -> None:
         """Restores run.json's values at the checkpoint, and begins the run in the tracking services.
 
-        A checkpoint in another run folder is that of a run to extend: only its step counts, the rest starts new.
+        A checkpoint in another run folder belongs to a run to extend: only its step counts, everything else starts new.
         """
         self.checkpoint, self.known = checkpoint, dict[str, Any]()
         self.is_own = checkpoint is not None and checkpoint.is_relative_to(self.folder)
@@ -188,12 +188,12 @@ class Training:
         self.reports = begin_reports(self.trainer, self.plan, self.folder, self.record, step or 0)
 
     def watch(self) -> None:
-        """Adds what watches the training. If two wrap the same method of the trainer, the later one runs first."""
+        """Adds the watchers of the training. If two wrap the same method of the trainer, the later one runs first."""
         trainer, plan, folder, record, peaks = self.trainer, self.plan, self.folder, self.record, self.peaks
         self.log = log = None
         if trainer.is_world_process_zero():
             self.log = log = MetricsLog(folder / "metrics.jsonl", resume_step=self.step)
-            log.told = self.reports.tell
+            log.on_event = self.reports.tell
         watch_phases(trainer, peaks)
         keep_completions(trainer, plan, folder, resume_step=self.step)
         self.stop = stop = InterruptionCallback(self.request, trainer)
@@ -219,7 +219,7 @@ class Training:
             epochs,
             *([ScheduleOfTheNewLength(trainer)] if self.checkpoint is not None and not self.is_own else []),
             SeedEachStep(trainer.args.seed, trainer.accelerator.process_index),
-            stop,  # before callbacks that look at what is saved
+            stop,  # before callbacks that inspect saved files
             EndedShares(trainer, plan),
             *figures,
             *([] if evaluation is None else [evaluation]),
@@ -233,14 +233,14 @@ class Training:
     def train(self) -> None:
         """Trains to the last step, or until a signal, stop_after, a guard or a proof ends it."""
         trainer, start = self.trainer, None if self.checkpoint is None else str(self.checkpoint)
-        self.peaks.told = self.phases.first_step_goes_on_with
+        self.peaks.on_phase = self.phases.begin_in_first_step
         self.request.can_wait = True
         earlier = self.record.read()
         cpu, wall = time.process_time(), time.perf_counter()
         try:
             trainer.train(resume_from_checkpoint=start)
         except Trained:
-            # transformers would train one step more than max_steps, or than stop_after lets it.
+            # transformers would train one step more than max_steps or stop_after allow.
             trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
         except BaseException:
             self.reports.fail()
@@ -259,11 +259,11 @@ class Training:
         self.record.update(step=trainer.state.global_step, **sums)
 
     def hand_over(self) -> None:
-        """Writes the trained model to final/, unless the run will be resumed, and closes what the training has open."""
+        """Writes the trained model to final/, unless the run will be resumed, and closes engines and processes."""
         trainer, folder, record, is_over = self.trainer, self.folder, self.record, not self.stop.interrupted
         last = trainer.state.global_step
         if is_over and not self.plan.smoke:
-            self.peaks.goes_on_with("save")
+            self.peaks.begin("save")
             commit = getattr(trainer.model.config, "_commit_hash", None)
             best = self._best_step()
             moved = {} if self.log is None else trends(read_all(str(folder / METRICS_FILE)))
@@ -288,7 +288,7 @@ class Training:
 
 
 def _check_live_world(plan: Plan, arguments: Any) -> None:
-    """Refuses a wrong number of processes before anything loads; a wrong backend leaves each alone."""
+    """Refuses a wrong number of processes before anything loads; with a wrong backend each one trains alone."""
     live = arguments.distributed_state.num_processes
     if live != plan.expect.world_size:
         raise Refused.of(

@@ -72,7 +72,7 @@ def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(tmp_p
 def test_a_half_that_does_not_fit_either_is_the_end(tmp_path: Path, warm_python: Path) -> None:
     done = trial(tmp_path, warm_python / "python", 800)
     assert done.returncode == 1
-    assert done.stdout.count("out of memory in step 1 while the policy was updated") == 1
+    assert done.stdout.count("out of memory in step 1 while updating the policy") == 1
     assert done.stdout.endswith("smoke failed\n")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("run")) == ["run", "run-halved"]
 

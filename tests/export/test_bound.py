@@ -57,7 +57,7 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
         "loading the trained model",
         "computing with the trained model",
         "computing without its adapter",
-        "measuring what rounding to bfloat16 makes",
+        "measuring the effect of rounding to bfloat16",
         "merging and writing the weights",
         "proving what was written",
     ]

@@ -94,6 +94,6 @@ def test_what_is_handed_over_tells_its_ends_and_how_it_was_proved(exported: Call
 
 def test_a_run_that_recorded_no_completions_makes_some(exported: Callable[..., Exported]) -> None:
     _, answer = exported("full", "--merge", "--dtype", "bfloat16")
-    assert "made now, since the run recorded none" in answer["proof"]["completions"]
+    assert "new completions, since the run recorded none" in answer["proof"]["completions"]
     _, answer = exported("tied", "--merge", "--dtype", "bfloat16")
     assert "12 completions that the run recorded at step 4 and the added tokens" in answer["proof"]["completions"]

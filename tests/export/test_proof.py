@@ -32,7 +32,7 @@ def test_what_cannot_be_told_and_what_is_no_number_name_the_way_out() -> None:
 
     blind = blindness(ExportProof("12 completions", 40, "bfloat16", 0.01, 0.02, 0.05))
     assert blind.severity == "warning"
-    assert "the proof would miss a missing adapter" in blind.because[0]
+    assert "the proof would not notice a missing adapter" in blind.because[0]
     assert "--dtype float32" in str(blind.fix)
     overflow = refusal(ExportProof("12 completions", 40, "float16", largest([math.nan, 1.0], [0.0, 1.0]), 0.02, None))
     assert "exceed the range of float16" in overflow.because[0]

@@ -98,7 +98,7 @@ def test_a_request_has_its_own_values(port: int) -> None:
     status, refused = _said(port, _asked(SUMS[0], max_tokens=510))
     assert status == 400
     assert re.fullmatch(
-        r"the conversation has \d+ tokens, at most 2 fit before 510 new ones", refused["error"]["message"]
+        r"the conversation has \d+ tokens; with 510 new ones at most 2 fit", refused["error"]["message"]
     )
 
 

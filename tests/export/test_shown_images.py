@@ -104,7 +104,7 @@ def test_serve_takes_images_as_the_protocol_has_them(port: int, run: Path, expec
     broken = _asked(port, [_linked(b"no image"), text])["error"]["message"]
     assert broken == "an image cannot be used: UnidentifiedImageError: cannot identify image file its bytes"
     written = _asked(port, [_linked(_picture(run, 0).read_bytes()), {"type": "text", "text": "<image>?"}])
-    assert written["error"]["message"] == "the text has <image>, which the model's processor takes for an image"
+    assert written["error"]["message"] == "the text contains <image>, which the model's processor takes for an image"
     assert "is not fetched" in str(_asked(port, [{"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/"}}]))
 
 
@@ -145,9 +145,9 @@ def test_a_model_of_text_is_shown_no_image(warm_python: Path, run: Path, tmp_pat
     done = command(warm_python, "generate", text, "1+1=", "--image", _picture(run, 0))
     assert (done.code, done.out) == (3, "")
     assert "error: the model is not asked" in done.err
-    assert "the recipe names no dataset.images: the model was trained to read text alone" in done.err
+    assert "the recipe has no dataset.images: the model was trained on text only" in done.err
     done = command(warm_python, "chat", text, "--greedy", typed=f"/image {_picture(run, 0)}\n1+1=\n1+1=\n")
     assert done.code == 1 and len(done.out.splitlines()) == 1
-    assert "error: the recipe names no dataset.images" in done.err
+    assert "error: the recipe has no dataset.images" in done.err
     done = command(warm_python, "generate", run, "--rows", 1, "--image", _picture(run, 0))
     assert done.code == 2 and "--image needs a prompt" in done.err

@@ -145,7 +145,7 @@ def test_a_stage_is_planned_for_a_gpu(name: str, bench_of: Callable[[str], Plann
     bench = bench_of(name)
     STAGES[name].run(bench)
     if name == "out_of_memory":
-        assert bench.result.wrong == ["ended with 0: ", "not said: "]
+        assert bench.result.wrong == ["ended with 0: ", "not reported: "]
     else:
         assert (bench.result.status, bench.result.wrong) == ("passed", [])
     assert bench.result.figures

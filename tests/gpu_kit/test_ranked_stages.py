@@ -36,9 +36,9 @@ def test_stages_are_chosen_by_name(words: str, names: list[str]) -> None:
 
 
 def test_a_word_that_names_no_stage_is_said_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="no stage 'lorra'; there are doctor, lora,"):
+    with pytest.raises(ValueError, match="no stage 'lorra'; the stages are doctor, lora,"):
         runner.chosen("doctor,lorra")
-    with pytest.raises(ValueError, match="no stage was named; there are doctor, lora,"):
+    with pytest.raises(ValueError, match="no stage was named; the stages are doctor, lora,"):
         runner.chosen(",")
 
 

@@ -51,17 +51,17 @@ def test_the_page_has_the_machine_how_each_stage_ended_and_what_is_wrong() -> No
     assert "| left out | 0 | 1 | vllm is not installed |" in page
     assert "- **wrong**: PRF004 | is not proved" in page
     assert "one\ntwo\n```" in page
-    assert "Not run:\n\n| stage | seconds at most | what it tells |\n|---|---|---|\n| real_model | " in page
+    assert "Not run:\n\n| stage | limit in seconds | what it checks |\n|---|---|---|\n| real_model | " in page
 
 
 def test_results_of_a_cpu_are_no_page_of_the_benchmarks() -> None:
-    with pytest.raises(ValueError, match="a GPU alone"):
+    with pytest.raises(ValueError, match="needs results from a GPU"):
         report.page(results_of("cpu"))
-    assert "nothing here is about speed" in report.report(results_of("cpu"))
+    assert "ignore speed and memory" in report.report(results_of("cpu"))
 
 
 @pytest.mark.processes
 def test_results_of_another_device_are_not_gone_on_with(tmp_path: Path) -> None:
     results_of("cuda").write(tmp_path / "results.json")
-    with pytest.raises(ValueError, match=r"is of cuda NVIDIA H200, this is cpu .*; take another --out"):
+    with pytest.raises(ValueError, match=r"is from cuda NVIDIA H200, this is cpu .*; use another --out"):
         runner.begun(tmp_path / "out", tmp_path / "results.json", "cpu")

@@ -29,7 +29,7 @@ def test_a_stage_sees_the_gpus_that_it_is_for(
     monkeypatch.delenv(sessions.VISIBLE, raising=False)
     if here is not None:
         monkeypatch.setenv(sessions.VISIBLE, here)
-    assert sessions.seen(gpus) == ({} if shown is None else {sessions.VISIBLE: shown})
+    assert sessions.visible_gpus(gpus) == ({} if shown is None else {sessions.VISIBLE: shown})
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_a_template_that_explodes_ends_the_preflight(
     place = placed(made_place(tmp_path), recipe)
     ended = run(place, "preflight", "recipe.yaml", python=str(warm_python / "python"))
     assert ended.codes == [2], ended.printed
-    assert "computes for too long" in ended.printed or "needs more than" in ended.printed
+    assert "takes too long" in ended.printed or "needs more than" in ended.printed
     assert harms(place, ended) == []
 
 

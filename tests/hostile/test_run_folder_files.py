@@ -31,8 +31,8 @@ from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
 from grpo_recipes.worker.run import begin
-from grpo_recipes.worker.run_with_server import Story
-from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up
+from grpo_recipes.worker.run_with_server import ServerEvents
+from grpo_recipes.worker.serving.other_machine import Notice, read_notice, write_notice
 from grpo_recipes.worker.survival.job_end import after
 from grpo_recipes.worker.survival.stall_monitor import stacks_file
 
@@ -248,14 +248,14 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "write the record": ("run.json", lambda folder: write_record(str(folder), RunRecord())),
     "amend the record": ("run.json", lambda folder: amend_record(str(folder), {"status": "failed"})),
     "append to the metrics": ("metrics.jsonl", lambda f: MetricsLog(f / "metrics.jsonl", resume_step=3).write("s", 1)),
-    "begin the metrics anew": ("metrics.jsonl", lambda folder: Story(folder, Record(folder, 0), resumed=False)),
-    "tell of the server": ("metrics.jsonl", lambda f: Story(f, Record(f, 0), resumed=True).tell("starting")),
+    "begin the metrics anew": ("metrics.jsonl", lambda folder: ServerEvents(folder, Record(folder, 0), resumed=False)),
+    "tell of the server": ("metrics.jsonl", lambda f: ServerEvents(f, Record(f, 0), resumed=True).tell("starting")),
     "read the metrics": ("metrics.jsonl", lambda folder: read_new(str(folder / "metrics.jsonl"), 0)),
     "copy the output": ("train.log", _logged),
     "read the job": ("job.json", lambda folder: submitted_job(str(folder))),
     "tell the end of a job": ("job_ends.jsonl", lambda folder: after(folder, "1", "none/0", 1, 1)),
-    "read the notice": ("vllm_server.json", notice_in),
-    "put up the notice": ("vllm_server.json", lambda folder: put_up(folder, Notice("up", "1"))),
+    "read the notice": ("vllm_server.json", read_notice),
+    "put up the notice": ("vllm_server.json", lambda folder: write_notice(folder, Notice("up", "1"))),
     "write stacks": ("stalled", lambda folder: os.close(stacks_file(folder, 0))),
     "write stacks of a rank": (
         "stalled/rank-0.txt",
@@ -365,7 +365,7 @@ READ = {
     "metrics.jsonl": lambda folder: list(read_all(str(folder / "metrics.jsonl"))),
     "job.json": lambda folder: submitted_job(str(folder)),
     "job_ends.jsonl": lambda folder: after(folder, "1", "none/0", 1, 1),
-    "vllm_server.json": notice_in,
+    "vllm_server.json": read_notice,
     TRAINING: holder,
     "summary": lambda folder: None,
 }

@@ -247,7 +247,7 @@ def test_a_first_machine_that_leaves_ends_the_others(folder: Path, started: Star
     wait_for_line(second, "waiting for machine 2 of 3")
     first.kill()
     code, output = end(second)
-    assert code == 75 and "left before all machines were there" in output
+    assert code == 75 and "left before all machines had arrived" in output
 
 
 def test_a_caller_of_another_kind_ends_nothing(folder: Path, networks: tuple[Network, Network], started: Start) -> None:

@@ -29,7 +29,7 @@ LINK = {"type": "image_url", "image_url": {"url": "a.png"}}
 ELSEWHERE = {
     "LoRA reaches the vision tower": "tests/rules/cases/adapter_has_modules_left.yaml: says",
     "trl 0.20 to 0.23 read one column `image`": "tests/rules/cases/images_reach_everything.yaml: a release that reads",
-    "a text and a list of addresses": "tests/worker/test_broken_images.py: is an address, and nothing is fetched",
+    "a text and a list of addresses": "tests/worker/test_broken_images.py: is a URL, and grpo-run downloads no images",
     "columns that datasets has not decoded": "tests/worker/test_rows_with_images.py: as_images",
     "plain text by the recipe": "tests/rules/cases/images_reach_everything.yaml: a plain text",
     "the policy samples the token of an image": "tests/stacks/test_image_tokens.py: of images",
@@ -119,14 +119,14 @@ TRAPS: dict[str, Trap] = {
     ),
     "every row without an image": Trap(("PFL001", "row 1 has no image"), every(picture=[])),
     "a path that is relative to the data": Trap(None),
-    "an address": Trap(("PFL001", "row 24", "nothing is fetched"), one(LAST, picture="http://127.0.0.1:9/a.png")),
+    "an address": Trap(("PFL001", "row 24", "downloads no images"), one(LAST, picture="http://127.0.0.1:9/a.png")),
     # Loud in TRL, at the first batch that has it.
     "a later row without an image": Trap(
         ("PFL001", "an image of row 24 cannot be used", "null"), one(LAST, picture=None)
     ),
     "a prompt that is a plain text": Trap(("PFL001", "row 1", "it is a text"), every(prompt=QUESTION), OWN_PROMPT),
     "a tokenizer instead of a processor": Trap(
-        ("PFL010", "the processor of", "cannot be loaded", "add processor_config.json"), model=without_processor
+        ("PFL010", "the processor of", "cannot be loaded", "copy processor_config.json"), model=without_processor
     ),
     "a configuration without image_token_id": Trap(
         ("PFL010", "has no image_token_id", "config.json"), model=config_without_token
@@ -144,10 +144,10 @@ TRAPS: dict[str, Trap] = {
         for name, template in (("prints lists", PRINTED), ("has no place for images", None))
     },
     "the token of an image in a text, in a row that is not looked at": Trap(
-        ("PFL001", "the prompt of row 24 has <image> in its text"), one(LAST, question="what is in <image> ?")
+        ("PFL001", "the prompt of row 24 contains <image>"), one(LAST, question="what is in <image> ?")
     ),
     "what Gemma 3 looks for in a text": Trap(
-        ("PFL001", "the prompt of row 24 has <boi> in its text"),
+        ("PFL001", "the prompt of row 24 contains <boi>"),
         one(LAST, question="what is in <boi> ?"),
         family="gemma3",
     ),

@@ -59,7 +59,7 @@ def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
 
 CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "no score": (lambda body: "yes", {}, ["its answer to row ", "no score in 'yes'"]),
-    "a score outside": (lambda body: "80", {}, ["has no score", "the score 80 is not within 0 and 10"]),
+    "a score outside": (lambda body: "80", {}, ["has no score", "the score 80 is not between 0 and 10"]),
     "a wrong key": (
         lambda body: (401, {}, b'{"error": {"message": "unknown key"}}'),
         {},
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "a wrong model": (
         lambda body: (404, {}, b"no model"),
         {},
-        ["HTTP 404: no model", "check judge.model, by the endpoint's own"],
+        ["HTTP 404: no model", "check judge.model, the endpoint's name"],
     ),
     "a cut answer": (
         lambda body: (200, {}, completion("7", finish_reason="length")),
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "a null": (
         lambda body: "5",
         {"prompt": "{{ completion }}{{ none }}"},
-        ["a row cannot fill the judge's prompt", "an expression of it is null in this row"],
+        ["a row cannot fill the judge's prompt", "an expression in it is null for this row"],
     ),
 }
 

@@ -251,7 +251,7 @@ def test_a_slow_reward_is_a_note_from_ten_seconds_and_a_warning_from_a_minute_pe
     (warning,) = rewards_are_fast.check(_seen(_gave([1.0, 0.0], seconds=2 * 1.0)))
     assert (note.severity, warning.severity) == ("note", "warning")
     assert warning.message == "reward mine takes 1 s for a completion, about 64 s of each optimizer step"
-    assert warning.because == ("a process judges 64 completions in a step, 1.8 h of 100 steps",)
+    assert warning.because == ("a process judges 64 completions in a step, 1.8 h in 100 steps",)
 
 
 def test_a_reward_model_is_said_not_to_be_tried() -> None:

@@ -120,7 +120,7 @@ def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: 
         "exits": ("PFL020", "fails: SystemExit: no more"),
         "vanishes": ("PFL021", "ended its process with exit code 3"),
         "crashes": ("PFL021", "ended its process with signal SIGSEGV"),
-        "devours": ("PFL021", "took more memory than it may"),
+        "devours": ("PFL021", "exceeded its memory limit"),
         "reads_text": ("PFL023", "reads completions as text, and they are messages"),
         "counts_messages": ("PFL023", "reads completions as text, and they are messages"),
         "infinite": ("PFL022", "is infinite for these completions: empty"),
@@ -131,7 +131,7 @@ def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: 
     assert said == wanted, "and nothing about the reward without a fault"
     because = {finding["key"]: " ".join(finding["because"]) for finding in answer.findings}
     source = (HERE / "broken_rewards.py").read_text().splitlines()
-    assert "what dataset.columns makes is text: solution" in because[places["off_by"]]
+    assert "columns from dataset.columns are text: solution" in because[places["off_by"]]
     for name, text in (("divides", "len(set("), ("exits", "sys.exit("), ("hangs", "time.sleep(0.01)")):
         line = next(number for number, words in enumerate(source, 1) if text in words)
         assert f"broken_rewards.py:{line}" in because[places[name]], "the user's own line"

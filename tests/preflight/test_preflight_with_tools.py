@@ -198,8 +198,8 @@ def test_each_broken_tool_is_named_with_its_fault(preflight: Preflight, recipe: 
         "tools[0].python": ("PFL030", "note", "tool fails fails: 'example'"),
         "tools[1].python": ("PFL031", "warning", "tool hangs took longer than 2 seconds and was ended"),
         "tools[2].python": ("PFL031", "warning", "tool leaves ended its process (exit code 4)"),
-        "tools[3].python": ("PFL032", "warning", "tool thing answers with the name of an object: <"),
-        "tools[4].python": ("PFL032", "note", "tool constant answers 3 different calls alike: 'no results'"),
+        "tools[3].python": ("PFL032", "warning", "tool thing answers with an object's memory address: <"),
+        "tools[4].python": ("PFL032", "note", "tool constant gives 3 different calls the same answer: 'no results'"),
     }
     for key, (rule, severity, message) in expected.items():
         assert (found[key]["rule"], found[key]["severity"]) == (rule, severity), found[key]

@@ -22,7 +22,7 @@ def kept(path: Path, content: bytes, *, count: int = 10) -> int:
     """How many rows are kept, of which two are answered together; the file has just these then."""
     path.write_bytes(content)
     with partial_rows(str(path), str(path.with_name("rows.jsonl"))) as partial:
-        partial.go_on(ASKED, 2, count)
+        partial.resume(ASKED, 2, count)
         rows = len(partial.rows)
         partial.add([{"place": rows}], line(rows))
     assert path.read_bytes() == b"".join(map(line, range(rows + 1)))
@@ -68,7 +68,7 @@ def test_a_different_file_is_left_alone(content: bytes, tmp_path: Path) -> None:
 def test_what_has_the_name_of_the_output_stays(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.partial.jsonl", tmp_path / "rows.jsonl"
     with pytest.raises(Refused, match="already exists"), partial_rows(str(path), str(output)) as partial:
-        partial.go_on(ASKED, 2, 1)
+        partial.resume(ASKED, 2, 1)
         partial.add([{}], line(0))
         output.write_text("mine")
         partial.finish()
@@ -94,7 +94,7 @@ def test_two_profiles_do_not_write_one_file(tmp_path: Path, monkeypatch: pytest.
     first = (
         "import sys\nfrom grpo_recipes.worker.profile.partial_rows import partial_rows\n"
         f"with partial_rows({path!r}, {output!r}) as partial:\n"
-        f"    partial.go_on({ASKED!r}, 1, 1)\n    print('has it', flush=True)\n    sys.stdin.readline()\n"
+        f"    partial.resume({ASKED!r}, 1, 1)\n    print('has it', flush=True)\n    sys.stdin.readline()\n"
         f"    partial.add([{{}}], {line(0)!r})\n    partial.finish()\n"
     )
     with subprocess.Popen(
@@ -103,7 +103,7 @@ def test_two_profiles_do_not_write_one_file(tmp_path: Path, monkeypatch: pytest.
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "has it\n"
-        with pytest.raises(Refused, match="is being written"), partial_rows(path, output):
+        with pytest.raises(Refused, match="is in use"), partial_rows(path, output):
             pass
         process.stdin.write("go on\n")
     assert process.returncode == 0

@@ -274,7 +274,7 @@ def test_a_full_disk_keeps_what_is_whole(
     done = profile("-o", disk / "rows.jsonl", python=Path(sys.executable))
     assert done.code == 1, done.err
     assert "rows.partial.jsonl: No space left on device" in done.err
-    assert "16 rows are answered, and stay there" in done.err
+    assert "16 rows are answered, and stay in the file" in done.err
     partial = disk / "rows.partial.jsonl"
     (tmp_path / "rows.partial.jsonl").write_bytes(partial.read_bytes())
     done = profile("-o", "rows.jsonl")

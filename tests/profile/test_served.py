@@ -146,7 +146,7 @@ def test_a_judge_that_gives_no_score_makes_no_row_hard(
     ("values", "message"),
     [
         ({"dataset.path": "owner/not-there"}, "dataset: owner/not-there cannot be loaded"),
-        ({"dataset.prompt_format": "standard"}, "the prompts are plain texts, and a server takes messages"),
+        ({"dataset.prompt_format": "standard"}, "the prompts are plain text, and a server accepts only messages"),
     ],
 )
 def test_what_keeps_a_server_from_being_asked_is_one_message(
@@ -198,5 +198,5 @@ def test_a_reward_without_a_number_is_no_pass_rate(profile: Profile, sums: Path,
     values: dict[str, Any] = {"rewards": [{"python": python}], "evaluation.passes.reward": "nan"}
     done = profile("-o", "rows.jsonl", "--samples", 2, "--max-rows", 2, **values)
     assert done.code == 3, done.out + done.err
-    assert "reward nan has returned no number for any answer" in done.err
+    assert "reward nan returned no number for any answer" in done.err
     assert not (tmp_path / "rows.jsonl").exists()

@@ -12,7 +12,7 @@ from grpo_recipes.report.html.run_data import ReportedRun
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.skipif(chromium.found() is None, reason="there is no chromium here: apt-get install chromium"),
+    pytest.mark.skipif(chromium.executable() is None, reason="there is no chromium here: apt-get install chromium"),
 ]
 HOSTILE = "</script><script>document.title = 'broken'</script><img src=http://127.0.0.1:9/x onerror=alert(1)>"
 

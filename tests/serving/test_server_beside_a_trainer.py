@@ -87,7 +87,7 @@ def test_a_server_that_dies_early_is_shown_with_its_last_words(tmp_path: Path, b
     process = by_hand(folder)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 1
-    assert "ended with exit code 2 before it could work" in output
+    assert "ended with exit code 2 before it was up" in output
     assert "unrecognized arguments: --nonsense" in output
     assert record(folder)["status"] == "failed"
     assert "unrecognized arguments" in str(record(folder)["message"])

@@ -76,7 +76,7 @@ def test_a_server_of_the_model_is_taken(served: str, tmp_path: Path) -> None:
     with answering(serving(served)) as url:
         assert (
             check_other_server(plan(), arguments(url), tmp_path)
-            == f"vLLM server at {url} serves policy, 512 tokens at most"
+            == f"vLLM server at {url} serves policy, at most 512 tokens"
         )
 
 

@@ -22,7 +22,7 @@ from support.processes import marked, wait_until
 from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.worker.serving import other_machine
 from grpo_recipes.worker.serving.health import ServerProblem, address_towards
-from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up
+from grpo_recipes.worker.serving.other_machine import Notice, read_notice, write_notice
 
 Machine = Callable[..., "subprocess.Popen[str]"]
 SERVER = ("serve.py", "--alone", "127.0.0.1")
@@ -43,7 +43,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def state(folder: Path) -> str | None:
-    notice = notice_in(folder)
+    notice = read_notice(folder)
     return None if notice is None else notice.state
 
 
@@ -64,7 +64,7 @@ def test_trainers_wait_for_it_and_it_ends_with_the_training(
     assert trainer.wait(180) == 0, trainer.communicate()
     told, _ = server.communicate(timeout=180)
     assert (server.returncode, state(folder)) == (0, "done"), told
-    notice = notice_in(folder)
+    notice = read_notice(folder)
     assert notice is not None
     assert json.loads((folder / "told").read_text()) == {
         "GRPO_RUN_VLLM_URL": notice.url,
@@ -72,7 +72,7 @@ def test_trainers_wait_for_it_and_it_ends_with_the_training(
         "NO_PROXY": "example.org,127.0.0.1",
     }
     assert (record(folder)["status"], record(folder)["exit_code"]) == ("completed", 0)
-    assert "the training has ended, and the vLLM server with it" in told
+    assert "the training has ended, and the vLLM server stops" in told
 
 
 def test_it_listens_where_it_faces_the_trainers(tmp_path: Path, machine: Machine) -> None:
@@ -94,7 +94,7 @@ def test_a_server_that_does_not_come_up_ends_the_training_with_its_reason(tmp_pa
     server = machine(folder, *SERVER)
     told, _ = server.communicate(timeout=180)
     assert (server.returncode, trainer.wait(180)) == (1, 1), told
-    assert "ended with exit code 1 before it could work\n  = because: ValueError: too small" in told
+    assert "ended with exit code 1 before it was up\n  = because: ValueError: too small" in told
     assert record(folder)["status"] == "failed"
     assert "= because: ValueError: too small" in record(folder)["message"]
     assert "Traceback" not in trainer.communicate()[0]
@@ -122,7 +122,7 @@ def test_a_failure_of_the_trainer_is_its_own_while_the_server_answers(tmp_path: 
 
 def test_the_last_word_of_an_earlier_server_is_not_taken_for_this_ones(tmp_path: Path, machine: Machine) -> None:
     folder = run_on_two_machines(tmp_path / "run", ENDS)
-    put_up(folder, Notice("failed", "earlier", None, "the GPUs were taken"))
+    write_notice(folder, Notice("failed", "earlier", None, "the GPUs were taken"))
     trainer = machine(folder, "train.py")
     time.sleep(1.5)
     machine(folder, *SERVER)
@@ -146,11 +146,11 @@ def test_trainers_that_wait_in_vain_say_why(tmp_path: Path, monkeypatch: pytest.
     plan = plan_with_server(World("local", 1, 1, "cpu", "single"), server)
     with pytest.raises(ServerProblem, match=r"no vllm_server\.json in .*"):
         other_machine.wait_for_server(plan, tmp_path)
-    put_up(tmp_path, Notice("up", "earlier", "http://127.0.0.1:9"))
-    with pytest.raises(ServerProblem, match=r"up at http://127\.0\.0\.1:9, where nobody answers this machine"):
+    write_notice(tmp_path, Notice("up", "earlier", "http://127.0.0.1:9"))
+    with pytest.raises(ServerProblem, match=r"up at http://127\.0\.0\.1:9, but does not answer this machine"):
         other_machine.wait_for_server(plan, tmp_path)
-    put_up(tmp_path, Notice("failed", "earlier", None, "the GPUs were taken\n  = because: of others"))
-    with pytest.raises(ServerProblem, match="its last word was: the GPUs were taken\n  = fix"):
+    write_notice(tmp_path, Notice("failed", "earlier", None, "the GPUs were taken\n  = because: of others"))
+    with pytest.raises(ServerProblem, match="it reported: the GPUs were taken\n  = fix"):
         other_machine.wait_for_server(plan, tmp_path)
 
 

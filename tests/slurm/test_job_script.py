@@ -71,7 +71,7 @@ def test_trainers_that_cannot_begin_are_not_tried_again(slurm: Cluster, run_fold
     run = follow(slurm, run_folder("sys.exit('no stack here')"))
     assert "no stack here" in ended(run, 1)
     assert len(run.ends()) == 1
-    assert str(run.ends()[0]["because"]).startswith("no trainer began, the launchers ended with exit code 1")
+    assert str(run.ends()[0]["because"]).startswith("no trainer started, and the launchers ended with exit code 1")
     record = json.loads((run.folder / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("failed", 1)
 
@@ -103,7 +103,7 @@ def test_a_signal_waits_for_a_trainer_that_has_not_begun(slurm: Cluster, run_fol
     log = ended(run, 75)
     assert "TERM: saving and stopping" in log
     assert json.loads((folder / "run.json").read_text())["message"] == "SIGUSR1"
-    assert [end["because"] for end in run.ends()] == ["it was told to stop"]
+    assert [end["because"] for end in run.ends()] == ["it was asked to stop"]
 
 
 @pytest.mark.parametrize("asked", [["--nodes=3"], ["--nodes=1"]])

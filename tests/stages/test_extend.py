@@ -155,7 +155,7 @@ def test_a_checkpoint_that_changed_since_stops_the_longer_run(longer: Run, comma
     finally:
         shutil.copy(place / "kept/optimizer.pt", optimizer)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "of first is incomplete, and the run continues from it" in done.stdout + done.stderr
+    assert "of first is incomplete, so the run cannot continue from it" in done.stdout + done.stderr
 
 
 def test_a_run_that_ended_early_is_made_longer_and_seeks_its_best_anew(

@@ -30,7 +30,7 @@ def test_a_run_that_goes_on_is_the_one_that_peft_and_trl_make_of_the_adapter(
 
     run = staged("on", model={"from_run": "./first"}, lora={"continue": True})
     assert run.code == 0, run.said
-    assert "continues with the adapter of first, 28 tensors as it left them" in run.log
+    assert "continues with the adapter of first, 28 unchanged tensors" in run.log
 
     done = trained_by_hand(warm_python / "python", run.folder, first.folder / "final", tmp_path / "by-hand")
     assert done.returncode == 0, done.stdout + done.stderr

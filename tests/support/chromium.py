@@ -30,15 +30,15 @@ FLAGS = (
 LONGEST_S = 60.0
 
 
-def found() -> str | None:
-    """The program, None if it is not installed."""
+def executable() -> str | None:
+    """Returns the program, None if it is not installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextlib.contextmanager
 def browser() -> Iterator["Browser"]:
     """Starts a browser with an empty profile, and ends it with all of its processes."""
-    program = found()
+    program = executable()
     assert program is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         to_read, its_write = os.pipe()
@@ -65,7 +65,7 @@ def browser() -> Iterator["Browser"]:
 
 
 class Browser:
-    """One tab. said: console errors and warnings. asked: the requested addresses."""
+    """A browser with one tab. said: console errors and warnings. asked: the requested addresses."""
 
     def __init__(self, read: int, write: int) -> None:
         self.said: list[str] = []
@@ -124,7 +124,7 @@ class Browser:
     def _next(self) -> dict[str, Any]:
         deadline = time.monotonic() + LONGEST_S
         while b"\0" not in self._left:
-            assert time.monotonic() < deadline, "the browser says nothing"
+            assert time.monotonic() < deadline, "the browser does not answer"
             part = os.read(self._read, 1 << 20)
             assert part, "the browser has ended"
             self._left += part

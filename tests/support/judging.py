@@ -62,10 +62,10 @@ def endpoint(answer: Answer) -> Iterator[Served]:
 
 
 def completion(text: str | None, **more: Any) -> bytes:
-    """The body of a chat completion with this text."""
+    """Returns the body of a chat completion with this text."""
     return json.dumps({"choices": [{"message": {"role": "assistant", "content": text}, **more}]}).encode()
 
 
 def asked_text(body: Request) -> str:
-    """The last message of a request."""
+    """Returns the last message of a request."""
     return str(body["messages"][-1]["content"])

@@ -23,7 +23,7 @@ def mark_by_fixtures(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def watched(item: pytest.Item) -> Iterator[None]:
-    """Makes a process that the test starts fail it, unless a marker allows it."""
+    """Makes the test fail if it starts a process, unless a marker allows it."""
     global _is_watched
     _is_watched = not any(item.get_closest_marker(name) for name in MAY)
     try:
@@ -36,9 +36,9 @@ def _seen(event: str, given: tuple[object, ...]) -> None:
     if not _is_watched:
         return
     if event in _STARTS:
-        raise RuntimeError(f"{event}: a test without the marker processes starts none")
+        raise RuntimeError(f"{event}: a test without the marker `processes` must not start processes")
     if event == "import" and given[0] == "torch":
-        raise RuntimeError("a test without the marker stack imports no torch")
+        raise RuntimeError("a test without the marker `stack` must not import torch")
 
 
 sys.addaudithook(_seen)

@@ -12,7 +12,7 @@ HERE = World("local", 1, 1, "cpu", "single")
 
 
 def small_plan(world: World = HERE, **changes: object) -> Plan:
-    """A plan of two steps that trains on this world, with changes to its sections."""
+    """Returns a plan of two steps that trains on this world, with changes to its sections."""
     data = Data("file", "/data/train.jsonl", "json", None, "train", None, "{{ q }}", "standard", None, {})
     plan = Plan(
         plan=1,

@@ -1,4 +1,4 @@
-"""Processes that a test starts: marked, waited for, and none of them left behind."""
+"""Starts processes for tests, waits for them, and ensures that no process is left behind."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ LAUNCH = "import sys; from grpo_recipes.launch.local import launch; sys.exit(lau
 
 
 def marked(mark: str) -> list[int]:
-    """Living processes that were started with this mark in their environment."""
+    """Returns the ids of running processes that were started with this mark in their environment."""
     found = []
     for process in all_processes():
         with contextlib.suppress(OSError):
@@ -28,7 +28,7 @@ def marked(mark: str) -> list[int]:
 
 
 def nothing_is_left(mark: str, limit_s: float) -> bool:
-    """Whether all processes of a mark are gone within so many seconds."""
+    """Whether all processes of a mark have ended within this many seconds."""
     end = time.monotonic() + limit_s
     while marked(mark):
         if time.monotonic() > end:
@@ -39,7 +39,7 @@ def nothing_is_left(mark: str, limit_s: float) -> bool:
 
 @contextlib.contextmanager
 def leaving_nothing(mark: str, within_s: float) -> Iterator[str]:
-    """Fails where a process of the mark is left so many seconds after the test, and ends it."""
+    """Fails if a process of the mark still runs this many seconds after the test, and ends it."""
     yield mark
     nothing_is_left(mark, within_s)
     left = marked(mark)
@@ -50,7 +50,7 @@ def leaving_nothing(mark: str, within_s: float) -> Iterator[str]:
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
-    """Returns as soon as the condition holds; fails where it does not in time."""
+    """Returns as soon as the condition holds; fails if it does not hold in time."""
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -59,7 +59,7 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 120.0) -> Non
 
 @contextlib.contextmanager
 def launches() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
-    """Starts `launch` in processes of its own, which can be sent signals and do not outlive the test."""
+    """Yields a function that starts `launch` in a process that can get signals and does not outlive the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(folder: Path) -> "subprocess.Popen[str]":
@@ -72,7 +72,7 @@ def launches() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
 
 
 def end_all(started: list["subprocess.Popen[str]"]) -> None:
-    """Kills what of these processes still runs."""
+    """Kills those of these processes that still run."""
     for process in started:
         with process:
             process.kill()

@@ -28,7 +28,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """The text that a reader sees."""
+        """Returns the text that a reader sees."""
         return " ".join(" ".join(self.texts).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

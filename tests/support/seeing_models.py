@@ -262,7 +262,7 @@ def _of_qwen(
 
 
 def image_processor(family: str, name: str) -> Any:
-    """The class that needs no torchvision; the only one before transformers 5."""
+    """Returns the class that needs no torchvision; the only one before transformers 5."""
     import importlib
 
     import transformers
@@ -306,7 +306,7 @@ def _tokenizer(family: str) -> Any:
 
 
 def square(colour: str, drawn: random.Random, side: int = 56) -> Any:
-    """A Pillow image: a square of a colour, at a random place on black."""
+    """Returns a Pillow image of a coloured square at a random position on black."""
     from PIL import Image, ImageDraw
 
     image = Image.new("RGB", (side, side), (0, 0, 0))
@@ -316,7 +316,7 @@ def square(colour: str, drawn: random.Random, side: int = 56) -> Any:
 
 
 def png(image: Any) -> bytes:
-    """The bytes of a file."""
+    """Returns the bytes of an image as a PNG file."""
     written = io.BytesIO()
     image.save(written, "PNG")
     return written.getvalue()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a Python file. Do not change it."""
+    """Returns the syntax tree of a Python file. Do not change it."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @functools.cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a Python file, outer ones first."""
+    """Returns all nodes of a Python file, outer nodes first."""
     return tuple(ast.walk(tree_of(path)))

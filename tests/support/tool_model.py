@@ -67,7 +67,7 @@ def _tokenizer() -> Any:
 
 
 def _teach(model: Any, tokenizer: Any, steps: int) -> None:
-    """Conversations: a sum, one or two calls with a reply each, and an answer."""
+    """Trains the model on conversations of a sum, one or two calls with a reply each, and an answer."""
     import torch
 
     draw = random.Random(0)

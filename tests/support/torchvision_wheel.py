@@ -2,8 +2,8 @@
 
     python tests/support/torchvision_wheel.py build/torchvision
 
-If torch is a CPU build and the index only has torchvision's CUDA build, its compiled operators cannot be loaded. No
-image processor calls one; torchvision only checks that two of them are registered.
+If torch is a CPU build and the index has only torchvision's CUDA build, the compiled operators cannot be loaded. Image
+processors do not call them; torchvision only checks that two of them are registered.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ if not _has_ops():
 
 
 def main(folder: Path) -> None:
-    """Does nothing if the folder is complete."""
+    """Fetches the packages into the folder, unless it is complete."""
     done = folder / "done"
     if done.exists():
         return

@@ -1,11 +1,11 @@
 """Runs Python programs as forks of a server that has already imported torch, transformers and TRL.
 
-`made(folder)` returns an environment whose bin/python is a small program. It runs a worker's train.py, what preflight,
-export, generate and profile do, accelerate's launcher, the hand-written scripts that trainings are compared with, what
-gpu_kit starts to inspect torch or a model, and anything whose first argument is -Xwarm, in a fork of the server.
-Everything else runs in the real Python, which reports the small program as sys.executable. The fork has its own session
-and is not a child of its caller: signals are passed on to it, and it dies with the waiting process. Use the real Python
-where starting processes is what is tested.
+`made(folder)` yields an environment whose bin/python is a small program. In a fork of the server it runs a worker's
+train.py, the parts for preflight, export, generate and profile, accelerate's launcher, the hand-written scripts that
+trainings are compared with, gpu_kit's scripts that inspect torch or a model, and anything whose first argument is
+-Xwarm. Everything else runs in the real Python, which reports the small program as sys.executable. The fork has its own
+session and is not a child of its caller: signals are passed on to it, and it dies with the waiting process. Use the
+real Python in tests of how processes are started.
 """
 
 import _imp
@@ -62,7 +62,7 @@ os._exit(code)
 
 @contextmanager
 def made(folder: Path) -> Iterator[Path]:
-    """Starts the server, and yields the bin folder of an environment with such a Python."""
+    """Starts the server, and yields the bin folder of an environment with the small program as its Python."""
     real, address = Path(sys.executable), folder / "server"
     (folder / "bin").mkdir()
     (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
@@ -90,7 +90,7 @@ def made(folder: Path) -> Iterator[Path]:
 
 
 def _compile_once() -> None:
-    """Caches the compiled worker of run folders as long as its text is unchanged."""
+    """Caches compiled code by its text, so that equal workers of several run folders are compiled once."""
     package = Path(__file__).parents[2] / "grpo_recipes"
     files = [path for part in ("contract", "worker", "rewards") for path in (package / part).rglob("*.py")]
     compiled = {path.read_bytes(): SourceFileLoader("", str(path)).get_code("") for path in files}
@@ -121,7 +121,7 @@ class _Served:
         os.close(self.ended)
 
     def kill(self) -> None:
-        """Ends a fork whose waiting process is gone."""
+        """Ends a fork whose waiting process has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child, signal.SIGKILL)
         self.answer()

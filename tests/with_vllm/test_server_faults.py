@@ -194,7 +194,7 @@ def test_a_server_that_ends_at_its_start_is_shown_with_its_reason(grpo_run: Star
     _, told = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1, told
     message = _record(tmp_path)["message"]
-    assert "the vLLM server ended with exit code 1 before it could work" in message
+    assert "the vLLM server ended with exit code 1 before it was up" in message
     assert "max_model_len (100000) is greater than" in message
     assert message.splitlines()[0] in told
 

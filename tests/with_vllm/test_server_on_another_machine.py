@@ -112,7 +112,7 @@ def test_a_run_whose_server_is_lost_goes_on_with_another(
     record = _record(folder)
     assert (trainer.returncode, server.returncode) == (75, 75), told + said
     assert record["status"] == "interrupted"
-    assert record["message"] == "the vLLM server was killed by signal 9 while the run needed it"
+    assert record["message"] == "the vLLM server was killed by signal 9 while the run still needed it"
     assert record["message"] in told and record["message"] in said
 
     server = machine(apart, folder, "--server", "--address", there.address)

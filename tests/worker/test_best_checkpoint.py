@@ -95,7 +95,7 @@ def test_a_best_checkpoint_that_was_removed_is_said_and_forgotten(
     done = trained(peaked(), user={"mine.py": PEAK}, folder=late, resume=True)
 
     assert done.exit_code == 0, done.output
-    assert "checkpoint-4 had the best evaluation and is incomplete: only later evaluations count" in done.output
+    assert "checkpoint-4 had the best evaluation, but is incomplete: only later evaluations count" in done.output
     assert weights(late) == of_checkpoint(late, 8)
     assert done.record["final_step"] == 8
 

@@ -248,7 +248,7 @@ def test_another_stack_is_told(run: Callable[..., Path]) -> None:
     retold(checkpoint(folder / "checkpoints", 6, values=experiment(folder)), stack={"trl": "0.1.0"})
     said = checkpoint_to_resume(folder, read_plan(folder))[1]
     assert said[0].startswith(
-        "the stack differs from that of checkpoint-6, so the run is not bit-for-bit the same: trl 0.1.0 -> "
+        "the stack differs from that of checkpoint-6, so the result is not bit-for-bit the same: trl 0.1.0 -> "
     )
 
 

@@ -109,7 +109,7 @@ def test_a_filter_over_own_columns_leaves_out_what_no_template_can_fill(tmp_path
     own = data_of(
         tmp_path, [{"prompt": "a"}, {"prompt": None}], prompt=None, columns={}, filter="{{ prompt or '' != '' }}"
     )
-    with pytest.raises(Refused, match="it is 'a', and neither True nor False"):
+    with pytest.raises(Refused, match="the result is 'a', neither True nor False"):
         prepared(own)
     assert len(prepared(replace(own, filter="{{ (prompt or '') != '' }}"))) == 1
 
@@ -125,15 +125,15 @@ NESTED = [{**row, "of": {"level": None if place == 5 else row["level"]}} for pla
         pytest.param(LACKING, "{{ level in ('3', '4') }}", "row 6.*level is null in this row", id="lacking"),
         pytest.param(NULL, "{{ level == '3' }}", "row 6.*level is null in this row", id="null"),
         pytest.param(NULL, "{{ level | int > 2 }}", "row 6", id="null number"),
-        pytest.param(NULL, "{{ level }}", "row 1.*it is '1', and neither True nor False", id="value"),
+        pytest.param(NULL, "{{ level }}", "row 1.*the result is '1', neither True nor False", id="value"),
         pytest.param(NESTED, "{{ of.level == '3' }}", "row 6.*level is null in this row", id="nested"),
         pytest.param(NULL, "{{ prompt_tokens > 0 and level < '3' }}", "row 6", id="with tokens"),
         pytest.param(ROWS, "{{ levels == '3' }}", "has no column levels", id="no column"),
         pytest.param(ROWS, "{{ loop.index < 3 }}", "has no column loop", id="loop"),
         pytest.param(ROWS, "{{ 1 / (level | int - 5) > 0 }}", "row 5.*division by zero", id="raises"),
         pytest.param(ROWS, "{{ level == }}", "not a jinja2 template", id="syntax"),
-        pytest.param(ROWS, "{{ level.__class__ == 1 }}", "row 1 cannot be judged", id="unsafe"),
-        pytest.param(ROWS, "x\0True", "row 1 cannot be judged", id="end"),
+        pytest.param(ROWS, "{{ level.__class__ == 1 }}", "the filter fails on row 1", id="unsafe"),
+        pytest.param(ROWS, "x\0True", "the filter fails on row 1", id="end"),
         pytest.param(
             [{**ROWS[0], "prompt_tokens": 1}], "{{ prompt_tokens > 1 }}", "has a column prompt_tokens", id="own"
         ),
@@ -179,7 +179,7 @@ def test_a_null_is_shown_as_one(tmp_path: Path) -> None:
 
 
 def test_a_filter_that_takes_too_much_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"row 1 cannot be judged(?s:.*)MiB of memory"):
+    with pytest.raises(Refused, match=r"the filter fails on row 1(?s:.*)MiB of memory"):
         prepared(data_of(tmp_path, filter="{{ level * 10**10 != '' }}"))
 
 
@@ -198,7 +198,7 @@ def test_a_filter_that_takes_too_much_is_ended(tmp_path: Path) -> None:
         ),
         (
             {"max_prompt_tokens": 10, "over": "error"},
-            r"dataset.max_prompt_tokens: 2 of 8 prompts are longer than 10\n.*the first is that of row 7 of "
+            r"dataset.max_prompt_tokens: 2 of 8 prompts are longer than 10\n.*the first is in row 7 of "
             r".*rows.jsonl, with 11 tokens(?s:.*)limit: 12",
         ),
     ],
@@ -227,7 +227,7 @@ def test_prompts_that_are_too_much_together_are_counted_one_by_one(tmp_path: Pat
     class Slow(Counted):
         def counts(self, prompts: list[Any]) -> list[int]:
             if len(prompts) > 1:
-                raise TooMuch("it computes for too long")
+                raise TooMuch("it takes too long")
             return super().counts(prompts)
 
     assert kept(data_of(tmp_path, max_prompt_tokens=8), Slow()) == [0, 1, 2, 3]
@@ -239,7 +239,7 @@ def test_one_broken_line_of_a_hundred_thousand_is_named(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"rows.jsonl:70001: the line is not JSON"):
         prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
     rows[70_000] = '{"question": "1+1=", "answer": "2"}'
-    with pytest.raises(Refused, match="row 70001 cannot be judged"):
+    with pytest.raises(Refused, match="the filter fails on row 70001"):
         prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
 
 

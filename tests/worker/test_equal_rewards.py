@@ -173,4 +173,4 @@ def test_a_reward_that_never_answers_is_said_once(
 ) -> None:
     run = trained(plan(text, [1.0, 0.5], arguments={"max_steps": steps}), user={"mine.py": text})
     assert run.exit_code == 0, run.output
-    assert run.output.count("rewards not seen  second: no number so far, None for every completion") == count
+    assert run.output.count("unused rewards  second: so far they returned None for every completion") == count

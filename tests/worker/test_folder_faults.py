@@ -39,8 +39,8 @@ def test_other_problems_are_told_as_they_are(problem: Exception, tmp_path: Path)
     ("number", "words", "fix"),
     [
         (errno.EDQUOT, "the disk quota is used up; ", "remove files or raise the quota"),
-        (errno.EIO, "the disk fails (input/output error)", "look at that disk, see dmesg"),
-        (errno.ESTALE, "the network file system has lost it", "look at the server of that file system"),
+        (errno.EIO, "the disk fails (input/output error)", "check the disk, see dmesg"),
+        (errno.ESTALE, "the network file system has lost it", "check the server of that file system"),
         (errno.EACCES, "permission denied", "let this user write there"),
     ],
     ids=["quota", "broken", "stale", "not allowed"],

@@ -159,7 +159,7 @@ def test_a_line_counts_for_the_steps_that_it_covers() -> None:
         pytest.param(
             {"share": 0.5, "learning_rate": 1e-5, "grad_norm": 0.5}, [20], "(gradient norm 0.5", id="lost updates"
         ),
-        pytest.param({"share": 0.5}, [20], "changed nothing", id="nothing known"),
+        pytest.param({"share": 0.5}, [20], "had no effect", id="nothing known"),
         pytest.param({"share": 1.0, "learning_rate": 1e-5}, [], "", id="nothing to learn from"),
         pytest.param({"learning_rate": 1e-5}, [], "", id="steps without a generation"),
     ],

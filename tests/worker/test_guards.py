@@ -69,7 +69,7 @@ STOPPING = [
         "return [float('inf') if calls > 3 else one for one in digits]",
         {},
         {},
-        ("not_finite", 4, "because: the reward of this step is inf"),
+        ("not_finite", 4, "because: a reward function returned a value that makes this step's reward inf"),
         id="infinite reward",
     ),
     pytest.param(
@@ -83,7 +83,7 @@ STOPPING = [
         "return digits",
         {},
         {"learning_rate": 1e39, "max_steps": 1},
-        ("not_finite", 1, "28 trained tensors hold NaN or infinity after the last step"),
+        ("not_finite", 1, "28 trained tensors contain NaN or infinity after the last step"),
         id="the last update",
     ),
     pytest.param(
@@ -212,7 +212,7 @@ def test_a_regular_expression_without_end_is_ended_from_outside(run: Callable[..
     assert ended.exit_code == -9, ended.output
     assert (ended.record["status"], ended.record["exit_code"]) == ("stopped", 3)
     assert "no_progress: the guard stopped the run at step 8 [GRD006]" in ended.record["message"]
-    assert "a step has let no other thread of its process run for " in ended.record["message"]
+    assert "a step has blocked all other threads of its process for " in ended.record["message"]
     assert ended.record["message"] in ended.output
     stacks = (ended.folder / "stalled" / "rank-0.txt").read_text()
     assert "mine.py" in stacks and "in mine" in stacks and 're/__init__.py", line' in stacks

@@ -80,7 +80,7 @@ def start_of(folder: Path, status: str, *, code: int = 75, **how: bool) -> Next:
 def test_the_record_of_an_earlier_start_is_not_taken_for_this_one(tmp_path: Path) -> None:
     assert start_of(tmp_path, "interrupted").exit_code is None
     found = start_of(tmp_path, "", code=1)
-    assert found == Next(1, "no trainer began, the launchers ended with exit code 1")
+    assert found == Next(1, "no trainer started, and the launchers ended with exit code 1")
 
 
 def test_starts_without_a_new_step_are_counted_for_each_job(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ FAILURES: dict[str, tuple[Say, str]] = {
     "a refusal": (failing(200, completion(None)), "the answer is empty"),
     "no number": (lambda body: "I like it", "no score in 'I like it'"),
     "several numbers": (lambda body: "7 or 8", "several numbers; write judge.score, in '7 or 8'"),
-    "a score outside": (lambda body: "70", "the score 70 is not within 0 and 10, in '70'"),
+    "a score outside": (lambda body: "70", "the score 70 is not between 0 and 10, in '70'"),
     "a late answer": (late, "no answer within 0.3 s"),
     "half of an answer": (
         failing(200, b"{", **{"Content-Length": "9"}),
@@ -403,7 +403,7 @@ def test_a_redirect_takes_neither_key_nor_text_elsewhere() -> None:
     [
         (None, VARIABLE, "it is not set"),
         (" ", VARIABLE, "it is not set"),
-        (f"{KEY}\nX-More: 1", VARIABLE, "it has characters that a key cannot have"),
+        (f"{KEY}\nX-More: 1", VARIABLE, "it contains characters that a key cannot contain"),
         ("sk-1234", VARIABLE, "it is shorter than 8 characters"),
         (KEY, "HOME_PAGE", "its name does not say that its value is secret"),
     ],
@@ -430,13 +430,13 @@ def test_no_key_is_sent_without_a_variable() -> None:
 @pytest.mark.parametrize(
     ("template", "level", "why"),
     [
-        ("{{ level }}{{ completion }}", None, "an expression of it is null in this row"),
+        ("{{ level }}{{ completion }}", None, "an expression in it is null for this row"),
         ("{{ other }}", "easy", "'other' is undefined"),
         ("{{ completion.__class__ }}", "easy", "access to attribute '__class__' of 'str' object is unsafe"),
         (
             "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
             "easy",
-            "computes for too long",
+            "takes too long",
         ),
     ],
 )

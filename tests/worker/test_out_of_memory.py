@@ -53,11 +53,11 @@ def test_an_update_that_does_not_fit_is_said_with_what_was_held_and_what_to_chan
     assert [patch["value"] for patch in run.record["findings"][0]["patch"]] == [256]
     assert (run.record["status"], run.record["exit_code"], run.record["step"]) == ("failed", 1, 0)
     (finding,) = run.record["findings"]
-    assert finding["message"].startswith("out of memory in step 1 while the policy was updated: ")
-    assert finding["message"].endswith(" MiB more could not be had")
+    assert finding["message"].startswith("out of memory in step 1 while updating the policy: ")
+    assert finding["message"].endswith(" MiB more were requested")
     assert "DefaultCPUAllocator" in finding["because"][0]
     assert "(estimated 0.98 GiB)" in finding["because"][1]
-    assert finding["because"][1].startswith("most held by this process, phase by phase: load ")
+    assert finding["because"][1].startswith("this process's peak in each phase: load ")
     assert "training.per_device_train_batch_size: 256 (now 512)" in finding["fix"]
     assert "training.gradient_checkpointing: true" in finding["fix"]
     assert "a different experiment" in finding["notes"][0]
@@ -73,7 +73,7 @@ def test_generation_that_does_not_fit_is_told_from_the_update(
     run = trained(large(make_plan), "little_memory_for_completions")
     assert run.exit_code == 1, run.output
     (finding,) = run.record["findings"]
-    assert finding["message"].startswith("out of memory in step 1 while completions were made")
+    assert finding["message"].startswith("out of memory in step 1 while generating completions")
     assert "per_device_train_batch_size" not in finding["fix"]
     assert finding["patch"] == []
     assert "the plan has no estimate" in finding["because"][1]
@@ -87,7 +87,7 @@ def test_a_reward_that_asks_for_too_much_is_named_with_its_line_and_the_step(
     run = trained(make_plan(rewards=[reward]), user={"rewards.py": ASKS})
     assert run.exit_code == 1, run.output
     (finding,) = run.record["findings"]
-    assert finding["message"] == "out of memory in step 3 while completions were scored"
+    assert finding["message"] == "out of memory in step 3 while scoring completions"
     assert finding["because"][:2] == ["MemoryError", "reward digits raised MemoryError"]
     assert finding["because"][2].startswith("rewards.py:4: held = ")
 
@@ -105,13 +105,13 @@ VLLM_SAYS = [
     (
         "Free memory on device cuda:0 (20.1/79.2 GiB) on startup is less than desired GPU memory utilization (0.3, "
         "23.8 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
-        "less free memory on the GPU than its share",
+        "the GPU has less free memory than vLLM's share",
         "a smaller generation.vllm_gpu_memory_utilization (now 0.3)",
     ),
     (
         "CUDA out of memory occurred when warming up sampler with 256 dummy requests. Please try lowering "
         "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine.",
-        "less free memory on the GPU than its share",
+        "the GPU has less free memory than vLLM's share",
         "a smaller generation.vllm_gpu_memory_utilization (now 0.3)",
     ),
     (
@@ -123,7 +123,7 @@ VLLM_SAYS = [
         "To serve at least one request with the model's max seq len (32768), (7.0 GiB KV cache is needed, which is "
         "larger than the available KV cache memory (5.5 GiB). Based on the available memory, the estimated maximum "
         "model length is 25740. Try increasing `gpu_memory_utilization`",
-        "does not hold one sequence of the longest length",
+        "is too small for one sequence of the maximum length",
         "or at most 25740 as generation.vllm_max_model_length",
     ),
 ]
@@ -153,7 +153,7 @@ def test_memory_that_the_driver_refuses_is_understood(text: str, tmp_path: Path)
     assert is_of_memory(RuntimeError(text))
     vllm = Vllm("colocate", "bfloat16")
     peaks = PhasePeaks(ResidentMemory(), {})
-    peaks.goes_on_with("update")
+    peaks.begin("update")
     told = out_of_memory(RuntimeError(text), small_plan(vllm=vllm), peaks, tmp_path)
-    assert told is not None and "while the policy was updated" in str(told)
+    assert told is not None and "while updating the policy" in str(told)
     assert "trl.vllm_enable_sleep_mode: true" in str(told.findings[0].fix)

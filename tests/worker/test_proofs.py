@@ -54,10 +54,10 @@ BROKEN = [
     ("a_part_of_the_model_elsewhere", "PRF002", "its weights on cpu, meta:0", "device"),
     ("logits_keyword_that_is_ignored", "PRF003", "the whole sequence, prompt", "ignores the keyword"),
     ("one_logit_too_few", "PRF003", "logits (16, 6, 41)", "other positions than the completion's"),
-    ("adapter_switched_off", "PRF004", "a loss without grad_fn", "switched the adapter or requires_grad off"),
+    ("adapter_switched_off", "PRF004", "a loss without grad_fn", "turned the adapter or requires_grad off"),
     ("every_requires_grad_off", "PRF004", "a loss without grad_fn", "requires_grad off"),
     ("one_layer_detached", "PRF004", "(None) on 8 of 28", "k_proj"),
-    ("gradients_thrown_away", "PRF004", "(None) on 14 of 28 trainable tensors", "threw the gradients away"),
+    ("gradients_thrown_away", "PRF004", "(None) on 14 of 28 trainable tensors", "discarded the gradients"),
     ("loss_that_is_no_number", "PRF004", "a loss of nan", "a dtype too small for the model"),
     ("optimizer_that_does_nothing", "PRF005", "14 of 14 LoRA B are zero after 2 steps", "optimizer's step"),
     ("optimizer_without_the_last_layer", "PRF005", "14 trainable tensors are not in the optimizer", "layers.1"),
@@ -68,12 +68,12 @@ BROKEN = [
     ("quantized_reference", "PRF007", "a quantized reference model (Linear4bit)", "planned  no reference model"),
     ("mask_over_the_padding", "PRF008", "tokens after its end are trained", "padding"),
     ("mask_with_a_hole", "PRF008", "its mask has holes", "left out of the loss"),
-    ("mask_that_ends_early", "PRF008", "its mask ends after 3 of at most 6 tokens", "neither an end token"),
+    ("mask_that_ends_early", "PRF008", "its mask ends after 3 of at most 6 tokens", "neither at an end token"),
     (
         "stop_that_the_mask_does_not_know",
         "PRF008",
         "PAD tokens at its end are trained",
-        "the mask does not know what ended it",
+        "the mask ignores the token that ended it",
     ),
 ]
 
@@ -128,7 +128,7 @@ def test_groups_without_variance_postpone_the_movement_and_say_so(
     assert never.exit_code == 0, never.output
     assert "28 of them zero" in never.proofs()["PRF004"]["shown"]
     assert (never.proofs()["PRF005"]["ok"], never.output.count("proof postponed")) == (None, 1)
-    assert "movement not seen after 3 steps: no nonzero gradient" in never.proofs()["PRF005"]["shown"]
+    assert "movement not proved after 3 steps: no nonzero gradient" in never.proofs()["PRF005"]["shown"]
 
     later = trained(make_plan("lora", arguments={"max_steps": 5}), "rewards_without_variance_at_first")
     assert later.exit_code == 0, later.output

@@ -68,7 +68,7 @@ def test_a_release_that_draws_otherwise_is_noticed() -> None:
 
     from grpo_recipes.worker.completions.generation import drawn_with
 
-    with pytest.raises(RuntimeError, match=r"drew no token with torch\.multinomial"), drawn_with([numpy.zeros(1)]):
+    with pytest.raises(RuntimeError, match=r"did not call torch\.multinomial"), drawn_with([numpy.zeros(1)]):
         torch.rand(1)
 
 

@@ -124,8 +124,8 @@ def broken() -> bytes:
         (None, "it is null"),
         ([], "row 2 has no image"),
         ("gone.png", "gone.png: No such file or directory"),
-        ("http://127.0.0.1:9/a.png", "is an address, and nothing is fetched"),
-        ("data:image/png;base64,AAAA", "is an address, and nothing is fetched"),
+        ("http://127.0.0.1:9/a.png", "is a URL, and grpo-run downloads no images"),
+        ("data:image/png;base64,AAAA", "is a URL, and grpo-run downloads no images"),
         ("text.png", "UnidentifiedImageError"),
         ("cut.jpg", "OSError: image file is truncated"),
         (7, "neither a path nor the bytes"),
@@ -229,7 +229,7 @@ def test_the_token_of_an_image_in_a_text_is_refused(data_of: Callable[..., Data]
     (tmp_path / "a.png").write_bytes(red())
     rows = prepared(data_of([{"question": "what is in <image> ?", "picture": "a.png"}]), tmp_path)
 
-    with pytest.raises(Refused, match=r"dataset: a prompt has <image> in its text(.|\n)*preflight names the row"):
+    with pytest.raises(Refused, match=r"dataset: a prompt contains <image>(.|\n)*preflight names the row"):
         refuse_written_tokens(SimpleNamespace(image_token="<image>"), rows, "dataset", None)
     refuse_written_tokens(SimpleNamespace(image_token="<other>"), rows, "dataset", None)
 

@@ -64,12 +64,12 @@ def classes() -> dict[str, Any]:
 @pytest.fixture
 def load(classes: dict[str, Any], tiny_model: Path) -> Any:
     """A function from a class' name to two models of it with the same weights: as it is, and with the shim."""
-    from grpo_recipes.worker.shims.logits_to_keep import take_both_words
+    from grpo_recipes.worker.shims.logits_to_keep import take_both_keywords
 
     def load(name: str) -> tuple[Any, Any]:
         plain = classes[name].from_pretrained(tiny_model)
         shimmed = copy.deepcopy(plain)
-        take_both_words(shimmed)
+        take_both_keywords(shimmed)
         return plain, shimmed
 
     return load

@@ -58,7 +58,7 @@ def test_a_row_becomes_a_prompt_and_columns(planned: Data, expected: dict[str, o
 REFUSED = [
     pytest.param(data(prompt="{{ quesion }}"), "'quesion' is undefined", id="unknown column"),
     pytest.param(data(prompt="{{ question.text }}"), "has no attribute 'text'", id="unknown attribute"),
-    pytest.param(data(prompt="{{ missing }}"), "an expression of it is null in this row", id="null"),
+    pytest.param(data(prompt="{{ missing }}"), "an expression in it is null for this row", id="null"),
     pytest.param(data(prompt="{{ 1 / 0 }}"), "division by zero", id="arithmetic"),
     pytest.param(data(prompt="{{ ''.__class__.__mro__ }}"), "unsafe", id="sandbox"),
 ]

@@ -147,7 +147,7 @@ def test_a_long_result_is_cut_and_says_so(load: Callable[..., Any]) -> None:
     said = load(planned("said"))["said"]
     told = said(what="'é' * 100_000")
     assert len(told.encode()) <= MOST_BYTES
-    assert told.endswith("[cut: 200000 bytes, of which 64 KiB can be told]")
+    assert told.endswith("[cut: 200000 bytes, of which the model gets 64 KiB]")
     assert said(what=f"'e' * {MOST_BYTES}") == "e" * MOST_BYTES
 
 
@@ -183,7 +183,7 @@ def test_wrong_arguments_are_the_functions_own_complaint(load: Callable[..., Any
     add = load(planned("add"))["add"]
     with pytest.raises(ToolFailed, match=r"^add\(\) got an unexpected keyword argument 'c'$"):
         add(a=1, c=2)
-    with pytest.raises(ToolFailed, match="could not be asked: Object of type object is not JSON serializable"):
+    with pytest.raises(ToolFailed, match="could not be called: Object of type object is not JSON serializable"):
         add(a=object())
     assert add(a=1) == "3"
 

@@ -142,7 +142,7 @@ def test_a_run_that_goes_on_is_one_run_of_the_service(service: str, services: di
         words = [sys.executable, "-c", PROGRAM, service, str(folder), identity, str(first), status]
         done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "nothing more is reported to" not in done.stdout
+        assert "gets no more reports" not in done.stdout
         told = next(line.split(maxsplit=1)[1] for line in done.stdout.splitlines() if line.startswith("IDENTITY "))
         assert identity in ("", told)
         identity = told
@@ -197,7 +197,7 @@ def test_a_training_reports_what_metrics_jsonl_has(
     folder = make_run(plan)
     exit_code, output = train(folder, **services)
     assert exit_code == 0, output
-    assert "nothing more is reported to" not in output
+    assert "gets no more reports" not in output
     assert set(record(folder)["trackers"]) == set(asked)
     steps = events(folder, "step")
     names = {name for name, value in steps[0].items() if isinstance(value, int | float)} - {"step", "time"}
@@ -236,7 +236,7 @@ def test_a_service_that_goes_away_ends_no_run(capsys: pytest.CaptureFixture[str]
         reports.tell("step", step, {"reward": 0.5})
     reports.tell("end", 2, {"status": "completed"})
     assert failing.told == [{"reward": 0.5}]
-    assert capsys.readouterr().out == "wandb failed, nothing more is reported to it: ConnectionError: gone\n"
+    assert capsys.readouterr().out == "wandb failed and gets no more reports: ConnectionError: gone\n"
 
 
 def test_figures_are_finite_and_named_as_in_metrics_jsonl() -> None:

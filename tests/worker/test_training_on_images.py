@@ -302,7 +302,7 @@ def test_a_run_with_images_that_is_killed_and_resumed_ends_as_one_that_was_not(
         ("images_that_the_generation_does_not_get", "no images in the generation"),
         ("other_images_in_the_loss", "parts of images in the loss were not in the generation"),
         ("images_of_the_next_row_in_the_loss", "rows of the loss have the images of other rows"),
-        ("images_among_the_trained_tokens", "tokens of images are trained"),
+        ("images_among_the_trained_tokens", "image tokens are trained"),
     ],
 )
 def test_images_that_are_lost_stop_the_first_step(

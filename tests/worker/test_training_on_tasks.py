@@ -193,7 +193,7 @@ def looked_at(project: Path, command: Command) -> Callable[..., str]:
 def test_preflight_shows_rows_and_what_the_real_scorer_gives(looked_at: Callable[..., str]) -> None:
     text = looked_at("--set", "dataset.prompt=null")
     assert "RWD013" not in text
-    assert re.search(r"^rows +24, 8 of them looked at closely$", text, re.MULTILINE), text
+    assert re.search(r"^rows +24, 8 of them examined closely$", text, re.MULTILINE), text
     assert re.search(r"^evaluation +6 rows$", text, re.MULTILINE)
     table = re.search(
         r"^reward +weight +gold +empty +words +noise .*\nreasoning_gym +1 +(\S+) +(\S+) ", text, re.MULTILINE

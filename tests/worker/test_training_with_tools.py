@@ -131,13 +131,13 @@ def test_replies_that_do_not_fit_are_said(trained: Train, make_plan: Callable[..
 
 
 BROKEN = {
-    "tool_mask_that_is_lost": ("PRF019", "tokens of replies are in the loss"),
-    "tool_mask_of_ones": ("PRF019", "tokens of replies are in the loss"),
-    "tool_mask_that_is_shifted": ("PRF019", "tokens of replies are in the loss"),
+    "tool_mask_that_is_lost": ("PRF019", "reply tokens are in the loss"),
+    "tool_mask_of_ones": ("PRF019", "reply tokens are in the loss"),
+    "tool_mask_that_is_shifted": ("PRF019", "reply tokens are in the loss"),
     "tool_mask_that_the_loss_does_not_use": ("PRF019", "the loss has a gradient for"),
     "own_turns_left_out": ("PRF019", "tokens that the policy wrote are not in the loss"),
-    "turns_tokenized_anew": ("PRF020", "is not made of what was sampled"),
-    "prompts_of_another_template": ("PRF020", "is not made of what was sampled"),
+    "turns_tokenized_anew": ("PRF020", "does not consist of the sampled tokens"),
+    "prompts_of_another_template": ("PRF020", "does not consist of the sampled tokens"),
     "replies_that_the_loss_does_not_see": (
         "PRF020",
         "in later turns the loss scores samples differently than the policy",

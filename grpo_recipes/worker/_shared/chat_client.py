@@ -1,8 +1,8 @@
 """Client for a model behind an OpenAI-compatible endpoint, with time limits, retries and a cache.
 
-The key is read from the environment and sent to that address only: a redirect is a failure. Secrets of the environment
-are removed from every response, including the texts of errors, before anything else sees it. A useful answer is stored
-in grpo-run's cache under the digest of its question, so it is paid for once.
+The key is read from the environment and sent only to that address: a redirect is a failure. Every response, including
+error messages, is redacted before anything else sees it: secrets of the environment are removed. A useful answer is
+stored in grpo-run's cache under the digest of its question, so each question is paid for once.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ Body = Mapping[str, Any]
 
 
 class NoAnswer(Exception):
-    """A question that got no answer; the text is the reason. status: the HTTP status, None without a response."""
+    """A question got no answer, for the reason in the text. status: the HTTP status, None without a response."""
 
     def __init__(self, why: str, *, status: int | None = None, again: bool = True, pause: float = 0.0) -> None:
         super().__init__(" ".join(redact(_plain(why)).split())[:_MOST_SHOWN])
@@ -46,7 +46,7 @@ class NoAnswer(Exception):
 
 
 class ChatClient:
-    """Sends questions to one endpoint. base_url: without a trailing slash. remembers: use cached answers.
+    """Sends questions to one endpoint. base_url: without a trailing slash. remembers: cache answers and reuse them.
 
     takes_cut: accept an answer that was cut at max_tokens. retries: repeats after a failure. concurrency: questions in
     flight. has_answered: whether the endpoint has answered anything. forgets: whether an answer could not be stored.
@@ -71,7 +71,7 @@ class ChatClient:
         self._lost, self._why = 0, NoAnswer("")
 
     def answers(self, questions: Sequence[Body], is_of_use: Callable[[str], bool] = bool) -> list[str | NoAnswer]:
-        """Returns the answer to each question (the fields of a request), or a NoAnswer. Equal ones are sent once.
+        """Returns the answer to each question (the fields of a request), or a NoAnswer. Duplicates are sent once.
 
         is_of_use: whether to cache an answer; other questions are sent again next time. If `concurrency` questions in a
         row fail after all retries, the endpoint counts as down and the remaining questions fail at once, so a
@@ -136,10 +136,10 @@ class ChatClient:
                 self._down.set()
 
     def _sent(self, question: bytes) -> str:
-        """Returns the answer to one request. Raises NoAnswer on any failure, without any of the request in it."""
+        """Returns the answer to one request. Raises NoAnswer on any failure; its text never quotes the request."""
         with _Deadline(self._timeout) as deadline:
             try:
-                opener = urllib.request.build_opener(_Stays(), _Http(deadline), _Https(deadline, self._context))
+                opener = urllib.request.build_opener(_NoRedirects(), _Http(deadline), _Https(deadline, self._context))
                 request = urllib.request.Request(self._url, question, self._headers, method="POST")
                 with opener.open(request, timeout=self._timeout) as response:
                     content = response.read(_MOST_BYTES + 1)
@@ -171,10 +171,10 @@ def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
     elif not key:
         why, fix = "it is not set", f"export {key_variable}=... in the shell that starts grpo-run"
     elif len(key) < SHORTEST:
-        why = f"it is shorter than {SHORTEST} characters, and could not be hidden in texts"
-        fix = f"export {key_variable}=... with the whole key; for an endpoint that needs none leave out key_variable"
+        why = f"it is shorter than {SHORTEST} characters, too short to be redacted from texts"
+        fix = f"export {key_variable}=... with the whole key; if the endpoint needs no key, remove key_variable"
     elif not (key.isascii() and key.isprintable() and " " not in key):
-        why, fix = "it has characters that a key cannot have", f"export {key_variable}=... with the key alone"
+        why, fix = "it contains characters that a key cannot contain", f"export {key_variable}=... with only the key"
     else:
         return {**plain, "Authorization": f"Bearer {key}"}
     raise Refused.of(f"the key of {base_url} cannot be taken from {key_variable}", because=why, fix=fix)
@@ -232,15 +232,15 @@ def _of_status(problem: urllib.error.HTTPError) -> NoAnswer:
     )
 
 
-class _Stays(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, which would send the key and the texts to an address that the recipe does not name."""
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects, which would send the key and the texts to an address that the recipe does not name."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class _Deadline:
-    """Closes a connection after a total time; a socket timeout starts over with every byte received."""
+    """Closes a connection after a total time; a socket's timeout would start again with every byte received."""
 
     def __init__(self, seconds: float) -> None:
         self.is_over = False

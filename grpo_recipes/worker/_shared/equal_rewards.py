@@ -1,7 +1,7 @@
 """Finds the groups of a generation whose rewards have no variance, for the metric, the shim and the proof.
 
-TRL adds up the weighted rewards in float32 and treats a standard deviation below 1e-8 as zero. Eight times 1.0 + 0.2
-has a deviation of 1.27e-7 there because the mean is rounded, so a constant reward counts as one that varies.
+TRL adds up the weighted rewards in float32 and treats a standard deviation below 1e-8 as zero. Eight rewards of
+1.0 + 0.2 have a deviation of 1.27e-7 there because the mean is rounded, so TRL treats a constant reward as varying.
 Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
 """
 
@@ -27,8 +27,8 @@ from grpo_recipes.worker._shared.inputs import replaced
 ROUNDING = 2.0**-22
 # TRL tests a deviation with torch.isclose(..., 0), whose absolute tolerance this is.
 NOTHING = 1e-8
-# Called with two bool tensors and the batch that TRL trains on: the equal groups of all processes, and (B,) this
-# process's completions.
+# Called with two bool tensors, the equal groups of all processes and (B,) this process's completions, and with the
+# batch that TRL trains on.
 Listener = Callable[[Any, Any, dict[str, Any]], None]
 _GENERATES, _PREPARES, _WATCHED = "_generate_and_score_completions", "_prepare_inputs", "_watched_groups"
 
@@ -43,8 +43,8 @@ def equal_groups(
     without any reward; otherwise they count as 0.
 
     Rewards are the same if their weighted sums are equal, either exactly (so a rounded mean makes no difference) or in
-    float32, the only values that TRL trains on. If functions cancel each other, a difference within rounding counts as
-    none; the tolerance is relative to the functions' differences, not to the size of a reward.
+    float32, in which TRL trains. If functions cancel each other, a difference within rounding does not count; the
+    tolerance is relative to the functions' differences, not to the size of a reward.
     """
     given = rewards.detach().cpu().double().view(-1, size, rewards.shape[1])
     weights = weights.detach().cpu().double().expand(len(given), 1, -1)
@@ -85,9 +85,9 @@ def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
 
 
 class _GroupWatch:
-    """Wraps the method that generates, and keeps the rewards that TRL gathers there from all processes.
+    """Wraps TRL's generating method, and records the rewards that TRL gathers there from all processes.
 
-    drawn: these rewards, and the rows of this process that they belong to.
+    drawn: the gathered rewards, and this process's rows that they belong to.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -123,8 +123,8 @@ class _GroupWatch:
 def count_equal_groups(trainer: Any, judges: Mapping[int, Sequence[str]] = {}, sources: Sequence[str] = ()) -> None:
     """Makes the trainer log, for each training generation, the share of groups without variance.
 
-    judges: indices of rewards that are judges, whose missing scores are counted as well, each with the sources that it
-    does not judge. sources: names of a mixture's sources; each gets its own share and mean reward.
+    judges: indices of the rewards that are judges, each with the sources that it does not judge; their missing scores
+    are counted as well. sources: names of a mixture's sources; each gets its own share and mean reward.
     """
 
     def log(name: str, values: Any) -> None:

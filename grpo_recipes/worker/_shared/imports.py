@@ -1,4 +1,4 @@
-"""Imports the training stack faster and without notices meant for developers."""
+"""Makes importing the training stack faster, and hides notices meant for developers."""
 
 import gc
 import logging

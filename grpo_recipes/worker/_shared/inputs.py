@@ -32,7 +32,7 @@ def watch_inputs(trainer: Any, listener: Listener) -> Callable[[], None]:
     """Calls `listener` with the inputs of each training micro-batch, and returns a function that stops it.
 
     Listeners get them as TRL has prepared them, (B, ...) on the device, before the loss. When the last listener stops,
-    the trainer is restored. Nothing is called on trl 0.14, which generates its completions inside the loss.
+    the trainer is restored. Listeners are never called on trl 0.14, which generates its completions inside the loss.
     """
     watched = trainer.__dict__.get("_prepare_inputs")
     if not isinstance(watched, _WatchedInputs):
@@ -42,7 +42,7 @@ def watch_inputs(trainer: Any, listener: Listener) -> Callable[[], None]:
 
 
 class _WatchedInputs:
-    """Replaces `trainer._prepare_inputs` while anyone is listening."""
+    """Replaces `trainer._prepare_inputs` while there are listeners."""
 
     def __init__(self, trainer: Any) -> None:
         self.listeners: list[Listener] = []
@@ -65,11 +65,11 @@ class _WatchedInputs:
 
 
 class Refused(Mistake):
-    """A check stops the run: what differs, the causes, the fix. The worker exits with 3."""
+    """A check stops the run. The message says what differs, why, and how to fix it. The worker exits with 3."""
 
 
 class Clock:
-    """Adds up the time spent in the methods that it wraps. seconds: since it was last set."""
+    """Adds up the time spent in the methods that it wraps. seconds: the total since it was last reset."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -107,11 +107,11 @@ def answer_text(completion: Any) -> str:
 
 
 IMAGES = "images"
-"""The column of prepared rows, by the name that TRL and the rewards read: a list of bytes and path in each row."""
+"""The images' column of prepared rows, as TRL and the rewards name it: in each row, a list of bytes and path."""
 
 
 def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A prepared row with its images as RGB images of Pillow."""
+    """Returns a prepared row with its images as RGB Pillow images."""
     if IMAGES not in row:
         return dict(row)
     from datasets import Image
@@ -121,7 +121,7 @@ def decoded(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown_with(prompt: Any, images: Sequence[Any] | None) -> Any:
-    """The prompt with its images before the text of the first user message, as TRL shows it to a processor.
+    """Returns the prompt with its images before the first user message's text, as TRL passes it to a processor.
 
     Source: trl 0.24.0 to 1.16.0 data_utils.py (prepare_multimodal_messages).
     """

@@ -23,14 +23,14 @@ from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.metric_names import MEAN_LENGTH
 
-# Modules that PEFT substitutes for the model's own.
+# Modules that PEFT puts in place of the model's.
 ADAPTED_MODULES = (BaseTunerLayer, getattr(other, "AuxiliaryTrainingWrapper", other.ModulesToSaveWrapper))
 # Where TRL looks up vLLM's class LLM; newer releases have a separate module for generation.
 MODULES_WITH_ENGINE = ("trl.generation.vllm_generation", "trl.trainer.grpo_trainer")
 
 # TRL's method that scores completions: since trl 0.19.1, and before.
 SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
-# What a processor says of each token.
+# A processor's fields with a value for each token.
 OF_TOKENS = ("token_type_ids", "mm_token_type_ids")
 LOGITS_KEYWORDS = ("logits_to_keep", "num_logits_to_keep")
 
@@ -164,9 +164,9 @@ def logits_keyword(model: Any) -> str | None:
 
 
 def images_by_row(trainer: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-    """What TRL calls the policy with for each row of a micro-batch, beside its tokens and without their padding.
+    """Returns the inputs other than tokens with which TRL calls the policy, for each row of a micro-batch, unpadded.
 
-    It cuts the images of a row out of those of all, as each processor lays them out.
+    TRL selects a row's images from those of the batch, whose layout depends on the processor.
     """
     rows: list[dict[str, Any]] = []
 
@@ -177,7 +177,7 @@ def images_by_row(trainer: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
 
     score = trainer._get_per_token_logps_and_entropies
     ids, mask = (torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], dim=1) for name in ("ids", "mask"))
-    of_trl = type(trainer)._get_per_token_logps_and_entropies  # others may stand before the trainer's own
+    of_trl = type(trainer)._get_per_token_logps_and_entropies  # the instance's method may be wrapped
     fields = taken(of_trl, **{name: value for name, value in inputs.items() if value is not None})
     score(model, ids, mask, inputs["completion_ids"].shape[1], batch_size=1, **fields)
     return rows

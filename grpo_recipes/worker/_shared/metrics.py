@@ -20,19 +20,19 @@ class MetricsLog:
     """Appends events to metrics.jsonl as they happen: start, step, guard, evaluation, end. Times are Unix times.
 
     resume_step: the step to resume from, None for a new run. Lines after it are removed because those steps are trained
-    again; events of this run's vLLM server stay. told: called with each event that was written.
+    again; events of this run's vLLM server stay. on_event: called with each event that was written.
     """
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
         forget_after(path, -1 if resume_step is None else resume_step)
-        self.told: Callable[[str, int, Mapping[str, Any]], None] = lambda event, step, values: None
+        self.on_event: Callable[[str, int, Mapping[str, Any]], None] = lambda event, step, values: None
         self._path = path
         self._file = open_to_append(path.parent, path.name)
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """Writes one line. Raises OSError. A float that JSON cannot represent (NaN, infinity) becomes null."""
         append_event(self._file, self._path, event, step, cast("dict[str, Any]", redact_value(_plain(values))))
-        self.told(event, step, values)
+        self.on_event(event, step, values)
 
     def sync(self) -> None:
         """Flushes all lines to disk, before the checkpoint that they belong to becomes valid."""

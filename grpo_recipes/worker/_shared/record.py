@@ -26,7 +26,7 @@ DAMAGED_FILE = "run.json.damaged"
 RESERVE_FILE = ".reserve"
 _RESERVE_BYTES = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# What another process wrote before a restart: how often the vLLM server was restarted.
+# Written by a different process before a restart: how often the vLLM server was restarted.
 _KEPT = ("vllm_server",)
 # A thread stuck on a disk that does not respond must not block the one that records the end.
 _LONGEST_TURN_S = 10.0
@@ -39,8 +39,8 @@ class Record:
     """The run.json of a run folder. Rank 0 writes it; other ranks only write their own failure.
 
     A final status is never overwritten by another rank: the first failure causes the others. same: checks that the
-    folder is still this run's; nothing is written otherwise. Noted values may be lost if the process dies; everything
-    else is on disk when the call returns.
+    folder still belongs to this run; if not, nothing is written. Values from note() may be lost if the process dies;
+    everything else is on disk when the call returns.
     """
 
     def __init__(self, folder: Path, rank: int) -> None:
@@ -105,7 +105,7 @@ class Record:
             self._set(values)
 
     def note(self, **values: Any) -> None:
-        """Sets progress keys: read() has them at once, the file with the next update() or after some seconds."""
+        """Sets progress keys: read() returns them at once; the file has them after update(), or some seconds."""
         if not self._may_set(values):
             return
         self._noted.update(values)
@@ -196,7 +196,7 @@ class Record:
             return True
 
     def read(self) -> dict[str, Any]:
-        """Returns the current record with noted values, {} without a record."""
+        """Returns the current record including values from note(), {} without a record."""
         with self._turn():
             content = self._on_disk()
             return {**content, **self._noted} if content.get("status") == "running" else content

@@ -10,7 +10,7 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 class FolderGone(Mistake):
-    """The run folder does not exist any more, or a different one is in its place."""
+    """The run folder is gone, or a different one is in its place."""
 
 
 class SameFolder:

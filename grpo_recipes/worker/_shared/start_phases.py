@@ -6,7 +6,7 @@ from grpo_recipes.contract.event_words import phase_line
 from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker._shared.record import Record
 
-# What the first step is doing, by memory phase. An update without a generation before it is no phase.
+# What the first step is doing, by memory phase. An update without an earlier generation is not reported.
 _OF_THE_FIRST_STEP: dict[Phase, str] = {
     "evaluation": "evaluating before the first step",
     "sync": "sending the weights to vLLM",
@@ -25,8 +25,8 @@ class StartPhases:
         self._began = 0.0
         self._is_over = False
 
-    def goes_on_with(self, name: str) -> None:
-        """Ends the current phase and begin `name`, unless that has begun before or the first step is over."""
+    def begin(self, name: str) -> None:
+        """Ends the current phase and begins `name`, unless that has begun before or the first step is over."""
         if self._is_over or any(phase["name"] == name for phase in self._phases):
             return
         self._end_last()
@@ -34,11 +34,11 @@ class StartPhases:
         self._phases.append({"name": name, "began": round(time.time(), 3), "seconds": None})
         self._record.update(phases=[dict(phase) for phase in self._phases])
 
-    def first_step_goes_on_with(self, phase: Phase) -> None:
+    def begin_in_first_step(self, phase: Phase) -> None:
         """Begins the phase of the first step that belongs to a memory phase."""
         has_generated = any(one["name"] == _OF_THE_FIRST_STEP["generate"] for one in self._phases)
         if phase in _OF_THE_FIRST_STEP and (phase != "update" or has_generated):
-            self.goes_on_with(_OF_THE_FIRST_STEP[phase])
+            self.begin(_OF_THE_FIRST_STEP[phase])
 
     def end(self) -> None:
         """Ends the start: the first step is over."""

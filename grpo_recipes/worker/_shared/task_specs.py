@@ -1,6 +1,6 @@
 """Wraps TRL's own environments, OpenRewardSpec and HarborSpec, as an environment class with rows, tools and a reward.
 
-The service is asked before a model is loaded, so one that does not respond is reported early.
+The service is contacted before a model is loaded, so a service that does not respond is reported early.
 """
 
 import functools
@@ -100,7 +100,7 @@ def _folders(config: str) -> dict[str, str]:
 
 @functools.cache
 def _spec(target: str, config: str) -> Any:
-    """Returns the spec for rows and environments; the service is asked once. config: JSON."""
+    """Returns the spec for rows and environments, which asks the service only once. config: JSON."""
     module, _, name = target.rpartition(":")
     if target == HARBOR:
         _end_without_waiting(importlib.import_module(module).HarborEnv)
@@ -126,7 +126,7 @@ def _end_without_waiting(kind: Any) -> None:
 
 
 def close_specs() -> None:
-    """Closes what this process has open: server sessions and sandboxes."""
+    """Closes the server sessions and sandboxes of this process."""
     for one in list(_OPEN):
         with suppress(Exception):
             one._close() if hasattr(one, "_close") else one._run(one._stop())

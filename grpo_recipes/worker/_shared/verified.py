@@ -1,8 +1,8 @@
-"""Compares what only the loaded data, model and tokenizer show with the plan, before the first step.
+"""Compares properties that only the loaded data, model and tokenizer show with the plan, before the first step.
 
 The keys, in run.json under "verified" and in the plan: dataset.rows, dataset.fingerprint, evaluation.rows,
 evaluation.fingerprint (all rows, before any are left out), model.commit (on the hub), chat_template (sha256 of its
-text), environment.tools (of a TRL environment, whose service lists them).
+text), environment.tools (of TRL's own environments, whose service lists them).
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def check_model_files(model: Model) -> None:
 
 
 def check_ancestor(ancestor: Ancestor | None) -> None:
-    """Raises Refused if an adapter's files differ from the plan. They are read whole."""
+    """Raises Refused if an adapter's files differ from the plan. All of them are read and hashed."""
     if ancestor is None or ancestor.use == "weights":
         return  # the model itself, which check_model_files covers
     for name, planned in ancestor.files.items():

@@ -30,11 +30,11 @@ def answered_rows(
     base: bool,
     held_out: str | None = None,
 ) -> dict[str, Any]:
-    """Returns each row with the models' completions and rewards, and the mean rewards, as JSON values.
+    """Returns each row with its completions and rewards, and each model's mean rewards, as JSON values.
 
     prompt: a user's text or message parts; it has no columns, so no rewards are computed. None uses `rows` rows of
-    the held-out data, or of the training data if nothing is held out. held_out: the set to take rows from, None for the
-    deciding one. base: also run the untrained model, with the same random draws.
+    the held-out data, or of the training data if nothing is held out. held_out: the evaluation set to take rows from,
+    None for the first one. base: also run the untrained model, with the same random draws.
     Raises Refused if data or rewards differ from the plan's.
     """
     make_own_model(plan, folder)
@@ -98,7 +98,10 @@ def is_chat(data: Data, processing: Any) -> bool:
 
 
 def without(plan: Plan, of_prompt: Data | None, *, has_images: bool) -> list[str]:
-    """What shaped completions in training but is missing here. of_prompt: a user's prompt's data, None for rows."""
+    """Returns what shaped completions in training but is missing here.
+
+    of_prompt: the data whose templates a user's prompt uses, None for rows.
+    """
     environments = plan.all_environments.values() if of_prompt is not None else ()
     left_out = [f"environment {one.name}" for one in environments]
     left_out += ["the images of a row"] if of_prompt is not None and of_prompt.images and not has_images else []
@@ -125,7 +128,7 @@ def _spoken(
         told = {name: value for name, value in rewards.items() if value is not None}
         found.append(
             {
-                **said(policy, tools, ends, completion, ids),
+                **as_json(policy, tools, ends, completion, ids),
                 "rewards": rewards,
                 "reward": math.fsum(weights[name] * value for name, value in told.items()) if told else None,
             }
@@ -133,8 +136,8 @@ def _spoken(
     return asked, found
 
 
-def said(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: list[int]) -> dict[str, Any]:
-    """A completion as JSON values: its answer, its turns, its full text and how it ended."""
+def as_json(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: list[int]) -> dict[str, Any]:
+    """Returns a completion as JSON values: its answer, its turns, its full text and how it ended."""
     return {
         "completion": answer_text(completion),
         **({"turns": [_turn(message) for message in completion]} if tools.functions else {}),
@@ -145,7 +148,7 @@ def said(policy: Policy, tools: CalledTools, ends: Ends, completion: Any, ids: l
 
 
 def _turn(message: dict[str, Any]) -> dict[str, Any]:
-    """One message of a completion: the model's text and calls, or a tool's reply."""
+    """Returns one message of a completion: the model's text and calls, or a tool's reply."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"text": content or ""}]
     text = "".join(str(block.get("text", "")) for block in blocks)

@@ -1,4 +1,4 @@
-"""Conversations with the trained model: each request has all messages so far, and gets the next ones."""
+"""Holds conversations with the trained model: a request has all messages so far, the answer the next ones."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 
 from grpo_recipes.contract.files.exchange_files import tell
 from grpo_recipes.contract.plan import Evaluation, Plan
-from grpo_recipes.worker.answering.answered_rows import is_chat, said, without
+from grpo_recipes.worker.answering.answered_rows import as_json, is_chat, without
 from grpo_recipes.worker.answering.policy import CalledTools, Policy, as_trained, called_tools, shown
 from grpo_recipes.worker.answering.trained import FINAL, load_trained, make_own_model
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
@@ -19,11 +19,11 @@ from grpo_recipes.worker.trainer.model import processing_of
 
 
 def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, greedy: bool) -> dict[str, Any]:
-    """Says how the model answers, then its answer to each request, a line of JSON with `messages`.
+    """Writes the settings of generation, then the answer to each request, a line of JSON with `messages`.
 
-    A request may have its own `greedy`, `sampling` and `max_tokens`; a system message replaces the recipe's. The first
-    answer is that of `grpo-run generate`; later ones continue drawing. Raises Refused if tools are not those of the
-    plan.
+    A request may override `greedy`, `sampling` and `max_tokens`; its system message replaces the recipe's. The first
+    answer equals that of `grpo-run generate`; later ones use the generator's next numbers. Raises Refused if the tools
+    differ from the plan's.
     """
     make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=False) as tools:
@@ -63,28 +63,32 @@ def converse(plan: Plan, folder: Path, here: Path, requests: Iterable[str], *, g
 
 
 def _text(messages: list[dict[str, Any]]) -> str:
-    """The prompt of a recipe whose prompts are text. Raises ValueError where a conversation is more than that."""
+    """Returns the prompt for a recipe whose prompts are text. Raises ValueError for several messages, or images."""
     if len(messages) > 1 or not isinstance(messages[0]["content"], str):
-        raise ValueError("the recipe's prompts are text, which one message without images can have")
+        raise ValueError("the recipe's prompts are plain text, so only one message without images is possible")
     return messages[0]["content"]
 
 
 def _answer(policy: Policy, tools: CalledTools, how: Evaluation, ends: Ends, prompt: Any) -> dict[str, Any]:
-    """What the model says to a prompt, with its messages, or why it is not asked."""
+    """Returns the model's answer to a prompt, with its messages, or why the prompt is refused."""
     try:
         ((ids,), _), most = tokens_of_prompts(policy, [prompt]), _longest(policy, how)
     except TemplateError as problem:
-        return {"refused": f"the chat template refuses the conversation: {problem}"}
+        return {"refused": f"the chat template rejects the conversation: {problem}"}
     if most is not None and len(ids) > most:
         new = policy.args.max_completion_length
-        return {"refused": f"the conversation has {len(ids)} tokens, at most {max(most, 0)} fit before {new} new ones"}
+        return {"refused": f"the conversation has {len(ids)} tokens; with {new} new ones at most {max(most, 0)} fit"}
     (completion,), (tokens,) = answers(policy, [prompt], how, ends, lambda: None)
     messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
-    return {**said(policy, tools, ends, completion, tokens), "prompt_tokens": len(ids), "messages": messages}
+    return {
+        **as_json(policy, tools, ends, completion, tokens),
+        "prompt_tokens": len(ids),
+        "messages": messages,
+    }
 
 
 def _longest(policy: Policy, how: Evaluation) -> int | None:
-    """The most tokens that a conversation can have: what the recipe keeps of a prompt, and what the model can read."""
+    """Returns the maximum tokens of a conversation: the recipe's prompt limit, and what fits into the model."""
     positions = getattr(policy.model.config.get_text_config(), "max_position_embeddings", None)
     room = None if positions is None else positions - policy.args.max_completion_length
     return min((most for most in (how.max_prompt_length, room) if most is not None), default=None)

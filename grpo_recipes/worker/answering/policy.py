@@ -1,4 +1,4 @@
-"""What stands where a trainer does in a run, for what generates and judges: nothing here is trained."""
+"""Takes the place of a trainer for code that generates and judges without training."""
 
 import asyncio
 import base64
@@ -30,9 +30,9 @@ _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 class Policy:
-    """A model with its tokenizer, rewards and settings, under the names that a GRPOTrainer has for them.
+    """A model with its tokenizer, rewards and settings, under GRPOTrainer's names for them.
 
-    own_generation_config: the model's, before what of it changes the sampling was set aside.
+    own_generation_config: the model's, before its values that change the sampling were removed.
     """
 
     def __init__(self, plan: Plan, model: Any, processing: Any, rewards: list[Any]) -> None:
@@ -59,7 +59,7 @@ class Policy:
 
 
 def as_trained(plan: Plan, data: Data, *, greedy: bool) -> Evaluation:
-    """How the recipe generates, on rows of `data`."""
+    """Returns an evaluation on rows of `data` that generates as the recipe trains."""
     arguments = plan.arguments.GRPOConfig
     if plan.evaluation is not None:
         sampling, longest = plan.evaluation.sampling, plan.evaluation.max_prompt_length
@@ -70,14 +70,14 @@ def as_trained(plan: Plan, data: Data, *, greedy: bool) -> Evaluation:
 
 
 def _loaded(reward: Any) -> Any:
-    """The reward function; a reward model's name becomes the model, as TRL loads it."""
+    """Returns the reward function; for a reward model's name, the model as TRL loads it."""
     if not isinstance(reward, str):
         return reward
     return AutoModelForSequenceClassification.from_pretrained(reward, num_labels=1).eval()
 
 
 def _reward_tokenizer(reward: Any, model: Any) -> Any:
-    """The tokenizer of a reward model, None for a function. Source: trl 1.16.0 grpo_trainer.py."""
+    """Returns the tokenizer of a reward model, None for a function. Source: trl 1.16.0 grpo_trainer.py."""
     if not isinstance(reward, str):
         return None
     tokenizer = AutoTokenizer.from_pretrained(reward)
@@ -88,20 +88,20 @@ def _reward_tokenizer(reward: Any, model: Any) -> Any:
 
 
 def as_asked(data: Data, content: Any) -> list[dict[str, Any]]:
-    """What a user says as the conversation that a template of the recipe makes of it, with its system prompt."""
+    """Returns the conversation that the recipe's template makes of a user's message, with its system prompt."""
     system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
     return [*system, {"role": "user", "content": content}]
 
 
 def shown(messages: list[dict[str, Any]], plan: Plan, processing: Any) -> list[dict[str, Any]]:
-    """Messages with Pillow images instead of files in base64, converted like the images of rows.
+    """Returns messages with Pillow images instead of base64 files, converted like the images of rows.
 
-    Raises ValueError with the reason if that fails.
+    Raises ValueError with the reason if that is impossible.
     """
     data = next((one for one in plan.trained_data.values() if one.images), None)
     has_images = any(not isinstance(message["content"], str) for message in messages)
     if data is None and has_images:
-        raise ValueError("the recipe names no dataset.images: the model was trained to read text alone")
+        raise ValueError("the recipe has no dataset.images: the model was trained on text only")
     if data is None:
         return messages
     told, tokens = [], tokens_of_images(processing)
@@ -109,7 +109,7 @@ def shown(messages: list[dict[str, Any]], plan: Plan, processing: Any) -> list[d
         content = message["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if written := [token for token in tokens for part in parts if token in part.get("text", "")]:
-            raise ValueError(f"the text has {written[0]}, which the model's processor takes for an image")
+            raise ValueError(f"the text contains {written[0]}, which the model's processor takes for an image")
         told.append({**message, "content": [_shown(part, data) for part in parts]})
     return told if has_images else messages
 
@@ -120,13 +120,13 @@ def _shown(part: dict[str, Any], data: Data) -> dict[str, Any]:
     return {**part, "image": image_as_in_rows(base64.b64decode(part["image"]), data.max_pixels)}
 
 
-# What completions of a run are made with, for its trained model: TRL's own loop, with a policy for a trainer.
+# The tools of a run for its trained model. TRL's own loop calls them, with a Policy instead of a trainer.
 
 
 class CalledTools:
-    """What a policy can call. functions: tools in the order of the plan, then methods of each environment.
+    """The functions that a policy can call: tools in the order of the plan, then methods of each environment.
 
-    own_rewards: the names of those that environments have.
+    own_rewards: the names of the rewards that environments bring.
     """
 
     def __init__(self, plan: Plan, turns: Turns) -> None:
@@ -151,7 +151,7 @@ class CalledTools:
         self.own_rewards = tuple(self._rewards)
 
     def given_to(self, policy: Policy) -> None:
-        """Lets a policy call them. Each has the same random numbers for its calls."""
+        """Lets a policy call them. Every policy's calls get the same random numbers."""
         answer_held_out_rows_with(policy, self._environment)
         if self._rewards:
             planned = policy.planned_rewards
@@ -162,7 +162,7 @@ class CalledTools:
             ]
         if not self.functions:
             return
-        from trl import chat_template_utils as templates  # releases that know no tools do not have it
+        from trl import chat_template_utils as templates  # releases without tools do not have it
 
         arguments, tokenizer = self._plan.arguments.GRPOConfig, tokenizer_of(policy)
         self._tally.begin(f"answers {arguments['seed']}")
@@ -195,7 +195,7 @@ class CalledTools:
 def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledTools]:
     """Loads the tools and the environment of a plan, and ends their process. Raises Refused.
 
-    user: the folder of their files. of_rows: whether rows are answered; an environment is reset with nothing less.
+    user: the folder of their files. of_rows: whether rows are answered; an environment can only be reset with a row.
     """
     called = replace(plan, rollout=None)
     if not of_rows:
@@ -208,7 +208,7 @@ def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledToo
 
 
 def _reward_of(method: Callable[..., Any], kind: type[Any]) -> Callable[..., Any]:
-    """What an environment's own reward gives to its completions. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+    """Returns a reward function that calls an environment's reward. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
 
     async def awaited(environments: list[Any], **_: Any) -> list[Any]:
         return [await one.get_reward() if type(one) is kind else None for one in environments]
@@ -220,7 +220,7 @@ def _reward_of(method: Callable[..., Any], kind: type[Any]) -> Callable[..., Any
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """A loop in a thread that ends with the process; TRL has one for asynchronous tools."""
+    """Returns an event loop in a thread that ends with the process; TRL runs asynchronous tools in such a loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop

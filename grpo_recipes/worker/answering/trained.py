@@ -1,4 +1,4 @@
-"""The trained model of a run folder, loaded as it was trained, or with plain weights instead of packed ones."""
+"""Loads the trained model of a run folder, as it was trained or with plain weights instead of packed ones."""
 
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ FINAL = "final"
 
 
 def make_own_model(plan: Plan, folder: Path) -> None:
-    """Makes the model of a run folder, beside which an adapter was trained, where it is gone.
+    """Makes the base model that the run wrote into its folder again, if it was removed.
 
-    The same model, adapter and seed give the same. Raises Refused where it is there and this user did not write it so.
+    The same model, adapter and seed give the same files. Raises Refused if files exist that this user did not write.
     """
     if not (plan.trains_a_copy and is_adapter(plan)):
         return
@@ -32,26 +32,26 @@ def make_own_model(plan: Plan, folder: Path) -> None:
     if not place.is_dir():
         write_own_model(plan, place)
     elif (because := why_not_own(place)) is not None:
-        raise Refused.of(f"{place} is not as it was written", because=because, fix="remove it; it is made anew")
+        raise Refused.of(f"{place} changed after it was written", because=because, fix="remove it; it is made again")
 
 
 def is_adapter(plan: Plan) -> bool:
-    """Whether the run trained an adapter, and not the model itself."""
+    """Whether the run trained an adapter, not the model itself."""
     return plan.arguments.LoraConfig is not None
 
 
 def is_packed(plan: Plan) -> bool:
-    """Whether the weights beside the adapter were packed into 4 or 8 bits while it was trained."""
+    """Whether the base weights were packed into 4 or 8 bits while the adapter was trained."""
     return plan.arguments.BitsAndBytesConfig is not None
 
 
 def device_of(plan: Plan) -> str:
-    """Where the model is computed: on a GPU where the run was and one is here."""
+    """Returns the device for the model: a GPU if the run used one and this machine has one."""
     return "cuda" if plan.world.device == "cuda" and torch.cuda.is_available() else "cpu"
 
 
 def load_trained(plan: Plan, folder: Path, *, packed: bool) -> Any:
-    """The trained model, a PeftModel where an adapter was trained. packed: whether packed weights stay so."""
+    """Returns the trained model, a PeftModel if an adapter was trained. packed: keep packed weights packed."""
     if not is_adapter(plan):
         return load_plain(folder / FINAL, plan)
     base = load_base(plan, folder, packed=packed)
@@ -59,7 +59,7 @@ def load_trained(plan: Plan, folder: Path, *, packed: bool) -> Any:
 
 
 def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
-    """The model that the adapter was trained beside, with its added tokens."""
+    """Returns the adapter's base model, with its added tokens."""
     keywords: dict[str, Any] = dict(dtype_keyword(plan))
     if (packing := plan.arguments.BitsAndBytesConfig) is not None:
         keywords["quantization_config"] = BitsAndBytesConfig(**packing)
@@ -69,7 +69,7 @@ def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
 
 
 def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto", gguf_file: str | None = None) -> Any:
-    """The whole model in a folder, loaded in the usual way. gguf_file: in that folder, instead of its other weights."""
+    """Returns a folder's model as any user would load it. gguf_file: its file to read instead of the other weights."""
     name = next(iter(dtype_keyword(plan)), "dtype")  # torch_dtype before transformers 4.56
     return _loaded(str(place), plan, gguf_file=gguf_file, **{name: dtype})
 

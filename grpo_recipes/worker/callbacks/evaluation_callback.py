@@ -35,10 +35,10 @@ class Trained(Exception):
 class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
 
-    Each completion goes with its row to evaluation/step-<step>.jsonl of the run folder, the figures to metrics.jsonl
-    and run.json; each evaluation set has its own. If rows have images, the last evaluation is repeated with grey
-    images. rows: of each set, in the plan's order. known: run.json's evaluations at the checkpoint that the run resumes
-    from. seconds: total time of all evaluations. on_batch: called before each batch.
+    Each completion is written with its row to evaluation/step-<step>.jsonl in the run folder, the figures to
+    metrics.jsonl and run.json; each evaluation set has its own. If rows have images, the last evaluation is repeated
+    with grey images. rows: of each set, in the plan's order. known: run.json's evaluations at the checkpoint that the
+    run resumes from. seconds: total time of all evaluations. on_batch: called before each batch.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self._sets = [(replace(plan, evaluation=how), of_set) for how, of_set in each]
         self._run_folder, self._record, self._log, self._stop, self._peaks = folder, record, log, stop, peaks
         self._best = BestEvaluation(known)
-        # This run folder has no checkpoint of the weights before the first step.
+        # The weights before the first step are in no checkpoint of this run folder.
         self._begun_at = 0 if plan.extends is None else plan.extends.step or 0
         self._extended = None if plan.extends is None else Path(plan.extends.path).parents[1]
         self._measured_at: int | None = None
@@ -71,7 +71,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         return self._best.step if self._how.keep_best else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Evaluates the untrained policy. A resumed run has done so; an extended run has the earlier run's result."""
+        """Evaluates the untrained policy. A resumed run did so before; an extended run has the earlier run's result."""
         if self._how.at_start and state.global_step == 0:
             self._take("before", 0)
         elif self._extended is not None and self._log is not None:
@@ -82,7 +82,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
                     _write_rows(self._run_folder, file, judged)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Evaluates every so many steps. Here because the step before is logged and saved by now.
+        """Evaluates every so many steps. By now the previous step is logged and saved.
 
         Raises Trained after enough evaluations without improvement.
         """
@@ -208,7 +208,7 @@ class BestEvaluation:
     def is_better(self, figures: Mapping[str, Any]) -> bool:
         """Adds an evaluation, and returns whether it is now the best one.
 
-        An evaluation without a judge's score is not compared, and ends nothing.
+        An evaluation with a judge's score missing is not compared, and never ends the training.
         """
         reward = figures["reward"]
         if "without_score" in figures:

@@ -77,7 +77,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._stalls.still(what)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Starts watching. Silently replay what a resumed run has logged before."""
+        """Starts watching. For a resumed run, replays the lines it logged before, without alarms."""
         self._guards = self._of_lines()
         before = self._record.guards()
         self._spoken = {one["name"]: one for one in before if one["first_step"] <= state.global_step}
@@ -114,7 +114,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
                 self._speak(not_finite, alarm, state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
-        """Passes the logged figures to the guards. All processes see the same figures, so they decide alike."""
+        """Passes the logged figures to the guards. All processes see the same figures, so they decide the same."""
         line = None if self._lines is None else self._lines.line(logs, state.global_step)
         if line is None:
             return
@@ -130,17 +130,17 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         unseen = [module.NAME for module, guard in self._guards.items() if not guard.seen]
         self._record.update(guards_not_seen=unseen)
         if unseen and self._trainer.is_world_process_zero():
-            print(f"guards not seen  {', '.join(unseen)}: nothing was logged for them", flush=True)
+            print(f"unused guards  {', '.join(unseen)}: the figures they watch were never logged", flush=True)
         if state.global_step < STEPS_FOR_AN_ANSWER:
             self._say_without_answer()
 
     def _say_without_answer(self) -> None:
         names = [] if self._lines is None else self._lines.without_answer()
         if names and self._trainer.is_world_process_zero():
-            print(f"rewards not seen  {', '.join(names)}: no number so far, None for every completion", flush=True)
+            print(f"unused rewards  {', '.join(names)}: so far they returned None for every completion", flush=True)
 
     def memory(self) -> dict[str, Any]:
-        """Returns the guards' state that the log does not have, for a checkpoint."""
+        """Returns the guards' state that the log does not contain, for a checkpoint."""
         guard = self._guards.get(no_movement)
         return {} if guard is None else {"no_movement": guard.memory(), "before": self._before}
 
@@ -158,7 +158,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._losses.leave()
 
     def _of_lines(self) -> dict[ModuleType, Guard]:
-        """Returns the active guards that read logged lines, by module; two others watch other things."""
+        """Returns the active guards that read logged lines, by module; two guards do not read lines."""
         guards, trainer, has_tools = self._plan.guards, self._trainer, calls_tools(self._plan)
         has_judge = any(reward.kind == "judge" for reward in self._plan.rewards)
         builders: dict[ModuleType, Callable[[], Guard] | None] = {
@@ -186,7 +186,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         return str(getattr(self._plan.guards, module.NAME))  # off, note, warn or stop
 
     def _on_broken(self, alarm: Alarm) -> None:
-        """Handles a loss or gradient that is not finite, maybe on this process alone, which then ends the others."""
+        """Handles a loss or gradient that is not finite, perhaps only on this process, which then ends the others."""
         self._speak(not_finite, alarm, self._trainer.state.global_step + 1, is_alone=True)
 
     def _speak(self, module: ModuleType, alarm: Alarm, step: int, *, is_alone: bool = False) -> None:

@@ -26,9 +26,9 @@ from grpo_recipes.worker.vllm.engine import images_given_to_vllm
 class Witness:
     """Wraps `trainer.compute_loss` until leave() is called. Hooks exist only while a loss is computed.
 
-    TRL 0.14 generates inside its loss: there the lengths are those of the generation, and masks are not seen.
-    on_dead_loss: called at once for a loss without a graph, before the backward pass raises. turns: records the turns
-    of a training with tools.
+    TRL 0.14 generates inside its loss: there the lengths are those of the generation, and masks are not recorded.
+    on_dead_loss: called for a loss without a graph, before the backward pass raises. turns: records the turns of a
+    training with tools.
     """
 
     def __init__(self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ class Witness:
         if has_completions:
             longest = max(1, int(inputs["completion_mask"].sum(1).max()))
             self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1], longest)
-            # The last loss of a step, since sorted rows differ most there.
+            # Only the last loss of a step, where sorted rows differ most.
             if len(self.losses) == self._trainer.args.gradient_accumulation_steps - 1:
                 self.unpadded = _of_less_padding(self._trainer, model, inputs)
         handles = self._hooks()
@@ -100,7 +100,7 @@ class Witness:
         return loss
 
     def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps generate of the policy or vLLM; only the first generation counts, which the first step trains on."""
+        """Wraps generate of the policy or vLLM. Only the first generation counts: the first step trains on it."""
         self._generated = _Shown([], [])
         is_first = True
 
@@ -204,7 +204,7 @@ class Witness:
         )
 
     def _note_noise(self, _: Any, own: Any, found: dict[str, Any]) -> None:
-        """Records the difference that is left after the shim."""
+        """Records the difference that remains after the shim."""
         trained = found["advantages"].detach().cpu()[own]
         self.noise = max(self.noise, float(trained.abs().max()) if trained.numel() else 0.0)
 
@@ -231,9 +231,9 @@ class Witness:
 
 
 class _Shown(NamedTuple):
-    """What a model was called with. parts: digests of images, tiles or patches.
+    """The inputs of one call of the model. parts: digests of images, tiles or patches.
 
-    by_row: the tokens and parts of each row, if its images can be told from those of other rows.
+    by_row: the tokens and parts of each row, if its images can be told apart from those of other rows.
     """
 
     parts: list[str]
@@ -265,13 +265,13 @@ def _digest(values: Any) -> str:
 
 
 def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:
-    """Returns how far the scores of rows that less padding moves differ from TRL's; None if TRL scores itself."""
+    """Returns the difference that less padding makes to the scores of its rows; None if TRL scores them itself."""
     padded = padded_scores(trainer)
     if padded is None:
         return None
     ids, mask = (torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], dim=1) for name in ("ids", "mask"))
     trained, prompts = inputs["completion_mask"].bool(), inputs["prompt_mask"].shape[1]
-    # Rows are cut to the longest one, so completions start in another column than TRL's unless all are as long.
+    # Rows are cut to the longest one, so completions may start in a different column than TRL's.
     moved = mask.sum(1).max() - trained.sum(1) != prompts
     with undisturbed(trainer), trainer.compute_loss_context_manager():
         own = trainer._get_per_token_logps_and_entropies(model, ids, mask, trained.shape[1])[0]

@@ -1,4 +1,4 @@
-"""Runs the proofs: before the first optimizer step, and later for weights that have to move."""
+"""Runs the proofs: most before the first optimizer step, those about moving weights after it."""
 
 from typing import Any
 
@@ -64,11 +64,11 @@ class HandOver:
         self._proof: Proof | None = None
 
     def begin(self, seen: tuple[FirstStep, ...]) -> None:
-        """Keeps what all processes saw of the first generation, before the policy moves."""
+        """Takes the first generation's results of all processes, before the policy changes."""
         every = [one.sampled for one in seen if one.sampled is not None]
         self._compute, self._noise = seen[0].precision.compute, together(every)
         if self._noise is None:
-            self._reason = next((one.reason for one in every if one.reason), "no generation was seen")
+            self._reason = next((one.reason for one in every if one.reason), "no generation was recorded")
 
     def look(self, trainer: Any, steps: int) -> bool:
         """Whether the proof has a new result. All processes must call it."""
@@ -83,12 +83,12 @@ class HandOver:
             self._noise = max(self._noise, now, key=mean)
             self._witness.go_on()
         if proof.ok is None and self._proof is not None and self._proof.ok:
-            return False  # already proved, and the policy has not moved enough since
+            return False  # already proved, and the policy has not changed enough since
         self._proof = proof
         return proof.ok is not None
 
     def proof(self, steps: int) -> Proof:
-        """Returns the proof from what is known so far."""
+        """Returns the proof with the results so far."""
         return self._proof or reach.not_seen(steps, self._reason)
 
 
@@ -149,7 +149,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._announced = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Proves movement in a run that ends early, or reports that it was not seen."""
+        """Proves movement in a run that ends early, or reports that it could not be proved."""
         if not self._has_moved and not self._prove_movement():
             self._proofs.append(weights_move.postponed(self._steps))
             self._has_moved = True
@@ -161,7 +161,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._leave()
 
     def _refuse_dead_loss(self) -> None:
-        """Refuses at once, on this process alone: the backward pass would raise."""
+        """Refuses at once, without the other processes: the backward pass would raise."""
         self._proofs = [without_graph()]
         self._keep_or_refuse()
 

@@ -21,7 +21,7 @@ from grpo_recipes.worker.vllm.sampled import Sampling, log_probs
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
 _WRITTEN = 2
-# A completion's index in its micro-batch, the tokens of its prompt and its own, and the loss mask.
+# A completion's index in its micro-batch, its prompt's tokens, its own tokens, and the loss mask.
 _Noted = tuple[int, Ids, Ids, list[int]]
 _LONGEST = 100
 
@@ -131,7 +131,7 @@ TOKENS = 1024
 
 
 class ScoredRow(NamedTuple):
-    """One completion as the loss had it. scores: the loss's log-probability of each token, None if not recorded."""
+    """One completion in the loss. scores: the loss's log-probability of each token, None if not recorded."""
 
     prompt: Ids
     completion: Ids
@@ -147,10 +147,10 @@ def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> 
     if any(row.scores is None for row in rows):
         return (Sampled(reason="the loss has no log-probabilities of single tokens"),) * 2
     if _drops_at_random(trainer.model):
-        return (Sampled(reason="dropout changes them at random"),) * 2
+        return (Sampled(reason="dropout makes them random"),) * 2
     divided = [(row, turns) for row in rows if (turns := sampled.divided(row.prompt, row.completion)) is not None]
     divided.sort(key=lambda pair: len([start for start, _ in pair[1] if start < TOKENS]), reverse=True)
-    # The loss applies only the temperature: it includes tokens that top_k and similar filters removed.
+    # The loss applies only the temperature, not top_k and similar filters.
     sampling = Sampling(float(trainer.args.temperature), 1.0, 0, 0.0, 1.0, 0, ())
     first: list[float] = []
     later: list[float] = []

@@ -27,8 +27,8 @@ def evaluate(
     """Returns all held-out rows of one set, scored, in order, on every rank; each rank answers a share.
 
     All ranks must call it. Training is unaffected: module modes and all random states are restored. on_batch: called
-    before each batch of prompts, and before the rewards score the answers. places: of the rows to evaluate, None for
-    all.
+    before each batch of prompts, and before the rewards score the answers. places: indices of the rows to evaluate,
+    None for all.
     """
     assert plan.evaluation is not None
     samples, places = plan.evaluation.samples, range(len(rows)) if places is None else places

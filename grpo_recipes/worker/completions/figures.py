@@ -53,7 +53,7 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
 
 
 def without_score(judged: list[JudgedRow], plan: Plan) -> int:
-    """Returns the number of completions without a judge's score. Their reward is unknown, so it is not compared."""
+    """Returns the number of completions that a judge should have scored but did not."""
     judges = _judges(plan)
     return sum(_lacks_score(row, judges) for row in judged)
 
@@ -211,8 +211,8 @@ def _nested(values: Mapping[Name, Any]) -> dict[str, Any]:
 # Confidence intervals of means over held-out rows: a bootstrap over the rows.
 #
 # Rows are drawn with replacement, with all their completions, as many as there are, thousands of times; the interval
-# spans the middle 95 % of the means. It shows what other rows of the same kind would have measured, and says nothing of
-# rows of a different kind or of a second training.
+# spans the middle 95 % of the means. It estimates the result on other rows of the same kind, and says nothing about
+# rows of a different kind or a second training.
 
 
 LEVEL = 0.95

@@ -53,7 +53,7 @@ def kept_random_state() -> Iterator[None]:
 
 @contextmanager
 def undisturbed(trainer: Any) -> Iterator[None]:
-    """Puts the model into evaluation mode; afterwards restore all modules' modes and all generators."""
+    """Puts the model into evaluation mode; afterwards restores all modules' modes and all random generators."""
     modules = list(trainer.model_wrapped.modules())
     modes = [module.training for module in modules]
     with kept_random_state(), torch.no_grad():
@@ -232,7 +232,7 @@ def _continued(
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    """A processor's field as a tensor. Source: trl 0.29.1 and 1.16.0 grpo_trainer.py (_generate_single_turn)."""
+    """Returns a processor's field as a tensor. Source: trl 0.29.1, 1.16.0 grpo_trainer.py (_generate_single_turn)."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         padded: torch.Tensor = pad([torch.tensor(numpy.array(row)) for row in value], 0, "left")
         return padded
@@ -252,10 +252,10 @@ def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens:
 
 # Sampling by row: each row has its own random numbers, whatever process or batch it is in.
 #
-# transformers draws all rows of a batch from one generator, so a row's completions depend on the rows before it, on the
-# batch and on the process. Here each token is the one at which the cumulative probability passes a number in [0, 1)
-# that depends on the seed, row, sample and position in the completion. Two evaluations use the same numbers, so only
-# the policy differs between them.
+# transformers draws all rows of a batch from one generator, so a row's completions depend on earlier rows, the batch
+# and the process. Here a number in [0, 1) chooses each token: the first at which the cumulative probability passes it.
+# The number depends on the seed, row, sample and position in the completion. Two evaluations use the same numbers, so
+# only the policy differs between them.
 
 
 def numbers_of(seed: int, row: int, sample: int, count: int) -> "numpy.ndarray":
@@ -283,7 +283,7 @@ def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
     with replaced(torch, "multinomial", draw):
         yield
     if place == 0:
-        raise RuntimeError("transformers drew no token with torch.multinomial: held-out completions are not by row")
+        raise RuntimeError("transformers did not call torch.multinomial, so held-out completions are not reproducible")
 
 
 def token_at(probabilities: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:

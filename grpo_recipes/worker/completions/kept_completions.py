@@ -31,9 +31,9 @@ GENERATES = "_generate_and_score_completions"
 KEPT_IN = ("_logs", "_textual_logs")
 _TRAINED = ("completion_ids", "completion_mask", "advantages")
 MOST_BYTES = 32 << 20
-"""Of a run's texts; nothing is added to a file of twice this size."""
+"""Budget in bytes for a run's texts; nothing is added to a file of twice this size."""
 MOST_STEPS = 1000
-"""Steps of a run that have completions, evenly spaced."""
+"""Number of a run's steps whose completions are kept, evenly spaced."""
 REPLY = "[reply] "
 _MOST_OF_A_ROW = 64 << 10
 _PART_OF_THE_PROMPT = 4
@@ -78,7 +78,7 @@ class KeptCompletions:
     def write(self, step: int, prompts: Any, found: Any) -> None:
         """Writes a line for a generation, unless its step is skipped or the file is full. Raises OSError.
 
-        prompts: rows of the dataset. found: what TRL trains on, tensors of (B, ...) in the same order.
+        prompts: rows of the dataset. found: TRL's batch, tensors of (B, ...) in the same order.
         """
         if step == self._last_step:
             return  # older releases generate for each micro-batch of a step

@@ -1,10 +1,10 @@
-"""Redraws groups without variance with other prompts before training on them (DAPO, 2503.14476, 3.2).
+"""Replaces groups without variance by groups of other prompts before training on them (DAPO, 2503.14476, 3.2).
 
 TRL's method that generates and scores is interrupted once it has rewards: first for the prompts of the step, then for
-as many further prompts as there are groups without variance, for up to the recipe's number of rounds. A further group
-that varies replaces one that does not; the others are dropped. Then TRL's method runs once more, with generation and
-rewards replaced by what was kept, so log-probabilities, advantages, metrics and tables are TRL's own, as if these
-prompts had been the batch.
+as many further prompts as there are groups without variance, in up to the recipe's number of rounds. A further group
+that varies replaces one that does not; the rest are dropped. Then TRL's method runs once more, with the kept
+completions and rewards instead of generation and scoring. Log-probabilities, advantages, metrics and tables are
+therefore TRL's own, computed as if these prompts had been the batch.
 
 Further prompts are taken from the end of the epoch's order; a mixture has them after the prompts of the run. They
 depend only on the seed, the step and the number of missing groups, not on earlier draws, processes or checkpoints.
@@ -41,14 +41,14 @@ _REWARDS, _DRAWS = "_calculate_rewards", "_draws_groups"
 def resample_groups(trainer: Any, rounds: int, prompts_of_run: int | None = None) -> None:
     """Makes the trainer redraw groups without variance, up to `rounds` times. Must wrap TRL before anything else does.
 
-    prompts_of_run: of a mixture, whose further prompts are the rows after them.
+    prompts_of_run: the number of a mixture's prompts; its further prompts are the rows after them.
     """
     if rounds:
         _Resampling(trainer, rounds, prompts_of_run)
 
 
 def is_drawing(trainer: Any) -> bool:
-    """Whether the trainer is in a pass that only draws, to be repeated for what is kept."""
+    """Whether the trainer is in a pass that only draws; TRL's method runs again later for the kept groups."""
     return getattr(trainer, _DRAWS, False)
 
 
@@ -74,8 +74,8 @@ class _Drawn:
         of_rows = {place: one for place, one in enumerate(answer) if isinstance(one, list) and len(one) == self.rows}
         self.columns = {place: list(one) for place, one in of_rows.items()}
 
-    def told(self) -> tuple[Any, ...]:
-        """Returns what one turn would return for the current rows."""
+    def turn_result(self) -> tuple[Any, ...]:
+        """Returns the kept rows in the form that one turn returns."""
         return tuple(list(self.columns.get(place, ())) or one for place, one in enumerate(self.answer))
 
 
@@ -96,7 +96,7 @@ class _Resampling:
                 setattr(trainer, name, functools.wraps(method)(functools.partial(own)))
 
     def _draw_and_score(self, inputs: list[dict[str, Any]]) -> Any:
-        """Replaces `_generate_and_score_completions`; afterwards inputs has the rows that are kept."""
+        """Replaces `_generate_and_score_completions`; afterwards inputs contains the kept rows."""
         trainer = self._trainer
         if not trainer.model.training:
             return self._generate(inputs)
@@ -114,7 +114,7 @@ class _Resampling:
         return found
 
     def _draw(self, inputs: list[dict[str, Any]]) -> tuple[_Drawn, dict[str, float]]:
-        """Returns what is kept of all rounds, and the figures of the redraw."""
+        """Returns the kept groups of all rounds, and the figures of the redraw."""
         trainer, count, size = self._trainer, len(inputs), self._trainer.num_generations
         kept = self._pass(inputs)
         is_equal = equal_groups_of(trainer, kept.rewards)
@@ -159,7 +159,7 @@ class _Resampling:
         return rows, drawn.rewards, gathered(trainer, own)
 
     def _pass(self, rows: list[dict[str, Any]]) -> _Drawn:
-        """Generates and scores completions of rows, and nothing else."""
+        """Generates and scores completions of rows, and stops there."""
         trainer = self._trainer
         self._drawn = drawn = _Drawn(len(rows))
         calculate, score = getattr(trainer, _REWARDS), next(name for name in SCORING if hasattr(trainer, name))
@@ -180,9 +180,9 @@ class _Resampling:
         return drawn
 
     def _one_turn(self, *given: Any, **named: Any) -> Any:
-        """Replaces `_generate_single_turn`: return what is kept, or what TRL generates."""
+        """Replaces `_generate_single_turn`: returns kept completions during a replay, otherwise what TRL generates."""
         if self._replayed is not None:
-            return self._replayed.told()
+            return self._replayed.turn_result()
         answer = self._turn(*given, **named)
         if self._drawn is not None:
             self._drawn.note(tuple(answer))
@@ -213,10 +213,11 @@ class _Resampling:
         return standing
 
     def _further_rows(self, prompts: int) -> Iterator[int]:
-        """Yields indices of rows for further groups of this generation of `prompts` prompts: each once, not its own.
+        """Yields indices of rows for further groups of this generation of `prompts` prompts.
 
-        The previous generation uses the indices after these, the next one those before. A mixture's were drawn with its
-        order, and repeat only if a source has no other rows.
+        Each index comes once, and none is one of the generation's own rows. The previous generation uses the indices
+        after these, the next one those before. A mixture's were drawn with its order, and repeat only if a source has
+        no other rows.
         """
         trainer, arguments = self._trainer, self._trainer.args
         step, epoch, rows = trainer.state.global_step, int(trainer.state.epoch or 0), len(trainer.train_dataset)

@@ -1,7 +1,7 @@
 """Answers held-out rows with the training's tools, through TRL's own tool-calling loop.
 
-The policy generates as in an evaluation. Not before trl 1.0, whose loop rebuilds the tokens of all turns from the
-messages: there rows are answered in a single turn.
+The policy generates as in an evaluation. Before trl 1.0, whose loops rebuild the tokens of all turns from the messages,
+rows are answered in a single turn.
 """
 
 import copy

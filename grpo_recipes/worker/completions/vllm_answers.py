@@ -17,7 +17,7 @@ from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import gathered_for_engine, seed_of, vllm_client, vllm_engine
 
 AT_ONCE = 64
-"""Minimum prompts per process and call, and concurrent requests to a server."""
+"""Minimum prompts per process and call, and the number of concurrent requests to a server."""
 
 
 def seed_of_answer(seed: int, row: int, sample: int) -> int:

@@ -47,7 +47,7 @@ class LeftOut:
 
 
 def chooses(data: Data) -> bool:
-    """Whether the plan chooses rows by more than a number of first ones."""
+    """Whether the plan filters, cuts or orders rows, beyond taking the first ones."""
     return any(each is not None for each in (data.filter, data.max_prompt_tokens, data.shuffle_seed, data.sort_by))
 
 
@@ -75,7 +75,7 @@ def refuse_too_few(plan: Plan, rows: int) -> None:
     if chooses(plan.data) and rows < (needed := plan.batch.prompts):
         raise Refused.of(
             f"dataset: {rows} rows are left, and a generation has {needed} prompts",
-            because="trl drops prompts that fill no generation, and the run would end after 0 steps",
+            because="trl drops prompts that do not fill a generation, so the run would end after 0 steps",
             fix=f"prompts_per_step: {rows}, or less; or choose more rows",
         )
 
@@ -83,8 +83,8 @@ def refuse_too_few(plan: Plan, rows: int) -> None:
 class Choice:
     """Chooses rows: `first` by the rows as loaded, then `last` by the prompts and columns.
 
-    columns: of the data. is_done: `first` decides everything. A filter that reads only the row's own columns is applied
-    first, and so removes rows that no template could render. Both raise Refused.
+    columns: of the data. is_done: whether `first` decides everything. A filter that reads only the row's own columns
+    is applied first, so it can remove rows that templates cannot render. Both methods raise Refused.
     """
 
     def __init__(self, data: Data, where: str, columns: Sequence[str], count: int) -> None:
@@ -158,7 +158,7 @@ class Choice:
         stays = own.answers(rows, places)
         self.left_out.by_filter += len(stays) - sum(stays)
         self.left_out.note(
-            (place, lambda values=values: own.told(values))  # type: ignore[misc]
+            (place, lambda values=values: own.reason(values))  # type: ignore[misc]
             for place, stay, values in zip(places, stays, rows, strict=True)
             if not stay
         )
@@ -180,7 +180,7 @@ class Choice:
 
         try:
             return counted(range(len(prompts)))
-        except (Exception, TooMuch):  # count them one by one to find the one that raises, or if many are slow
+        except (Exception, TooMuch):  # count prompts singly, to find the one that raises, or if many are slow
             found: list[int] = []
             for index, place in enumerate(places):
                 try:
@@ -198,7 +198,7 @@ class Choice:
         raise Refused(
             mistake(
                 f"{self._where}.max_prompt_tokens: {len(long)} of {self.left_out.of} prompts are longer than {limit}",
-                because=[f"the first is that of row {place + 1} of {self._name}, with {count} tokens", "over is error"],
+                because=[f"the first is in row {place + 1} of {self._name}, with {count} tokens", "over is error"],
                 fix=f"limit: {max(count for _, count in long)}; or over: drop",
                 path=(self._where, "max_prompt_tokens"),
             )
@@ -218,7 +218,7 @@ def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | Non
 
     if name not in rows.column_names:
         has = f"the rows have the columns {', '.join(sorted(rows.column_names))}"
-        raise refused(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of them")
+        raise refused(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of these columns")
     values: list[Any] = rows.select_columns(name).with_format(None)[:][name]  # not as stored, where JSON is text
     kinds = {int if isinstance(value, bool | int | float) else type(value) for value in values}
     without = [place for place, value in enumerate(values) if value is None or value != value]

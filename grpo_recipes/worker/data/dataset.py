@@ -51,10 +51,10 @@ def prepared_rows(
     """Returns the datasets.Dataset of `data` with a `prompt` column and its templates' columns; others stay.
 
     where: the recipe section in messages, "dataset" or that of held-out rows. cache: a folder inside the run folder, so
-    nothing is left elsewhere (a hub dataset itself is in the hub's cache). seen: filled with what the whole data shows
-    of itself. is_resumed_later: reuse the rows that this user's earlier attempt rendered, and keep them for the next
-    one, if the data is a file or has a hub commit. first: the rank that rendered them for this one; None for a rank
-    that renders itself. tokens: counts prompt tokens, for data that is chosen by them.
+    nothing is left elsewhere (a hub dataset itself is in the hub's cache). seen: gets the number of rows and the
+    fingerprint of the whole data. is_resumed_later: reuse the rows that this user's earlier attempt rendered, and keep
+    them for the next one, if the data is a file or has a hub commit. first: the rank that rendered the rows for this
+    one; None for a rank that renders them itself. tokens: counts prompt tokens, for data that is chosen by them.
 
     Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or TRL
     does not accept its prompt.
@@ -129,9 +129,9 @@ def _identity(data: Data, where: str, tokens: PromptTokens | None) -> str:
 
 
 def without_cache(cache: Path) -> None:
-    """Removes what earlier attempts, or another owner of the folder, left of the data.
+    """Removes cached data that earlier attempts, or another owner of the folder, left behind.
 
-    Rendered rows stay, since they are only used if this user's seal is on them. A link is removed, its target stays.
+    Rendered rows stay, since they are used only with this user's seal. A link is removed, but not its target.
     Raises Refused if something cannot be removed.
     """
     try:
@@ -170,7 +170,7 @@ def rendered_rows(
 ) -> Any:
     """Returns the loaded rows with rendered templates, which are written to a file and read from there.
 
-    places: of the rows in the data, if only a part. seen: as in prepared_rows, for what their images show.
+    places: indices of the rows in the data, if only a part. seen: as in prepared_rows; gets the images' digest.
     """
     if not data.images:
         return _with_texts(rows, data, where, file, places)
@@ -208,7 +208,7 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
             fix=f"{where}.prompt with a template over them",
         )
     check_image_columns(data, where, columns)
-    passed = "trl passes its own values by this name to the reward functions beside the columns"
+    passed = "trl passes its own values to the reward functions under this name"
     taken = {name: passed for name in TAKEN_COLUMNS if name in columns or name in data.columns}
     if data.source_name is not None and SOURCE_NAME in columns:
         taken[SOURCE_NAME] = "a mixture writes the name of the source there"
@@ -246,13 +246,13 @@ def _made(data: Data, where: str, made: Any) -> Dataset:
     try:
         found = made_rows(made)
     except NotMade as problem:
-        raise Refused.of(f"{where}: the rows of reasoning_gym cannot be made", because=str(problem)) from None
+        raise Refused.of(f"{where}: reasoning_gym cannot generate the rows", because=str(problem)) from None
     is_other = data.sha256 not in (None, found.sha256)
     if is_other or made.get("scorers") not in (None, found.scorers):
         what = "rows" if is_other else "scorers"
         raise Refused.of(
             f"{where}: the {what} of reasoning_gym differ from the plan",
-            because=f"{PACKAGE} {found.release} is installed, and the plan has different sources of its tasks",
+            because=f"{PACKAGE} {found.release} is installed, and its source code of the tasks differs from the plan's",
             fix=f"install the release of {PACKAGE} that plan.json names under stack, or plan again",
         )
     return Dataset.from_list(found.rows)

@@ -2,9 +2,8 @@
 
 JSON: pyarrow reads texts that look like dates as times. "2029-09-26" became 2029-09-26 00:00:00 if a whole 10 MB chunk
 had only dates, and stayed text elsewhere. In a file that is one list, pandas' ujson kept ten decimal places: 1e-12
-became 0.0. Of texts and numbers in one column, also within lists and objects, "1.50" became 1.5 and "true" became True.
-CSV: pandas reads 007 as 7,
-and each 2 as 2.0 in a column with an empty cell.
+became 0.0. If a column had texts and numbers, also within lists and objects, "1.50" became 1.5 and "true" became True.
+CSV: pandas reads 007 as 7, and each 2 as 2.0 in a column with an empty cell.
 Source: pyarrow 23 json (type inference), pandas 3.0 read_csv and ujson, datasets 5.2.0 packaged_modules/json and csv,
 utils/json.py.
 """
@@ -45,11 +44,11 @@ _EXACT = {"ujson_loads": json.loads, "ujson_dumps": json.dumps, "json_encode_fie
 
 
 def _exact(*modules: Any) -> list[tuple[Any, str, Any]]:
-    """Each function of the modules that loses digits or quotes, with the one that replaces it."""
+    """Returns each function of the modules that loses digits or quotes, with its replacement."""
     return [(module, *pair) for module in modules for pair in _EXACT.items() if hasattr(module, pair[0])]
 
 
-# Dataset.map writes columns of the type Json again.
+# Dataset.map encodes columns of the type Json again.
 for _change in _exact(datasets.arrow_writer, datasets.features.features):
     setattr(*_change)
 if hasattr(datasets, "Json"):
@@ -58,7 +57,7 @@ if hasattr(datasets, "Json"):
 
 @contextlib.contextmanager
 def texts_stay() -> Iterator[set[str]]:
-    """Makes `load_dataset` keep JSON texts inside a with block. Its cache must hold no rows loaded otherwise.
+    """Makes `load_dataset` keep JSON texts inside a with block. Its cache must not contain rows loaded outside of one.
 
     Yields a set that gets the columns with texts and numbers, whose numbers became texts.
     """

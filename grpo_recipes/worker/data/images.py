@@ -1,4 +1,4 @@
-"""The images of rows: read from their columns and checked once, kept as bytes, and decoded where a batch needs them."""
+"""Reads the images of rows from their columns, checks them once, keeps their bytes, and decodes them per batch."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
 
 
 def undecoded(rows: Any, data: Data) -> Any:
-    """The rows with bytes instead of images of `datasets`, which would decode them at each read."""
+    """Returns the rows with bytes instead of images of `datasets`, which it would decode whenever a row is read."""
     for name in data.images:
         if (feature := _as_bytes(rows.features.get(name))) is not None:
             rows = rows.cast_column(name, feature)
@@ -40,7 +40,7 @@ def _as_bytes(feature: Any) -> Any:
 
 
 def check_image_columns(data: Data, where: str, columns: Sequence[str]) -> None:
-    """Raises Refused where the rows lack a column of images, or have another one that TRL would take for them."""
+    """Raises Refused if a column of images is missing, or if TRL would take a different column for images."""
     missing = [name for name in data.images if name not in columns]
     if missing:
         raise Refused.of(
@@ -52,7 +52,7 @@ def check_image_columns(data: Data, where: str, columns: Sequence[str]) -> None:
     if taken:
         raise Refused.of(
             f"{where}: the rows have a column `{taken[0]}` that dataset.images does not name",
-            because="trl reads images from it, whatever is named",
+            because="trl always reads images from a column of this name",
             fix=f"dataset.images: {taken[0]}; or rename it in {data.path}",
         )
 
@@ -60,10 +60,10 @@ def check_image_columns(data: Data, where: str, columns: Sequence[str]) -> None:
 def with_images(
     rows: Any, data: Data, where: str, places: Sequence[int] | None, seen: dict[str, object], how: dict[str, Any]
 ) -> Any:
-    """The rows with their images in the column `images`, instead of their original columns.
+    """Returns the rows with their images in the column `images`, instead of the columns that they come from.
 
-    places: the positions of the rows in the data, if they are a part of it. how: keywords for writing them. Puts a
-    digest of all images into seen. Raises Refused for a row without images, and for an image that cannot be read.
+    places: indices of the rows in the data, if only a part. how: keywords for writing them. seen: gets a digest of all
+    images. Raises Refused for a row without an image, and for an image that cannot be read.
     """
     digest, folder = hashlib.sha256(), _folder_of(data)
 
@@ -76,7 +76,7 @@ def with_images(
             if not images:
                 raise Refused.of(
                     f"{where}: row {row} has no image",
-                    because=f"{', '.join(data.images)} is empty there, and rows have images all or none",
+                    because=f"{', '.join(data.images)} is empty there, and if any row has images, every row needs one",
                     fix=f"leave such rows out of {data.path}, or filter them out by another column",
                 )
             for image in images:
@@ -97,12 +97,12 @@ def with_images(
 
 
 def decoding(rows: Any) -> Any:
-    """Rows that give their images as RGB images of Pillow, each time that one is read; rows of text as they are."""
+    """Returns the rows, whose images are decoded to RGB Pillow images on each read; text rows are unchanged."""
     return rows.cast_column(IMAGES, ListOf(Image(mode="RGB"))) if IMAGES in rows.column_names else rows
 
 
 class WithGreyImages:
-    """Prepared rows, each image in them replaced by a grey one of its size."""
+    """Prepared rows with each image replaced by a grey one of the same size."""
 
     def __init__(self, rows: Any) -> None:
         self._rows = rows
@@ -124,7 +124,7 @@ def _grey(size: tuple[int, int]) -> bytes:
 
 
 def _folder_of(data: Data) -> Path | None:
-    """What paths of images are relative to; None for rows of the hub, whose files are not here."""
+    """Returns the folder that paths of images are relative to; None for rows of the hub, whose files are not here."""
     path = Path(data.path)
     return path.parent if data.source == "file" else path if data.source == "folder" else None
 
@@ -138,7 +138,7 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
 
 
 def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> bytes:
-    """The bytes of one image, which can be decoded. Raises Refused."""
+    """Returns the bytes of one image. Raises Refused if they cannot be read or decoded."""
     named = ""
 
     def refused(because: str) -> Refused:
@@ -150,47 +150,47 @@ def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> 
 
     if isinstance(value, Mapping) and {"bytes", "path"} & value.keys():
         if isinstance(value.get("bytes"), str):
-            raise refused("its bytes are a text, and no text is decoded: write the image into a file, and name that")
+            raise refused("its bytes are text; write the image to a file, and put the file's path in the row")
         value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
     if value is None:
         raise refused("it is null")
     if isinstance(value, str):
         if _ADDRESS.match(value):
-            raise refused(f"{value[:80]} is an address, and nothing is fetched: a row names a file")
+            raise refused(f"{value[:80]} is a URL, and grpo-run downloads no images; use the path of a file")
         if folder is None and not Path(value).is_absolute():
-            raise refused(f"{value[:80]} is a path, and rows of the hub have no files beside them")
+            raise refused(f"{value[:80]} is a path, and rows from the hub come without files")
         path = Path(value) if folder is None else folder / value
         named = f"{path}: " if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}...: "
         try:
-            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would block
                 raise refused(f"{named}it is not a file")
             value = path.read_bytes()
         except (OSError, ValueError) as problem:
             raise refused(f"{named}{getattr(problem, 'strerror', None) or problem}") from problem
     if not isinstance(value, bytes):
-        raise refused(f"it is {str(value)[:80]}, and neither a path nor the bytes of a file")
+        raise refused(f"{str(value)[:80]} is neither a path nor the bytes of a file")
     if (fault := unreadable_image(value)) is not None:
         raise refused(f"{named}{fault}")
     return value
 
 
 def unreadable_image(content: bytes) -> str | None:
-    """Why an image cannot be decoded, None for one that can. A JPEG is read whole, at an eighth of its size."""
+    """Returns why an image cannot be decoded, or None. A JPEG is decoded completely, at an eighth of its size."""
     from PIL import Image as Pillow
 
     try:
         with Pillow.open(io.BytesIO(content)) as image:
             image.draft("RGB", (1, 1))
             _as_rgb(image)
-    except Exception as problem:  # a decoder raises whatever it raises
+    except Exception as problem:  # decoders raise all kinds of exceptions
         return re.sub(r"<_io\.BytesIO[^>]*>", "its bytes", f"{type(problem).__name__}: {problem}")[:200]
     return None
 
 
 def image_as_in_rows(content: bytes, most: int | None) -> Any:
-    """An image of Pillow, as a row with this file has it. Raises ValueError for what cannot be decoded.
+    """Returns the Pillow image of a file, converted like a row's. Raises ValueError if it cannot be decoded.
 
-    most: as max_pixels of the rows.
+    most: maximum pixels, as dataset.max_pixels.
     """
     if (fault := unreadable_image(content)) is not None:
         raise ValueError(f"an image cannot be used: {fault}")
@@ -198,16 +198,17 @@ def image_as_in_rows(content: bytes, most: int | None) -> Any:
 
 
 def _as_rgb(image: Any) -> Any:
-    """The image upright, on white where it is transparent, and with 8 of 16 bits: convert makes white of all above 255.
+    """Returns the image upright, with white instead of transparency, and the upper 8 of 16 bits.
 
-    Raises whatever Pillow raises, and ValueError for pixels whose range nobody knows.
+    Pillow's own convert would turn every 16-bit value above 255 white. Raises Pillow's errors, and ValueError for
+    pixels whose range is unknown.
     """
     from PIL import Image as Pillow
     from PIL import ImageOps
 
     whole = ImageOps.exif_transpose(image)
     if whole.mode in ("I", "F"):
-        raise ValueError(f"its pixels are numbers of 32 bits (mode {whole.mode}), whose range is not known")
+        raise ValueError(f"its pixels are 32-bit numbers (mode {whole.mode}), whose range is unknown")
     if whole.mode in _DEEP:
         whole = whole.point(lambda value: value * (1 / 256)).convert("L")
     elif whole.has_transparency_data:
@@ -217,7 +218,7 @@ def _as_rgb(image: Any) -> Any:
 
 
 def _kept(content: bytes, most: int | None) -> bytes:
-    """What a batch decodes: the file as it is, or the RGB image with at most so many pixels, of the same shape."""
+    """Returns the bytes that a batch decodes: the unchanged file, or an RGB image scaled down to `most` pixels."""
     from PIL import Image as Pillow
 
     with Pillow.open(io.BytesIO(content)) as image:
@@ -236,9 +237,9 @@ def _kept(content: bytes, most: int | None) -> bytes:
 
 
 def wrong_prompt_for_images(prompt: Any) -> str | None:
-    """Why images cannot stand before this prompt, which TRL takes without them; None where they can."""
+    """Returns why images cannot be added to this prompt, which TRL accepts without them; None if they can."""
     if isinstance(prompt, str):
-        return "it is a text, and images stand in the messages of a conversation"
+        return "it is plain text, and images need the messages of a conversation"
     for message in prompt:
         if message["role"] not in ROLES:
             return f"a message has the role {message['role']}, and trl puts images among {', '.join(ROLES)} alone"
@@ -248,15 +249,16 @@ def wrong_prompt_for_images(prompt: Any) -> str | None:
 
 
 def tokens_of_images(processing: Any) -> list[str]:
-    """What a processor takes for an image where it is in a text."""
+    """Returns the texts that a processor takes for an image."""
     named = (getattr(processing, name, None) for name in ("image_token", "boi_token"))  # Gemma 3 looks for the second
     return [token for token in named if isinstance(token, str)]
 
 
 def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callable[[int], int] | None) -> None:
-    """Raises Refused where the text of a prompt has the token of an image, which a processor takes for one more.
+    """Raises Refused if a prompt's text contains an image token, which a processor takes for one more image.
 
-    rows: those without images may have it. number: of a row by its place, None where the rows were chosen or mixed.
+    rows: those without images may contain it. number: returns the number of a row from its index, None if the rows were
+    chosen or mixed.
     """
     if IMAGES not in rows.column_names or not (tokens := tokens_of_images(processing)):
         return
@@ -268,7 +270,7 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
             row = "a prompt" if number is None else f"the prompt of row {number(place)}"
             which = "; grpo-run preflight names the row" if number is None else ""
             raise Refused.of(
-                f"{where}{source and f'.{source}'}: {row} has {token} in its text",
-                because=[f"it is {text[:100]!r}", "the model's processor takes it for one more image"],
-                fix=f"leave {token} out of the prompts; images come before the text by themselves{which}",
+                f"{where}{source and f'.{source}'}: {row} contains {token}",
+                because=[f"the text is {text[:100]!r}", f"the model's processor takes {token} for one more image"],
+                fix=f"remove {token} from the prompts; trl adds the images before the text{which}",
             )

@@ -3,8 +3,8 @@
 The order of a mixture depends only on the recipe and the number of rows of each source: not on processes, releases or
 checkpoints, and a longer run starts with it. A source with share s is drawn for the k-th time at (k + 1/2) / s, so
 every stretch of the order has the shares to within one prompt. A source's rows are reshuffled whenever all were drawn.
-Further prompts, for groups that are redrawn, are a second such order, in which a generation repeats none of its rows
-while the source has others.
+Further prompts, for groups that are redrawn, are a second order of this kind, in which a generation does not repeat
+its rows while the source has others.
 """
 
 import hashlib
@@ -143,8 +143,8 @@ def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
     """Returns all sources' rows concatenated. Raises Refused if a column's types differ."""
     if len({IMAGES in rows.column_names for rows in found}) > 1:
         raise Refused.of(
-            "datasets: some sources have images and others have none",
-            because="in trl, all rows have images or none",
+            "datasets: some sources have images and others do not",
+            because="trl needs images in every row or in no row",
             fix="images in each source",
         )
     known: dict[str, tuple[Data, Any]] = {}

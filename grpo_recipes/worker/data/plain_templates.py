@@ -1,4 +1,4 @@
-"""Renders templates of text, columns and str methods for a whole batch at once; jinja2 would go row by row."""
+"""Renders templates of text, columns and str methods for a whole batch at once; jinja2 renders row by row."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat

@@ -15,7 +15,7 @@ from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 TOKENS = "prompt_tokens"
 _LONGEST_VALUE = 60
 _ANSWERS = {"True": True, "False": False}
-# Follows each row's answer, since the answers of many rows are one text.
+# Ends each row's answer, since the answers of many rows are rendered as one text.
 _END = "\0"
 
 
@@ -81,7 +81,7 @@ class RowFilter:
         if missing := sorted(read - {*columns, *made}):
             self._refuse(f"{self._name} has no column {missing[0]}", f"its columns are {', '.join(sorted(columns))}")
         if TOKENS in read and TOKENS in columns:
-            self._refuse(f"{self._name} has a column {TOKENS} itself", "in a filter this name is the prompt's length")
+            self._refuse(f"{self._name} has a column named {TOKENS}", "in a filter this name is the prompt's length")
         self.is_of_rendered = not read.isdisjoint(made)
         self.reads = sorted(read & {*columns, *made})
         each = nodes.For(
@@ -108,7 +108,7 @@ class RowFilter:
         except (Exception, TooMuch):  # on any error, go row by row to find the one to report
             return [self._of_one(row, place) for row, place in zip(rows, places, strict=True)]
 
-    def told(self, values: tuple[Any, ...]) -> str:
+    def reason(self, values: tuple[Any, ...]) -> str:
         """Returns why a row is left out, with the values that were read."""
         shown = (f"{name} {repr(value)[:_LONGEST_VALUE]}" for name, value in zip(self.reads, values, strict=True))
         return ", ".join(["the filter is False", *shown])
@@ -129,14 +129,14 @@ class RowFilter:
             with bounded():
                 return self._said([row])[0]
         except _NoAnswer as problem:
-            reason = f"it is {repr(problem.args[0])[:_LONGEST_VALUE]}, and neither True nor False"
+            reason = f"the result is {repr(problem.args[0])[:_LONGEST_VALUE]}, neither True nor False"
             fix = f'compare, as in "{{{{ {next(iter(self.reads), "level")} == 3 }}}}"'
         except (Exception, TooMuch) as problem:  # an expression may raise anything
             reason = str(problem)
             null = next((name for name, value in zip(self.reads, row, strict=True) if isinstance(value, _Null)), None)
             if null is not None:
                 fix = f'test for null first: "{{{{ {null} is not none and ... }}}}"'
-        return self._refuse(f"{self._name}: row {place + 1} cannot be judged", reason, fix)
+        return self._refuse(f"{self._name}: the filter fails on row {place + 1}", reason, fix)
 
     def _refuse(self, what: str, because: str, fix: str | None = None) -> NoReturn:
         message, seen = f"{'.'.join(self._path)}: {what}", [f"= filter: {self._text}"]

@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 32
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox without powers of thousands of digits, which Python computes without checking the time limit."""
+    """A jinja2 sandbox that refuses huge powers, which Python computes without checking the time limit."""
 
     intercepted_binops = frozenset({"**"})
 
@@ -125,7 +125,7 @@ def _template(text: str) -> str:
 def refuse_null(_: object, value: object) -> object:
     """Raises for a null, which would become the word None in a prompt."""
     if value is None:
-        raise ValueError("an expression of it is null in this row")
+        raise ValueError("an expression in it is null for this row")
     return value
 
 

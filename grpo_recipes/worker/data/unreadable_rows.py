@@ -43,7 +43,7 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
     return Refused.of(
         f"{where}: {path} cannot be read as {data.format or 'rows'}",
         because=" ".join(f"{type(first).__name__}: {first}".split())[:_LONGEST_CAUSE],
-        fix="each row has the same columns, and each column values of one kind",
+        fix="give every row the same columns, and every column values of one kind",
     )
 
 
@@ -80,16 +80,16 @@ MEMORY = 512 << 20
 
 
 class TooMuch(BaseException):
-    """A template that exceeded its limits. Not an Exception: jinja2 catches those of a constant and tries again."""
+    """A template exceeded its limits. Not an Exception: jinja2 catches those of a constant and tries again."""
 
 
 @contextlib.contextmanager
 def bounded(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[Callable[[], object]]:
     """Raises TooMuch if the block exceeds `seconds` of CPU time or `memory` bytes.
 
-    Yields a function that restarts the time, for a block that renders several texts; it costs a hundredth of a block. A
-    sandbox does not stop `'a' * 10**10` or nested loops. The kernel measures time and memory; neither is limited
-    outside of the main thread, or if the system has no such limits.
+    Yields a function that restarts the clock, for a block that renders several texts; it costs a hundredth of a block.
+    The sandbox alone does not stop `'a' * 10**10` or nested loops. The kernel enforces both limits; neither applies
+    outside of the main thread, or if the system does not support it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -110,7 +110,7 @@ def bounded(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[Callable
 
 
 def _too_long(*_: object) -> None:
-    raise TooMuch("it computes for too long")
+    raise TooMuch("it takes too long")
 
 
 def _address_space() -> int:
@@ -127,7 +127,7 @@ def _limit_memory(wanted: int, soft: int, hard: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (min(known), hard))
 
 
-# Checks rows that could be read: their own prompts, and the names of their environments.
+# Checks of rows that could be read: their own prompts, and the names of their environments.
 
 ENVIRONMENT = "environment"
 
@@ -151,7 +151,7 @@ def check_environments(rows: Any, data: Data, where: str, places: Sequence[int])
     if ENVIRONMENT not in rows.column_names:
         raise Refused.of(
             f"{where}: the rows have no column `{ENVIRONMENT}`",
-            because=f"it names which of {known} a row has",
+            because=f"it names each row's environment: {known}",
             fix=f'{where}.columns: {{{ENVIRONMENT}: "{data.environments[0]}"}}, or a template over the row',
         )
     for place, name in zip(places, _values(rows, ENVIRONMENT), strict=True):

@@ -20,10 +20,10 @@ MARGIN_TOKENS = 4
 
 @dataclass(frozen=True)
 class Ends:
-    """What ends a completion. Only the completion's own tokens count, never the prompt's.
+    """The tokens and texts that end a completion. They count only in the completion, never in the prompt.
 
-    tokens: ids that end it. texts: the token that completes one of them ends it. own: which of the tokens are the
-    model's; the others are stops.
+    tokens: ids that end it. texts: the token that completes one of them ends it. own: the tokens that are the model's;
+    the others are stops.
     """
 
     tokens: tuple[int, ...]
@@ -188,12 +188,12 @@ def tokenizer_of(trainer: Any) -> Any:
 
 # What ended the completions of a step: a stop, the model's own end token, or the length limit.
 #
-# TRL's clipped ratio cannot tell a stop that works from one that is never reached. These figures come from what TRL
-# trains on, so they are the same for every backend: completions/ended_by_stop, _by_eos and _by_length are shares that
-# sum to 1, and completions/with_tokens_after_end is the share with trained tokens after the end, which must be 0. All
-# are logged like TRL's own figures, over all processes. Not on trl 0.14, which generates inside its loss. A completion
-# that mask_truncated_completions leaves out has no tokens and counts as ended by its length. With tool replies the last
-# turn counts; a reply can be the end only if no more tokens fit.
+# TRL's clipped ratio cannot tell a stop that works from a stop that is never reached. These figures are computed from
+# TRL's training batch, so they are the same for every backend. completions/ended_by_stop, _by_eos and _by_length are
+# shares that sum to 1, and completions/with_tokens_after_end is the share with trained tokens after the end, which must
+# be 0. All are logged like TRL's own figures, over all processes. Not on trl 0.14, which generates inside its loss. A
+# completion that mask_truncated_completions leaves out has no tokens and counts as ended by its length. With tool
+# replies the last turn counts; a reply can be the end only if no more tokens fit.
 
 
 STOP, EOS, LENGTH = "stop", "eos", "length"

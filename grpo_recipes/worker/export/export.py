@@ -45,9 +45,9 @@ from grpo_recipes.worker.export.proof import (
     held_again,
     largest,
     log_probs,
+    measure_trained,
     refusal,
     rounding,
-    seen,
 )
 from grpo_recipes.worker.export.texts import (
     Texts,
@@ -75,7 +75,7 @@ class ExportAsked(NamedTuple):
 
 
 class _Trained(NamedTuple):
-    """What is kept of the trained model after it is unloaded. rows: of its embedding."""
+    """Facts about the trained model that are needed after it is unloaded. rows: of its embedding."""
 
     texts: Texts
     seen: TrainedSaid
@@ -153,7 +153,7 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
     policy = Policy(plan, model, processing_of(plan, str(folder / FINAL)), [])
     texts = texts_of(plan, folder, policy, scratch)
     rows = model.get_input_embeddings().weight.shape[0]
-    said = seen(model, texts.texts, say)
+    said = measure_trained(model, texts.texts, say)
     return _Trained(texts, said, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
 
 
@@ -232,8 +232,8 @@ def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype
         notes.append(f"It was trained on a quantized base model; use it with one: BitsAndBytesConfig({packing}).")
     if is_packed(plan) and asked.what == "model":
         notes.append(
-            "The base weights were quantized to 4 or 8 bits during training; here they are the values that were "
-            f"computed with, as {str(dtype).removeprefix('torch.')}, and not the weights of the base model."
+            "The base weights were quantized to 4 or 8 bits during training; this export has their dequantized values, "
+            f"as {str(dtype).removeprefix('torch.')}, not the weights of the base model."
         )
     if asked.what == "adapter" and plan.model.source == "folder":
         notes.append("Its base is a local folder, named in adapter_config.json, which users of the adapter also need.")

@@ -1,7 +1,7 @@
 """Converts an exported model to GGUF with llama.cpp's converter, and compares it with the trained model.
 
 The converter reads the exported folder. The proof loads the file with transformers, which takes configuration and
-weights from it and needs the package gguf. How llama.cpp itself computes is not tested.
+weights from it and needs the package gguf. llama.cpp's own computation is not tested.
 Source: `convert_hf_to_gguf.py` of llama.cpp; transformers, integrations/ggml.py.
 """
 

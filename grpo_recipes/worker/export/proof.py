@@ -1,12 +1,12 @@
 """Proves that an exported model gives the same log-probabilities as the trained one.
 
-The tolerance for a dtype is measured, not chosen: it is how much the trained model differs from itself when each weight
-is moved at random by up to one unit in the last place of that dtype. An exported weight is rounded twice, when the
-adapter's change is added and when it is cast, by half a unit each. A log-probability itself is accurate to a unit in
-its own last place. The largest of some hundred differences varies by chance, and with a processor's order of summation.
+The tolerance for a dtype is measured, not chosen: it is the change in the trained model's results when each weight is
+moved at random by up to one unit in the last place of that dtype. An exported weight is rounded twice, when the
+adapter's change is added and when it is cast, by half a unit each. A log-probability is accurate to one unit in its
+last place. The largest of some hundred differences varies by chance, and with a processor's order of summation.
 
-bfloat16 weights are computed in float32 if that costs nothing: if the trained model is float32, or on a CPU that
-multiplies bfloat16 more slowly. Otherwise rounding in the computation would hide more than the weights do.
+For bfloat16 weights the proof computes in float32 if that costs nothing: if the trained model is float32, or on a CPU
+that multiplies bfloat16 more slowly. Rounding in a bfloat16 computation would hide more than rounding of the weights.
 """
 
 import math
@@ -49,8 +49,8 @@ def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
 
 # Copies of the trained model, each moved differently.
 MOVED = 2
-# Measured on LoRA, full and 4-bit runs in three dtypes: an exported model differs by up to 1.2 times the measured
-# amount, by half of it if computed in float32, and by more only if it is a different model. See
+# Seen in LoRA, full and 4-bit runs in three dtypes: an exported model differs by up to 1.2 times the measured
+# tolerance, by half of it if computed in float32, and by more only if it is a different model. See
 # tests/export/test_bound.py.
 TIMES = 4.0
 # A difference of up to this many times the tolerance may be float32 rounding, so a model of up to this many weights is
@@ -111,7 +111,7 @@ def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> tor
     return torch.float32 if exported == torch.bfloat16 and (trained == torch.float32 or is_slow) else exported
 
 
-def seen(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
+def measure_trained(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
     """Computes the trained model's log-probabilities, with its adapter and without."""
     say("computing with the trained model")
     trained = log_probs(model, texts)
@@ -123,7 +123,7 @@ def seen(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
 
 
 class Dtypes(NamedTuple):
-    """weights: of the exported weights. computed: what the proof computes in."""
+    """The dtypes of a proof. weights: of the exported weights. computed: of the computation."""
 
     weights: torch.dtype
     computed: torch.dtype
@@ -134,7 +134,7 @@ def rounding(
 ) -> float:
     """Returns the largest difference caused by moving the trained model's weights. load: loads that model again."""
     name = str(dtypes.weights).removeprefix("torch.")
-    say(f"measuring what rounding to {name} makes")
+    say(f"measuring the effect of rounding to {name}")
     found: list[float] = [torch.finfo(torch.float32).eps * max(abs(each) for each in trained)]
     for seed in range(MOVED):
         moved = rounded(_moved(load(), dtypes.weights, seed), dtypes.computed)
@@ -145,11 +145,11 @@ def rounding(
 def held_again(
     proof: ExportProof, load: Callable[[], Any], model: Any, dtypes: Dtypes, texts: Sequence[ProofText], say: Say
 ) -> ExportProof:
-    """Repeats the proof in float64 if float32 may explain a difference that is too large, else returns it.
+    """Returns the proof, repeated in float64 if float32 may explain a difference that is too large.
 
-    An adapter trained at a high learning rate is summed in a different order than merged weights, and float32 rounds
-    this: an adapter of 40 steps moved log-probabilities by 8.5, and its merged model differed by 6.9e-6 from it, 1.1
-    times the tolerance, and not at all in float64. load, model: the trained and the exported one.
+    Adapter and merged weights are summed in different orders, which float32 rounds differently. At a high learning rate
+    this can exceed the tolerance: an adapter of 40 steps moved log-probabilities by 8.5, and its merged model differed
+    by 6.9e-6, 1.1 times the tolerance, but not at all in float64. load, model: the trained and the exported model.
     """
     weights = sum(weight.numel() for weight in model.parameters())
     nearly = proof.difference <= _NEARLY * proof.allowed
@@ -172,7 +172,7 @@ def refusal(proof: ExportProof) -> Finding:
     """Returns the finding for an exported model that differs from the trained one."""
     if math.isnan(proof.difference):
         return mistake(
-            "the exported model gives no numbers, nothing was written",
+            "the exported model returns NaN, nothing was written",
             because=f"its weights or activations exceed the range of {proof.dtype}",
             fix="--dtype bfloat16, which has the range of float32",
         )
@@ -182,7 +182,7 @@ def refusal(proof: ExportProof) -> Finding:
         f"rounding to {proof.dtype} changes them by up to {proof.rounding:.3g}, and {TIMES:g} times that is allowed",
     ]
     if proof.of_adapter is not None:
-        because.append(f"without its adapter the trained model differs by up to {proof.of_adapter:.3g} from itself")
+        because.append(f"removing its adapter changes the trained model by up to {proof.of_adapter:.3g}")
     return mistake(
         "the exported model is not the trained one, nothing was written",
         because=because,
@@ -199,8 +199,8 @@ def blindness(proof: ExportProof) -> Finding:
         "warning",
         f"rounding to {proof.dtype} hides what was trained",
         because=(
-            f"without its adapter the trained model differs by up to {proof.of_adapter:.3g} from itself, and "
-            f"{proof.allowed:.3g} counts as rounding: the proof would miss a missing adapter",
+            f"removing its adapter changes the trained model by up to {proof.of_adapter:.3g}, and up to "
+            f"{proof.allowed:.3g} counts as rounding: the proof would not notice a missing adapter",
         ),
         fix="--dtype float32, or --adapter, which rounds nothing",
     )

@@ -1,6 +1,6 @@
 """Exports a run folder: python -P worker/part.py export.start FOLDER
 
-FOLDER is temporary: it has the request in request.json, and gets the answer.
+FOLDER is temporary: it contains the request, request.json, and the answer is written there.
 """
 
 import functools

@@ -41,8 +41,8 @@ class Texts(NamedTuple):
 def texts_of(plan: Plan, folder: Path, policy: Policy, scratch: Path) -> Texts:
     """Returns completions from the exported model's last evaluation, or new ones if it was not evaluated.
 
-    Each includes its prompt's tokens, which are not compared. The last text has all tokens that the recipe added,
-    whether or not a completion has them. Raises Refused if the data cannot be read.
+    Each includes its prompt's tokens, which are not compared. The last text has all tokens that the recipe added, even
+    those in no completion. Raises Refused if the data cannot be read.
     """
     found = _recorded(plan, folder, policy) or _made(plan, policy, scratch)
     added = tokenizer_of(policy).convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
@@ -91,7 +91,7 @@ def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
         _spoken(prompt, completion[:MOST_TOKENS])
         for prompt, completion in zip(tokens_of_prompts(policy, prompts)[0], tokens, strict=True)
     ]
-    return Texts(texts, f"{len(texts)} completions made now{shown}, since the run recorded none,")
+    return Texts(texts, f"{len(texts)} new completions{shown}, since the run recorded none,")
 
 
 def _spoken(prompt: list[int], completion: list[int]) -> ProofText:

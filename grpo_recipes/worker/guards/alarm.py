@@ -42,7 +42,7 @@ class Alarm:
 
     @classmethod
     def of(cls, value: float, message: str, because: str, fix: str, *, is_note: bool = False) -> Self:
-        """The alarm with its message, the usual cause and a fix."""
+        """Returns the alarm with its message, the usual cause and a fix."""
         return cls(value, mistake(message, because=because, fix=fix), is_note)
 
 
@@ -52,7 +52,7 @@ class Guard(Protocol):
     seen: bool = False
 
     def look(self, line: Line) -> Alarm | None:
-        """Returns this line's alarm, None if all is well. All processes see the same line and decide alike."""
+        """Returns this line's alarm, or None. All processes see the same line, so they decide the same."""
 
 
 class Window:
@@ -63,7 +63,7 @@ class Window:
         self._sum, self._covered = 0.0, 0
 
     def add(self, line: Line, value: float) -> float | None:
-        """The mean when the window is full, after which a new one begins; else None."""
+        """Adds a line's value, and returns the mean once the window is full; then a new window begins."""
         self._sum += value * line.steps
         self._covered += line.steps
         if self._covered < self._steps:
@@ -74,7 +74,7 @@ class Window:
 
 
 def shown(value: float) -> str:
-    """A figure rounded to few digits."""
+    """Returns a figure rounded to a few digits."""
     return f"{value:.{SHOWN_DIGITS}g}"
 
 

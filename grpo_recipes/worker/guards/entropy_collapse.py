@@ -1,13 +1,13 @@
 """The entropy has fallen below a third of its start, and the reward has not risen.
 
-With little entropy the completions of a group are alike, so their rewards are too, and nothing more is learned. Low
-entropy is not a fault by itself: a model that becomes sure of right answers has less. So the guard alarms only if
-nothing was gained in return.
+With little entropy the completions of a group are similar and get similar rewards, so the policy stops learning. Low
+entropy is not a fault by itself: a model that becomes sure of right answers has less. The guard therefore alarms only
+if the reward has not risen in return.
 
 Threshold: the mean of 10 optimizer steps is below 0.3 of the mean of the first 10, and the mean reward of the same
 steps is not above that of the first ten by a quarter of their standard deviation. The 0.3 is a rule of thumb: several
-practitioners warn of a fall of 70 %. The reward is compared too, because learning runs fall as far (one whose reward
-rises from 0.1 to 0.9 does). Signal: entropy, which TRL logs since 0.20.
+practitioners warn of a fall of 70 %. The reward is compared too, because the entropy of successful runs falls as far,
+for example while the reward rises from 0.1 to 0.9. Signal: entropy, which TRL logs since 0.20.
 
 Action: warn.
 What to do: a higher temperature or epsilon_high, a smaller learning_rate, or a reward that tells completions apart.
@@ -50,6 +50,6 @@ class EntropyCollapse(Guard):
             now[ENTROPY],
             f"since the first {STEPS} steps the entropy fell from {shown(start[ENTROPY])} to {shown(now[ENTROPY])}"
             f" nats, and the reward went from {shown(start['reward'])} to {shown(now['reward'])}",
-            "completions become alike without getting better",
+            "completions become more similar without getting better",
             "a higher generation.temperature or grpo.epsilon_high, or a smaller training.learning_rate",
         )

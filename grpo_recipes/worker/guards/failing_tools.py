@@ -1,14 +1,14 @@
 """Every call of a tool fails.
 
-The policy gets an error instead of a result, call after call: it learns to do without the tool, or to work around its
-errors. The usual causes are a tool that needs something missing (a file, a service, a variable), a time or memory limit
-that every call exceeds, and names or arguments that the policy never gets right.
+The policy gets an error from every call: it learns to do without the tool, or to work around its errors. The usual
+causes are a tool that needs a missing file, service or variable, a time or memory limit that every call exceeds, and
+names or arguments that the policy never gets right.
 
 Threshold: all calls of 10 optimizer steps, at least 8 of them, without a single result. Signal: tools/<name>/calls and
 tools/<name>/failures, over all processes. For all tools together: tools/call_frequency and tools/failed_call_frequency,
 the calls and failed calls of a completion, which also count calls of tools that do not exist.
 
-Action: warn. The log has the text of the first failure of each tool.
+Action: warn. The log has the error of each tool's first failed call.
 What to do: call the tool yourself with the arguments of a kept completion; change tools[].timeout, or let the tools use
 less memory: all of them share 1 GiB.
 """

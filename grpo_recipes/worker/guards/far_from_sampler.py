@@ -6,12 +6,12 @@ of a batch is discarded or gets the wrong weight, and training can collapse.
 
 Threshold: any of three means over 10 optimizer steps. First, clip_ratio/region_mean above 0.2: more than a fifth of the
 tokens are clipped; it is 0 if each batch is used once. Second, sampling/sampling_logp_difference/mean above 0.1 nats;
-TRL logs it only with vLLM. About 1e-3 is usual for one precision on both sides, and NeMo-RL refuses a mean probability
-error above 1.05 to 1.1. Third, the same figure above 0.02 and above 10 times its mean in the first 10 steps: the
-weights no longer reach vLLM, although they did in the proof of the first steps. Measured on vllm 0.31.0: 2e-7 to 4e-7
-in float32 and 3e-4 to 1e-2 with bfloat16, less the surer the policy is; on an H200 5e-3 to 1.5e-2. TRL's
-importance_sampling_ratio is not used, because TRL logs it after truncating it. Before trl 0.16, which uses each batch
-once, there is nothing to watch.
+TRL logs it only with vLLM. About 1e-3 is usual if both sides have the same precision, and NeMo-RL refuses a mean
+probability error above 1.05 to 1.1. Third, the same figure above 0.02 and above 10 times its mean in the first 10
+steps: the weights no longer reach vLLM, although they did in the proof of the first steps. Measured on vllm 0.31.0:
+2e-7 to 4e-7 in float32 and 3e-4 to 1e-2 with bfloat16, less if the policy is surer; on an H200 5e-3 to 1.5e-2. TRL's
+importance_sampling_ratio is not used, because TRL logs it after truncating it. Releases before trl 0.16 use each batch
+once, so there the guard watches nothing.
 
 Action: warn.
 What to do: against clipping, fewer num_iterations or optimizer_steps_per_generation, or a smaller learning_rate.
@@ -51,16 +51,16 @@ class FarFromSampler(Guard):
             return Alarm.of(
                 apart,
                 f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps",
-                "the generator samples from a different distribution than the trainer trains",
+                "the generator samples from a different distribution than the trainer computes",
                 "the same dtype on both sides, trl.vllm_importance_sampling_correction: true",
             )
         if apart is not None and self._at_first is not None and apart > max(MOST_GROWN, TIMES * self._at_first):
             return Alarm.of(
                 apart,
                 f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps,"
-                f" {shown(self._at_first)} in the first ones",
+                f" {shown(self._at_first)} at first",
                 "the weights no longer reach vLLM",
-                "read in the server's log what it did with the weights, then restart it and the run together",
+                "read the server's log about weight updates, then restart the server and the run together",
             )
         self._at_first = apart if self._at_first is None else self._at_first
         if clipped is not None and clipped > MOST_CLIPPED:

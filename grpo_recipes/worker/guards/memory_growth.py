@@ -3,11 +3,11 @@
 A reward that keeps every completion, a callback that keeps tensors, or a graph attached to a logged loss fills the
 memory until, hours later, the process is killed without an error message.
 
-Threshold: the least memory in use after the steps of each window of 10 optimizer steps. The guard alarms if on any
-process this rose in each of 4 windows, and by 0.25 GiB and 5 % in all, while no window had longer completions than the
-first of them. It takes the least because single steps with long completions need more. It reads resident memory, and
-what torch has allocated on a GPU; the first 10 steps do not count. Sources: /proc/self/statm,
-torch.cuda.memory_allocated. It is silent on the shipped quickstart, and alarms if each step keeps 12 MB.
+Threshold: the guard compares the minimum memory in use after a step between windows of 10 optimizer steps. It alarms if
+on any process this minimum rose in each of 4 windows, and by 0.25 GiB and 5 % in total, while no window had longer
+completions than the first. It uses the minimum because single steps with long completions need more. It reads resident
+memory, and the memory that torch has allocated on a GPU; the first 10 steps do not count. Sources: /proc/self/statm,
+torch.cuda.memory_allocated. It does not alarm on the shipped quickstart, and does if each step keeps 12 MB.
 
 Action: note, since caches that fill up look the same for a while.
 What to do: look for lists in the reward module that only grow, and for tensors kept without detach().
@@ -35,15 +35,15 @@ InUse = tuple[float, float]
 
 
 def in_use() -> InUse:
-    """What this process uses now; 0.0 without a GPU."""
+    """Returns the memory that this process uses now; 0.0 without a GPU."""
     gpu = torch.cuda.memory_allocated() / 1024**3 if torch.cuda.is_initialized() else 0.0
     return psutil.Process().memory_info().rss / 1024**3, gpu
 
 
 class MemoryGrowth(Guard):
-    """Compares the least memory of each window.
+    """Compares the minimum memory of each window.
 
-    everyone: returns the values of all processes; all call it at the end of a window.
+    everyone: returns the values of all processes; all processes call it at the end of a window.
     """
 
     def __init__(self, everyone: Callable[[InUse], list[InUse]]) -> None:
@@ -92,6 +92,6 @@ def _alarm(what: str, rank: int, before: float, after: float) -> Alarm:
     return Alarm.of(
         after - before,
         f"the {what} of process {rank} grew from {before:.2f} to {after:.2f} GiB in {STRETCHES * STEPS} steps",
-        "something keeps data of each step; completions did not get longer",
+        "something keeps data of every step; completions did not get longer",
         "look for lists in the reward module that only grow, and for tensors kept without detach()",
     )

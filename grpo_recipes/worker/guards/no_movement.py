@@ -1,16 +1,16 @@
 """Rewards vary within groups, but no trained tensor has changed for many steps.
 
 The first steps prove that the trained tensors move (PRF005). They can stop later: a patch or callback resets an adapter
-or switches it off, the optimizer skips every step (fp16 whose scale finds no finite gradient), the learning rate is 0,
-updates are below the spacing of bfloat16 weights, or mask_truncated_completions is on and every completion is
-truncated. The loss does not show it: around 0 is normal for GRPO.
+or turns it off, the optimizer skips every step (fp16 with no loss scale that gives finite gradients), the learning rate
+is 0, updates are below the spacing of bfloat16 weights, or mask_truncated_completions is on and every completion is
+truncated. The loss does not show it, because a loss around 0 is normal for GRPO.
 
 Threshold: guards.no_movement_steps, 20 optimizer steps with varying rewards, after which the bits of all trained
 tensors are unchanged on every process. Steps without variance do not count, since they have no gradient; nor do steps
 at the end of a schedule that has fallen to 0. Signal: one sum over the trained tensors in 20 steps;
 groups_without_variance below 1.
 
-Action: stop. The model is the same as 20 steps ago; every further step costs time and changes nothing.
+Action: stop. The model is the same as 20 steps ago, and every further step wastes time.
 What to do: check training.learning_rate and its schedule. For full training in bfloat16, use float32 weights or a
 larger rate. Look for callbacks and patches that touch the adapter.
 """
@@ -37,7 +37,7 @@ class NoMovement(Guard):
         self._steps, self._rate_was_positive = 0, False
 
     def memory(self) -> list[int]:
-        """The steps that were counted, and whether the learning rate was positive in one."""
+        """Returns the steps counted so far, and whether the learning rate was positive in any of them."""
         return [self._steps, int(self._rate_was_positive)]
 
     def remember(self, memory: list[int]) -> None:
@@ -58,17 +58,17 @@ class NoMovement(Guard):
         if self._have_moved():
             return None
         norm = line.figures.get(GRAD_NORM)
-        because = "the optimizer's steps changed nothing"
+        because = "the optimizer's steps had no effect"
         if rate == 0:
             because = "the learning rate is 0"
         elif norm == 0:
-            because = "the gradient is zero although rewards vary: the adapter is off, or no token is trained"
+            because = "the gradient is zero although rewards vary: the adapter is turned off, or no token is trained"
         elif norm is not None:
             because += f" (gradient norm {shown(norm)}, learning rate {'?' if rate is None else shown(rate)})"
         return Alarm.of(
             steps,
             f"no trained tensor changed in {steps} steps whose rewards varied",
             because,
-            "a larger training.learning_rate or model.dtype: float32; look for code that resets the adapter or switches"
-            " it off",
+            "a larger training.learning_rate or model.dtype: float32; look for code that resets the adapter or turns it"
+            " off",
         )

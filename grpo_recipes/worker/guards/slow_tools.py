@@ -1,14 +1,14 @@
 """Steps spend more time in tools than in generating completions.
 
-Each process answers calls one after the other while its GPU is idle, so the run mostly pays for the tools' time.
+Each process runs calls one after another while its GPU is idle, so the run mostly waits for tools.
 
 Threshold: more seconds in tools than in the generator, mean of 10 optimizer steps, and more than one second a step.
 Signal: tools/seconds and tools/generating_seconds, means of the processes; asynchronous calls that run at the same time
 each count in full.
 
-Action: note. The result is the same, only later.
-What to do: a smaller tools[].timeout, since a call that hangs takes all of it; `async def` for a tool that waits for
-something else, since TRL runs the calls of one turn at the same time; a cache in the tool.
+Action: note. The run is only slower; its result is the same.
+What to do: a smaller tools[].timeout, since a call that hangs uses all of it; `async def` for a tool that waits for
+something else, since TRL runs the asynchronous calls of one turn at the same time; a cache in the tool.
 """
 
 from grpo_recipes.contract.metric_names import GENERATING_SECONDS, TOOL_SECONDS
@@ -38,6 +38,6 @@ class SlowTools(Guard):
         return Alarm.of(
             tools,
             f"a generation waits {shown(tools)} seconds for tools and {shown(generating)} for the model",
-            "each process answers calls one after the other",
-            "a smaller tools[].timeout, `async def` for a tool that waits, or a cache in it",
+            "each process runs calls one after another",
+            "a smaller tools[].timeout, `async def` for a tool that waits, or a cache in the tool",
         )

@@ -1,16 +1,17 @@
 """Nearly all completions are cut at max_completion_length, before they end.
 
-A reward that reads the end of an answer finds none, so it judges where the cut fell. Nor does the model learn to end,
-since no end token is trained. With mask_truncated_completions nothing is trained at all.
+A reward that reads the end of an answer finds no end, so its value depends on where the completion was cut. The model
+does not learn to end either, since no end token is trained. With mask_truncated_completions nothing is trained at all.
 
 Threshold: guards.truncation_share, 0.95, mean of 10 optimizer steps. verl's documentation calls a share of 0.1 too
-much; to be warned at that share, set the key to 0.1. It is not the default: early in a run many completions are cut,
-and a model learns to be shorter if that pays. Signal: completions/clipped_ratio, which counts completions without an
-end; releases before 0.17 log only the mean length, which is max_completion_length if all are cut.
+much; to be warned at that share, set the key to 0.1. It is not the default because many completions are cut early in a
+run, and a model learns to be shorter if the rewards favour that. Signal: completions/clipped_ratio, which counts
+completions without an end; releases before 0.17 log only the mean length, which is max_completion_length if all are
+cut.
 
 Action: warn. Some rewards, such as one on the first tokens, do not need an end.
-What to do: a larger generation.max_completion_length; a chat template that ends a turn, or generation.stop, so that the
-model has an end to write; a prompt that asks for short answers.
+What to do: a larger generation.max_completion_length; a chat template that ends a turn, or generation.stop, so the
+model can write an end; a prompt that asks for short answers.
 """
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, MEAN_LENGTH
@@ -44,6 +45,6 @@ class Truncation(Guard):
         return Alarm.of(
             share,
             f"{share:.0%} of the completions of the last {STEPS} steps were cut at {self._limit} tokens",
-            "rewards judge where the cut fell, and the model does not learn to end",
+            "rewards depend on where completions were cut, and the model does not learn to end",
             "a larger generation.max_completion_length, or generation.stop if the model writes no end token",
         )

@@ -22,7 +22,7 @@ STEPS = 20
 
 
 class WastedGroups(Guard):
-    """The share of groups without variance."""
+    """Watches the share of groups without variance."""
 
     def __init__(self, guards: Guards) -> None:
         self._limit = guards.wasted_groups_share

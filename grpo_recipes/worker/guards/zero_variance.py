@@ -1,23 +1,23 @@
-"""No group of completions has had two different rewards since the start, so nothing is learned.
+"""Since the start, every group's completions had equal rewards, so the model learns nothing.
 
 GRPO compares the completions of one prompt with each other. If all have the same reward, their advantages are zero and
 so is the gradient: the run looks healthy and costs as much as any other, but the model does not change. The usual
-causes are a constant reward (a pattern that never matches, an answer column that is not what the reward expects) and
-prompts so hard that no completion is ever right.
+causes are a constant reward (a pattern that never matches, an answer column in a form that the reward does not expect)
+and prompts so hard that no completion is ever right.
 
 Threshold: guards.zero_variance_groups groups from the first step on, 256, and at least 10 optimizer steps. The guard
 counts groups because a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256
-such groups in a row happen once in 10^9 runs. With one in 1000 they happen once in 8 runs, and then nothing was learned
-from 2048 completions. A run in which any group has varied is never stopped: once a task is learned, all rewards are
-equal because all are right. Signal: groups_without_variance is 1, so the weighted sums of each group are equal by exact
+such groups in a row happen once in 10^9 runs. With one in 1000 they happen once in 8 runs, and then 2048 completions
+taught nothing. A run in which any group has varied is never stopped: once a task is learned, all rewards are equal
+because all are right. Signal: groups_without_variance is 1, so the weighted sums of each group are equal by exact
 arithmetic or in float32, on every release and with every scaling of rewards. TRL's own figure, frac_reward_zero_std,
-mistakes a rounded mean for variance, for example with weights 1.0 and 0.2. A reward of 0 or 1 beside a constant 1e9
-varies, but float32 cannot hold both, so TRL learns nothing from it.
+mistakes a rounded mean for variance, for example with weights 1.0 and 0.2. A reward of 0 or 1 plus a constant 1e9
+varies, but float32 cannot represent the difference, so TRL learns nothing from it.
 
 Action: stop. The weights have not moved, so nothing is lost.
-What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions, and grpo-run profile which rows
-the model solves sometimes. Then use easier prompts, more generations per prompt, a higher temperature, or a reward that
-gives partial credit.
+What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions; grpo-run profile shows the rows
+that the model solves sometimes. Then use easier prompts, more generations per prompt, a higher temperature, or a reward
+that gives partial credit.
 """
 
 from grpo_recipes.contract.plan_sections import Guards

@@ -1,8 +1,8 @@
-"""What an exception says of memory that could not be had, as a message: where, how much, what was held, what to change.
+"""Explains an out-of-memory exception: where it happened, how much was requested and in use, and what to change.
 
-torch has a class for a GPU and a text for the CPU, numpy and Python raise MemoryError, what the kernel refuses comes as
-an OSError or within another text, and vLLM raises ValueError before it asks for anything. A process that the kernel
-kills says nothing of it.
+torch has a class for a GPU and a text for the CPU, numpy and Python raise MemoryError, the kernel's refusals arrive as
+an OSError or inside another text, and vLLM raises ValueError before it allocates. A process that the kernel kills
+leaves no exception.
 """
 
 import errno
@@ -29,7 +29,7 @@ _CACHE_IS_SMALL = re.compile(
     r"KV cache is needed, which is larger than the available|number of tokens that can be stored"
 )
 _LONGEST_LENGTH = re.compile(r"estimated maximum model length is (\d+)")
-# The last two: of the CUDA driver, as torch's expandable segments and vLLM's sleep mode say it, and of NCCL.
+# The second line: torch, the CUDA driver through torch's expandable segments and vLLM's sleep mode, and NCCL.
 _OF_MEMORY = re.compile(
     r"DefaultCPUAllocator: (can't allocate|not enough) memory"
     r"|(CUDA|HIP) (driver )?(error: )?out of memory|CUDA Error: out of memory|Cuda failure (\d+ )?'out of memory'"
@@ -37,27 +37,27 @@ _OF_MEMORY = re.compile(
 )
 _ASKED = re.compile(r"(?:[Tt]ried to allocate|Unable to allocate) (\d+(?:\.\d+)? (?:bytes|[KMGT]i?B))")
 _WHERE: dict[Phase, str] = {
-    "load": "while the model was loaded",
-    "generate": "while completions were made",
-    "score": "while completions were scored",
-    "update": "while the policy was updated",
-    "sync": "while weights were handed to vLLM",
-    "save": "while the model was saved",
-    "evaluation": "while held-out rows were answered",
+    "load": "while loading the model",
+    "generate": "while generating completions",
+    "score": "while scoring completions",
+    "update": "while updating the policy",
+    "sync": "while sending weights to vLLM",
+    "save": "while saving the model",
+    "evaluation": "while answering held-out rows",
 }
 _OF_A_STEP = ("generate", "score", "update", "sync")
 _LONGEST_CAUSE = 300
 
 
 class OutOfMemory(Mistake):
-    """The training needed more memory than there was. The worker exits with 1, as for every failure of the trainer."""
+    """The training ran out of memory. The worker exits with 1, as for every failure of the trainer."""
 
 
 def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: Path) -> OutOfMemory | None:
-    """What to say of a training that ended for want of memory, None for a problem of another kind.
+    """Returns the message for a training that ran out of memory, None for any other problem.
 
-    user: the folder of the user's reward files, of which one may have asked for it. What the frames of the exception
-    held is given back first, so that there is room to say it.
+    user: the folder of the user's reward files, one of which may have requested the memory. The exception's frames are
+    freed first, to have memory for the message.
     """
     cause = next((one for one in causes(problem) if is_of_memory(one)), None)
     if cause is None:
@@ -74,7 +74,7 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
         return OutOfMemory(mistake(message, because=[text[:_LONGEST_CAUSE], _held(plan, peaks)], fix=fix))
     step = f" in step {peaks.step}" if peaks.phase in _OF_A_STEP else ""
     finding = mistake(
-        f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {_size(asked[1])} more could not be had" if asked else ""),
+        f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {_size(asked[1])} more were requested" if asked else ""),
         because=[text[:_LONGEST_CAUSE], *asked_by, _held(plan, peaks)],
         fix=same_experiment(plan, peaks.phase),
     )
@@ -86,13 +86,13 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
 
 
 def _size(asked: str) -> str:
-    """How much was asked for; torch says it in bytes on the CPU."""
+    """Returns the requested amount, in MiB if it is in bytes, as torch reports it on the CPU."""
     count, unit = asked.split()
     return f"{float(count) / 2**20:.1f} MiB" if unit == "bytes" else asked
 
 
 def is_of_memory(problem: BaseException) -> bool:
-    """Whether an exception by itself says that memory could not be had, of a GPU or of the machine."""
+    """Whether an exception, without its causes, reports that memory ran out, on a GPU or the machine."""
     if isinstance(problem, OSError) and problem.errno == errno.ENOMEM:
         return True
     texts = (_OF_MEMORY, _SHARE_IS_TAKEN, _SHARE_IS_SMALL, _CACHE_IS_SMALL)
@@ -101,46 +101,46 @@ def is_of_memory(problem: BaseException) -> bool:
 
 
 def _vllm_lacks(text: str, plan: Plan) -> tuple[str, str] | None:
-    """What vLLM lacks where it cannot start, and the way out; None for any other text."""
+    """Returns what vLLM lacks to start, and a fix; None for any other text."""
     share = (
         f"generation.vllm_gpu_memory_utilization (now {plan.arguments.GRPOConfig.get('vllm_gpu_memory_utilization')})"
     )
     if _SHARE_IS_TAKEN.search(text):
-        fix = f"a smaller {share}, or auto; or end what else runs on this GPU, which nvidia-smi lists"
-        return "vLLM finds less free memory on the GPU than its share", fix
+        fix = f"a smaller {share}, or auto; or end other programs on this GPU, which nvidia-smi lists"
+        return "the GPU has less free memory than vLLM's share", fix
     larger = f"a larger {share}"
     if plan.vllm is not None and plan.vllm.mode == "colocate" and not _sleeps(plan):
-        larger += f" with {_SLEEP}, which lends it to the update"
+        larger += f" with {_SLEEP}, which frees it during the update"
     if _SHARE_IS_SMALL.search(text):
         return "vLLM's share of the GPU leaves no memory for its cache", larger
     if _CACHE_IS_SMALL.search(text):
         length = _LONGEST_LENGTH.search(text)
         most = "a smaller" if length is None else f"at most {length[1]} as"
         return (
-            "vLLM's cache does not hold one sequence of the longest length",
-            f"{larger}; or {most} generation.vllm_max_model_length, which prompt and completion have to fit in",
+            "vLLM's cache is too small for one sequence of the maximum length",
+            f"{larger}; or {most} generation.vllm_max_model_length, which must be enough for prompt and completion",
         )
     return None
 
 
 def _held(plan: Plan, peaks: PhasePeaks) -> str:
-    """Each phase with the most that it held, and what the plan expected."""
+    """Returns each phase's peak memory, and the plan's estimate."""
     told = []
-    peaks.goes_on_with(peaks.phase)
+    peaks.begin(peaks.phase)
     for phase, peak in peaks.peaks.items():
         terms = {} if plan.memory is None else plan.memory.phases.get(phase, {})
         estimated = f" (estimated {gib(sum(terms.values()))})" if terms else ""
         told.append(f"{phase} {gib(peak.held)}{estimated}")
     estimate = "" if plan.memory is not None else "; the plan has no estimate"
-    return f"most held by this process, phase by phase: {', '.join(told)}{estimate}"
+    return f"this process's peak in each phase: {', '.join(told)}{estimate}"
 
 
 def gib(count: int) -> str:
-    """Bytes as "1.25 GiB"."""
+    """Returns bytes as text, such as "1.25 GiB"."""
     return f"{count / 2**30:.2f} GiB"
 
 
-# What takes less memory in a phase of a training: without a different experiment, and with one.
+# Changes that need less memory in a phase, for the same experiment and for a different one.
 
 
 _SLEEP = "trl.vllm_enable_sleep_mode: true"
@@ -150,13 +150,13 @@ _OF_ONE_MICRO_BATCH = ("update", "score", "evaluation")
 
 
 def same_experiment(plan: Plan, phase: Phase) -> str:
-    """The ways out that train the same, the cheapest first."""
+    """Returns the changes that need less memory and keep the experiment, the cheapest first."""
     ways = []
     if phase in _OF_ONE_MICRO_BATCH and plan.batch.micro_batch > 1:
         size = plan.batch.micro_batch
         ways.append(
-            f"training.per_device_train_batch_size: {size // 2} (now {size}), from which accumulation follows; "
-            "validate says where that would be a different experiment"
+            f"training.per_device_train_batch_size: {size // 2} (now {size}), which doubles gradient accumulation; "
+            "validate reports if that changes the experiment"
         )
     if phase == "update" and not plan.arguments.GRPOConfig.get("gradient_checkpointing"):
         ways.append("training.gradient_checkpointing: true")
@@ -165,26 +165,26 @@ def same_experiment(plan: Plan, phase: Phase) -> str:
     if phase in ("update", "score") and plan.vllm is not None and plan.vllm.mode == "colocate" and not _sleeps(plan):
         ways.append(f"{_SLEEP}, or a smaller generation.vllm_gpu_memory_utilization")
     if phase == "generate" and plan.vllm is None:
-        ways.append("more processes (launch.num_processes), each of which then makes fewer completions at once")
+        ways.append("more processes (launch.num_processes), so each generates fewer completions at once")
     if plan.world.strategy not in _SHARDED and _learns_the_same_in_shards(plan):
         more = "" if plan.world.num_processes > 1 else " with more processes"
-        ways.append(f"distributed.strategy: zero3 or fsdp2{more}, which shares the weights out")
+        ways.append(f"distributed.strategy: zero3 or fsdp2{more}, which shards the weights")
     ways.append("a GPU with more memory" if plan.world.device == "cuda" else "more memory")
     return "; or ".join(ways)
 
 
 def _sleeps(plan: Plan) -> bool:
-    """Whether vLLM gives its memory back while the policy is updated."""
+    """Whether vLLM frees its memory while the policy is updated."""
     return plan.arguments.GRPOConfig.get("vllm_enable_sleep_mode") is True
 
 
 def _learns_the_same_in_shards(plan: Plan) -> bool:
-    """Whether shards leave the experiment as it is: DeepSpeed updates float32 copies of half-precision weights."""
+    """Whether sharding keeps the experiment. DeepSpeed would update float32 copies of half-precision weights."""
     return plan.expect.weights_dtype == "float32" and plan.arguments.BitsAndBytesConfig is None
 
 
 def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
-    """The micro-batch with which the recipe lets the run start over, if nothing was trained yet and it helps."""
+    """Returns half the micro-batch if the recipe allows a restart with it, it helps, and nothing was trained yet."""
     asked = any(setting.key == ON_OUT_OF_MEMORY and setting.value == "halve" for setting in plan.settings)
     if not asked or step != 1 or phase not in ("update", "score") or plan.batch.micro_batch % 2:
         return ()
@@ -192,7 +192,7 @@ def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
 
 
 def other_experiments(plan: Plan, phase: Phase) -> str:
-    """What takes less memory and trains something else."""
+    """Returns the changes that need less memory but change the experiment."""
     ways = []
     if phase != "load":
         ways.append("a smaller generation.max_completion_length")
@@ -202,4 +202,4 @@ def other_experiments(plan: Plan, phase: Phase) -> str:
         ways.append("a LoRA adapter instead of all weights")
     if plan.arguments.BitsAndBytesConfig is None:
         ways.append("4-bit weights, or model.dtype: bfloat16")
-    return f"these take less too and are a different experiment: {', '.join(ways)}"
+    return f"these also need less memory, but change the experiment: {', '.join(ways)}"

@@ -86,10 +86,10 @@ Counter = GpuMemory | ResidentMemory
 
 
 class PhasePeaks:
-    """Tracks the current phase: `load` at first, then the one that goes_on_with() sets, possibly nested.
+    """Tracks the current phase, possibly nested, and records each phase's peak memory. The first phase is `load`.
 
     step: the current optimizer step, counted from 1; 0 before the first. phase: the current one, or the one that
-    raised. told: called with each new phase. earlier: the record of the launches before.
+    raised. on_phase: called with each new phase. earlier: the record of earlier launches.
     """
 
     def __init__(self, counter: Counter, earlier: Mapping[str, object]) -> None:
@@ -97,11 +97,11 @@ class PhasePeaks:
         self.phase: Phase = "load"
         self.peaks: dict[Phase, Peak] = {}
         self.seconds: dict[Phase, float] = {}
-        self.told: Callable[[Phase], None] = lambda phase: None
+        self.on_phase: Callable[[Phase], None] = lambda phase: None
         self._counter, self._earlier = counter, earlier
         self._lately, self._since = 0, time.perf_counter()
 
-    def goes_on_with(self, phase: Phase) -> None:
+    def begin(self, phase: Phase) -> None:
         """Ends the current phase and begins the next one."""
         peak, before = self._counter.take(), self._since
         self._since = time.perf_counter()
@@ -109,31 +109,31 @@ class PhasePeaks:
         self._lately = max(self._lately, peak.held)
         self._note(self.phase, peak)
         if phase != self.phase:
-            self.told(phase)
+            self.on_phase(phase)
         self.phase = phase
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
-        """Enters a phase for the block; after an exception it stays set, since it is what failed."""
+        """Enters a phase for the block; after an exception it stays set, since that phase failed."""
         outer = self.phase
-        self.goes_on_with(phase)
+        self.begin(phase)
         yield
-        self.goes_on_with(outer)
+        self.begin(outer)
 
     def lately(self) -> int:
         """Returns the peak bytes of any phase since the last call."""
-        self.goes_on_with(self.phase)
+        self.begin(self.phase)
         lately, self._lately = self._lately, 0
         return lately
 
     def most(self) -> Peak:
         """Returns the peak of any phase so far."""
-        self.goes_on_with(self.phase)
+        self.begin(self.phase)
         return functools.reduce(Peak.with_more, self.peaks.values())
 
     def tell_all(self, trainer: Any) -> None:
         """Merges the larger peaks of the other processes; every process must call it."""
-        self.goes_on_with(self.phase)
+        self.begin(self.phase)
         for told in gathered(trainer, [dict(self.peaks)]):
             for phase, peak in told.items():
                 self._note(phase, peak)
@@ -143,7 +143,7 @@ class PhasePeaks:
 
         An earlier launch that used a different counter ran on a different machine and is not compared.
         """
-        self.goes_on_with(self.phase)
+        self.begin(self.phase)
         terms = {} if plan.memory is None else plan.memory.phases
         found: dict[str, object] = dict(self._earlier)
         for phase, peak in self.peaks.items():
@@ -171,7 +171,7 @@ class PhasePeaks:
 
 # Where a trainer changes phases, in all supported releases of TRL.
 #
-# Completions are made and scored inside `_generate_and_score_completions`, in trl 0.15 inside `_prepare_inputs`;
+# Completions are generated and scored inside `_generate_and_score_completions`, in trl 0.15 inside `_prepare_inputs`;
 # log-probabilities and rewards have separate methods since 0.15 and 0.19. vLLM gets its weights in
 # `_move_model_to_vllm`, since 0.29 in `vllm_generation.sync_weights`. trl 0.14 does all of it in its loss: there, the
 # generating call marks generation, and scoring and the hand-over of weights count as update.
@@ -200,7 +200,7 @@ def watch_saves(trainer: Any, peaks: PhasePeaks) -> None:
 
 
 def _prepares(trainer: Any) -> tuple[str, ...]:
-    """Returns what generates in trl 0.15; the method of that name in 0.14 does nothing."""
+    """Returns the method that generates in trl 0.15; the method of that name in 0.14 does nothing."""
     return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in SCORING) else ()
 
 
@@ -227,8 +227,8 @@ class PhaseCallback(TrainerCallback):  # type: ignore[misc]
         self._peaks, self._phases = peaks, phases
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Everything is loaded, including the optimizer and a checkpoint."""
-        self._peaks.goes_on_with("update")
+        """Ends the phase `load`: by now everything is loaded, including the optimizer and a checkpoint."""
+        self._peaks.begin("update")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Counts from 1."""

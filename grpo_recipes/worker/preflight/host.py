@@ -22,7 +22,7 @@ SHARE = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to call with. rows: the sample; prompts in their own shape. texts, ids: per kind of completion, by row.
+    """The inputs of calls. rows: the sample; prompts in their own shape. texts, ids: per kind of completion, by row.
 
     played: for kinds with several messages, these instead of the text, by row. group: minimum completions per prompt,
     adjacent in a batch. passed: names that TRL passes besides the columns.
@@ -130,7 +130,7 @@ def _ignore(*_: Any, **__: Any) -> None:
 
 
 class LazyState:
-    """Transformers' TrainerState before the first step. Created on access, since it needs an import."""
+    """Stands in for transformers' TrainerState before the first step, and imports it only when it is used."""
 
     def __init__(self, values: dict[str, Any], importing: Callable[[], AbstractContextManager[Any]]) -> None:
         self._values, self._importing, self._state = values, importing, None

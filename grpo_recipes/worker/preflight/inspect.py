@@ -1,4 +1,4 @@
-"""Collects what the checks need: rows, tokenizer, prompts as the model gets them, and the rewards' results."""
+"""Collects the inputs of the checks: rows, tokenizer, prompts as the model gets them, and the rewards' results."""
 
 import random
 import time
@@ -50,7 +50,7 @@ MOST_COUNTED = 20_000
 
 
 def look(plan: Plan, folder: Path, options: Options) -> Seen:
-    """Returns everything that the checks need; None, and a fault, for what cannot be seen."""
+    """Returns the inputs of the checks; None, and a fault, for each one that cannot be read."""
     seen = Seen(plan, options)
     look_at_tokenizer(seen)
     tokens = PromptTokens(plan, lambda: seen.processor or seen.tokenizer, lambda: _schemas(seen, folder))
@@ -79,7 +79,7 @@ def _play(seen: Seen, data: Rows, folder: Path) -> None:
     names = list(data.rows[ENVIRONMENT])
     for name, one in seen.plan.environment_classes.items():
         if name not in names:
-            if seen.plan.data.source_name is None:  # other sources may name it
+            if seen.plan.data.source_name is None:  # rows of other sources may name it
                 seen.faults.append(environment_resets.of_unused(name, len(names)))
             continue
         if all(names[place] != name for place in seen.sample):
@@ -254,7 +254,7 @@ def _request(
 
 
 def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:
-    """Returns each row's played completion as messages; its last words are added to the trial texts."""
+    """Returns each row's played completion as messages; its final message is added to the trial texts."""
     if seen.tools is None or not seen.tools.turns or not all(is_conversational(row["prompt"]) for row in rows):
         return {}
     right = made.texts.get(GOLD_IN_TAGS) or made.texts.get(GOLD) or ["" for _ in rows]

@@ -78,7 +78,7 @@ def _end_tokens(plan: Plan, tokenizer: Any, config: Any, origin: dict[str, Any])
 
 
 def _context(config: Any, tokenizer: Any) -> int | None:
-    """Returns the tokens that the model can take, from its configuration or else its tokenizer."""
+    """Returns the model's context length in tokens, from its configuration or else its tokenizer."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     for name in LENGTH_NAMES:
         value = getattr(text, name, None)

@@ -2,8 +2,8 @@
 
     python -m grpo_recipes.worker.preflight.play_tools REQUEST EVENTS TRACE
 
-As with rewards, each step is noted before and after. Tools that are neither methods nor async run in another process
-below this one, with the limits of a training.
+As with rewards, each step is recorded before and after. Tools that are neither methods nor async run in a child process
+of this one, with the limits of a training.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from grpo_recipes.worker.preflight._shared.hosted import Notes, Told, end_words,
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
 from grpo_recipes.worker.tools.environments import NO_TOOLS
-from grpo_recipes.worker.tools.tool_process import ToolFailed, bounded, error_text, told
+from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy, bounded, error_text
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.user_code.isolation import contained
 from grpo_recipes.worker.user_code.reward_call import place_of, raised
@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class PlayRequest:
-    """plan: as in a run. rows: of the sample, for calls of `reset`.
+    """The inputs of the player. plan: as in a run. rows: of the sample, for calls of `reset`.
 
     most_turns: calls to answer in a completion, None for all. time_limit: seconds for one step, and for all resets
     together, after which this process is killed.
@@ -44,13 +44,13 @@ class PlayRequest:
 
 
 class Player:
-    """Loads, describes, resets and calls, and records the results."""
+    """Loads, describes and calls tools, resets the environment, and records the results."""
 
     def __init__(self, request: PlayRequest, notes: Notes) -> None:
         self._request, self._notes = request, notes
 
     def run(self) -> None:
-        """Does everything; a load error is the last event."""
+        """Runs all steps; a load error is the last event."""
         with self._notes.importing():
             from transformers.utils import get_json_schema
         loaded = self._step({"step": "load"}, self._load)
@@ -98,7 +98,7 @@ class Player:
             self._call(functions, name, arguments, is_turn=False)
 
     def _reset_all(self, environment: Any) -> None:
-        """Resets one object for row after row, as a training does; the first row comes last and is then played."""
+        """Resets one object with each row in turn, as a training does; the first row comes last and is then played."""
         give_up = time.monotonic() + self._request.time_limit
         for row in range(len(self._request.rows) - 1, 0, -1):
             if time.monotonic() > give_up:
@@ -124,7 +124,7 @@ class Player:
             if name not in functions:
                 raise ValueError(f"Tool {name} not found.")
             found = functions[name](**arguments)
-            return told(asyncio.run(found) if inspect.iscoroutine(found) else found)
+            return answer_for_policy(asyncio.run(found) if inspect.iscoroutine(found) else found)
 
         self._step({"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn}, answered, "answer")
 
@@ -137,7 +137,7 @@ class Player:
         self._step({"step": "get_reward"}, judged)
 
     def _step(self, what: dict[str, Any], do: Callable[[], Any], key: str = "found") -> dict[str, Any]:
-        """Does one thing, with an event before and after. key: of the result, absent if it raised."""
+        """Runs one step, with an event before and after. key: of the result, absent if the step raised."""
         self._notes.note({"event": "calling", **what})
         began = time.perf_counter()
         given: dict[str, Any] = {}
@@ -186,7 +186,7 @@ _NUMBERS = (7, 2, 31)
 def made_calls(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns up to three different sets of arguments for a tool with this JSON schema, of matching types.
 
-    They contain no text of the data, which a tool might execute.
+    No argument is text from the data, which a tool might execute.
     """
     parameters = schema.get("function", {}).get("parameters", {})
     properties = {name: one for name, one in parameters.get("properties", {}).items() if name != "return"}
@@ -236,7 +236,7 @@ MOST_REPLIES = "max_tool_calling_iterations"
 
 
 def has_tools(seen: Seen) -> bool:
-    """Whether there is anything that a model could call."""
+    """Whether the plan has anything that a model could call."""
     return bool(seen.plan.tools) or bool(seen.plan.all_environments)
 
 

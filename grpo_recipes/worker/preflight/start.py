@@ -1,6 +1,6 @@
 """Runs a preflight of a plan: python -P worker/part.py preflight.start FOLDER
 
-FOLDER is temporary and has the plan's run folder; request.json in it has the options.
+FOLDER is temporary. It contains the plan's run folder, and request.json with the options.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Looks, checks and writes the answer. Returns 0 whatever it found: the caller decides what that means."""
+    """Runs the checks and writes the answer. Always returns 0: the caller interprets the findings."""
     here = Path(arguments[0])
     folder = here / "run"
     plan = read_plan(folder)

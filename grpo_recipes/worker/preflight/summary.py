@@ -1,4 +1,4 @@
-"""Builds what a preflight shows besides its findings: figures, example prompts, and the table of rewards."""
+"""Builds the parts of a preflight's output besides findings: figures, example prompts, and the table of rewards."""
 
 import math
 import random
@@ -54,7 +54,7 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
         return []
     options, total = seen.options, seen.data.total
     per_epoch = options.steps_per_epoch(total)
-    lines = [("rows", f"{total}, {len(seen.sample)} of them looked at closely")]
+    lines = [("rows", f"{total}, {len(seen.sample)} of them examined closely")]
     lines += _left_out(seen)
     if seen.data.has_images:
         lines.append(("images", _images(seen.data, seen.sample)))
@@ -78,7 +78,7 @@ def _images(rows: Rows, sample: Sequence[int]) -> str:
     each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     (low, high), (wide, tall) = sizes[0], sizes[-1]
     size = f"{low} x {high}" if sizes[0] == sizes[-1] else f"{low} x {high} to {wide} x {tall}"
-    return f"{each} in a row, {size} pixels; their tokens are counted with those of the prompts"
+    return f"{each} per row, {size} pixels; their tokens count as part of the prompts"
 
 
 def _left_out(seen: Seen) -> list[tuple[str, str]]:
@@ -224,7 +224,7 @@ def _reward(reward: RewardSeen) -> dict[str, Any]:
 
 # Columns that may have the right answer; the first one present is used.
 REFERENCES = ("solution", "answer", "ground_truth", "reference", "target", "label", "expected", "gold")
-# Columns of such names that tell a shipped reward the task, not the answer.
+# Columns with such names that give a shipped reward the task, not the answer.
 ASKED = {"countdown": "target", "follows_instruction": "ground_truth"}
 TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 FILLER = "because of the above"
@@ -234,7 +234,7 @@ SIGNS = "@#%&*~^|<>[]{}()\\/\"'`;:!?.,_-+=0123456789 \n\té漢字🙂"
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """texts: for each kind of completion, its text by row. gold: how right answers were made, "" without any.
+    """The completions for rewards. texts: by kind and row. gold: how right answers were made, "" without any.
 
     reference: the column they were made from.
     """

@@ -15,7 +15,7 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.profile import ASKED, recorded_profile
 from grpo_recipes.worker._shared.inputs import Refused
 
-# A killed command's worker lives on for about a second.
+# The worker of a killed command runs for about a second longer.
 _LONGEST_WAIT_S = 5.0
 _READ_AT_ONCE = 1 << 20
 
@@ -31,7 +31,7 @@ class PartialRows:
         self.rows: list[dict[str, Any]] = []
         self._path, self._output, self._descriptor = path, output, descriptor
 
-    def go_on(self, asked: str, whole: int, count: int) -> None:
+    def resume(self, asked: str, whole: int, count: int) -> None:
         """Continues with the rows of an earlier attempt. whole: rows answered together; count: of all rows.
 
         Raises Refused if they belong to a different profile.
@@ -44,7 +44,7 @@ class PartialRows:
         if not is_row or any(one.get(ASKED) != asked for one in profiles) or len(known) > count:
             raise Refused.of(
                 f"{self._path} has rows of a different profile",
-                because="rows of two models, recipes or numbers of samples cannot be mixed",
+                because="it was made with a different model, recipe or number of samples",
                 fix=f"rm {self._path}, or a different -o",
             )
         kept = count if len(known) == count else len(known) // whole * whole
@@ -62,7 +62,7 @@ class PartialRows:
         except OSError as problem:
             raise NotWritten.of(
                 f"{self._path}: {os.strerror(problem.errno or 0)}",
-                because=f"{len(self.rows)} rows are answered, and stay there",
+                because=f"{len(self.rows)} rows are answered, and stay in the file",
                 fix="free some space, then rerun the command to continue",
             ) from problem
         self.rows += rows
@@ -110,7 +110,7 @@ def _lock(path: str, descriptor: int) -> None:
             break
         except BlockingIOError:
             if time.monotonic() > until:
-                raise Refused.of(f"{path} is being written", because="a different process profiles into it") from None
+                raise Refused.of(f"{path} is in use", because="a different process writes a profile to it") from None
             time.sleep(0.2)
         except OSError:
             return  # a file system without locks

@@ -41,8 +41,8 @@ def profile_rows(
     """Answers the rows that are not in the partial file yet, adds them, and returns the totals.
 
     folder: a run folder of the plan, whose evaluation describes how to answer its own data, with one process. profile:
-    the content of the column of that name. say: print a line that stays, now: one that the next replaces. Raises
-    Refused, NotWritten, OutOfMemory.
+    the value of the column `profile`. say: prints a permanent line. now: prints a line that the next one replaces.
+    Raises Refused, NotWritten, OutOfMemory.
     """
     now("loading data and model")
     own = _own_rows(plan, folder)
@@ -85,8 +85,8 @@ def profile_served_rows(
     if plan.data.images:
         raise Refused.of(
             "a server cannot profile rows with images",
-            because="its messages would be sent without the images",
-            fix="no --base-url: the recipe's model answers",
+            because="messages are sent to it without their images",
+            fix="remove --base-url, so that the recipe's model answers",
         )
     now("loading the data")
     own = _own_rows(plan, folder)
@@ -106,7 +106,7 @@ def _own_rows(plan: Plan, folder: Path) -> Any:
         if plan.data.source != "hub":
             raise
         because = [f"{type(one).__name__}: {one}" for one in causes(problem)][:1]
-        fix = "check the data set's id, and whether the hub or its cache has it: HF_HUB_OFFLINE=1 only reads the cache"
+        fix = "check the data set's id; with HF_HUB_OFFLINE=1 it must be in the hub's cache"
         raise Mistake.of(f"dataset: {plan.data.path} cannot be loaded", because=because, fix=fix) from problem
     _check_columns(own.column_names, own[0])
     return own
@@ -123,7 +123,7 @@ def _write(
     now: Say,
 ) -> None:
     """Adds rows with their rates to the partial file, `at_once` at a time, from where it ends."""
-    partial.go_on(profile[ASKED], at_once, len(own))
+    partial.resume(profile[ASKED], at_once, len(own))
     if partial.rows:
         say(f"{len(partial.rows)} of {len(own)} rows were answered before")
     progress = _Progress(len(own), len(partial.rows), say, now)
@@ -150,7 +150,7 @@ def _training(plan: Plan, folder: Path) -> Training:
 def _in_blocks(plan: Plan) -> tuple[Plan, int]:
     """Returns the plan with the batch that answers a block of rows, and the rows per block.
 
-    A block's rows are always answered together, wherever a profile was stopped: float sums depend on the batch.
+    A block's rows are always answered together, even after an interruption, because float sums depend on the batch.
     """
     assert plan.evaluation is not None
     of_training, samples = plan.batch.micro_batch * plan.batch.steps_per_generation, plan.evaluation.samples
@@ -188,7 +188,7 @@ def _text(value: object) -> str:
 
 
 class _Progress:
-    """Prints a profile's progress, now and then on a line that stays."""
+    """Prints a profile's progress on a line that is replaced, and occasionally on a permanent line."""
 
     def __init__(self, count: int, done: int, say: Say, now: Say) -> None:
         self._count, self._first, self._said = count, done, done * TOLD_TIMES // count
@@ -208,7 +208,7 @@ class _Progress:
 
 
 def _sums(rows: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
-    """Returns how many rows are solved never, sometimes and always, are not scored, and have equal rewards.
+    """Returns how many rows are never, sometimes and always solved, are not scored, and have equal rewards.
 
     Raises Refused if none is scored.
     """
@@ -223,9 +223,9 @@ def _sums(rows: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
                 fix="grpo-run preflight shows the judge's answer; raise judge.retries, or change judge.prompt",
             )
         raise Refused.of(
-            f"reward {name} has returned no number for any answer, so no row has a pass rate",
+            f"reward {name} returned no number for any answer, so no row has a pass rate",
             because="None and NaN do not count",
-            fix="a reward that returns numbers; grpo-run preflight shows what it returns",
+            fix="a reward that returns numbers; grpo-run preflight shows the returned values",
         )
     return {
         "rows": len(rows),

@@ -1,4 +1,4 @@
-"""Answers rows with a model on a server instead of the recipe's: with its chat template and its precision."""
+"""Answers rows with a model on a server, with the server's chat template and precision, not the recipe's model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ _NOTHING: Mapping[str, tuple[object, ...]] = {
 
 
 class NotAnswered(Mistake):
-    """The server did not answer a row. The command exits with 1, and can be continued."""
+    """The server did not answer a row. The command exits with 1; running it again continues."""
 
 
 class ServedModel:
@@ -46,8 +46,8 @@ class ServedModel:
         self._rows = prepared_rows(plan.data, "dataset", folder / "cache", 0)
         if isinstance(self._rows[0]["prompt"], str):
             raise Refused.of(
-                "the prompts are plain texts, and a server takes messages",
-                because="the server's chat template makes the prompt",
+                "the prompts are plain text, and a server accepts only messages",
+                because="the server's chat template renders the prompt",
                 fix="dataset.prompt_format: conversational, or a profile without --base-url",
             )
         self._client = ChatClient(
@@ -74,8 +74,8 @@ class ServedModel:
             if isinstance(answer, NoAnswer) and (str(answer) != EMPTY or not with_text):
                 raise NotAnswered.of(
                     f"{self._at} did not answer row {place + 1}",
-                    because=[str(answer), f"{places.start} rows are answered, and stay there"],
-                    fix="check --model, by the server's own name, and --key-variable; rerun the command to continue",
+                    because=[str(answer), f"{places.start} rows are answered, and stay in the file"],
+                    fix="check --model, the server's name for it, and --key-variable; rerun the command to continue",
                 )
         texts = [answer if isinstance(answer, str) else "" for answer in answers]
         columns = judge(

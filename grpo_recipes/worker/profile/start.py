@@ -1,6 +1,6 @@
 """Profiles the rows of a plan: python -P worker/part.py profile.start FOLDER
 
-FOLDER is temporary and has the plan's run folder; request.json in it has the options.
+FOLDER is temporary. It contains the plan's run folder, and request.json with the options.
 """
 
 import functools

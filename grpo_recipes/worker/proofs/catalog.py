@@ -1,4 +1,4 @@
-"""The proofs of the first step, in the order in which they are shown. Those of movement need a second one."""
+"""The proofs of the first step, in the order in which they are shown. Proofs of movement need a second step."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ WITHOUT_PADDING: tuple[Prove, ...] = (padding_changes_no_score.prove,)
 
 
 def first_step(plan: Plan) -> tuple[Prove, ...]:
-    """The proofs of a run's first step."""
+    """Returns the proofs of a run's first step."""
     with_vllm = WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else ()
     with_images = WITH_IMAGES if any(data.images for data in plan.trained_data.values()) else ()
     return FIRST_STEP + (WITHOUT_PADDING if "less_padding" in plan.shims else ()) + with_vllm + with_images

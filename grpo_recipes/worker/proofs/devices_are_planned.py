@@ -1,4 +1,4 @@
-"""Every process trains on its own device and holds its weights there.
+"""Every process trains on its own device, and its weights are there.
 
 Catches: `device_map: auto` that spreads one model over all visible GPUs, a quantized model on a different device than
 its process ("You can't train a model that has been loaded in 8-bit or 4-bit precision on a different device"), two

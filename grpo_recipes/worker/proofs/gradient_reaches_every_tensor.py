@@ -4,12 +4,12 @@ In a group whose completions all have the same reward every advantage is zero, u
 TRL computes them.
 
 Catches: "element 0 of tensors does not require grad" before it is raised (reentrant checkpointing with a frozen
-embedding, and nothing that enables input gradients: TRL 0.14 and 0.15 with LoRA), an adapter that is switched off or
-detached, gradients that are discarded before the optimizer sees them, and a loss that is NaN from the start, which the
-Trainer's own filter hides. A gradient of zeros is not a failure: groups without variance have one, and so has every
-LoRA A in the first step, since B is zero. A tensor whose module took no part in the loss (the vision tower under text)
-is counted separately, and so are last layers of a vision tower that run and are not used, such as LLaVA's. ZeRO keeps
-no gradients to look at, so the proof watches their arrival there.
+embedding and no input gradients: TRL 0.14 and 0.15 with LoRA), an adapter that is turned off or detached, gradients
+that are discarded before the optimizer sees them, and a loss that is NaN from the start, which the Trainer's own filter
+hides. A gradient of zeros is not a failure: groups without variance have zero gradients, and so does every LoRA A in
+the first step, since B is zero. A tensor whose module took no part in the loss (the vision tower for text rows) is
+counted separately, and so are last layers of a vision tower that run without being used, such as LLaVA's. ZeRO does not
+keep gradients, so there the proof watches them arrive.
 Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
 """
 
@@ -36,7 +36,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
             f"loss {strange[0]}",
             found=f"a loss of {strange[0]}",
             planned=PLANNED,
-            because="such a loss makes every weight it reaches NaN; the usual cause is a dtype too small for the model",
+            because="it makes every weight that it reaches NaN; the usual cause is a dtype too small for the model",
             fix="model.dtype: float32, or bfloat16 instead of float16, or a smaller learning_rate",
         )
     noise = max(process.noise for process in seen)
@@ -65,7 +65,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 def _unused_of_the_tower(tensors: list[Gradient]) -> list[Gradient]:
     """Returns the tensors of a vision part without a gradient, if others of it have one.
 
-    LLaVA uses the output of an earlier layer of CLIP, so later layers run for nothing.
+    LLaVA uses the output of an earlier layer of CLIP, so the output of later layers is discarded.
     """
     of_tower = [one for one in tensors if any(word in one.name for word in TOWERS)]
     has_gradient = any(one.present for one in of_tower)
@@ -73,7 +73,7 @@ def _unused_of_the_tower(tensors: list[Gradient]) -> list[Gradient]:
 
 
 def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
-    """Returns the tensors, each with what any process saw of it."""
+    """Returns the tensors, each merged over all processes."""
     by_name: dict[str, Gradient] = {}
     for process in seen:
         for new in process.gradients:
@@ -90,9 +90,9 @@ def without_graph() -> Proof:
         found="a loss without grad_fn: no trained tensor is part of it",
         planned=PLANNED,
         because="no trainable tensor took part in the loss, or gradient checkpointing cut the graph: reentrant"
-        " checkpointing needs an input that requires a gradient, and a frozen embedding gives none",
+        " checkpointing needs an input that requires a gradient, which a frozen embedding does not give",
         fix="training.gradient_checkpointing_kwargs: {use_reentrant: false}; without checkpointing, look for code"
-        " that switched the adapter or requires_grad off",
+        " that turned the adapter or requires_grad off",
     )
 
 
@@ -100,13 +100,13 @@ def _missing(missing: list[str], due: list[Gradient], tensors: list[Gradient]) -
     names = ", ".join(sorted(missing)[:SHOWN_NAMES]) + (" and others" if len(missing) > SHOWN_NAMES else "")
     shown = f"gradient on {len(due) - len(missing)}/{len(due) or len(tensors)} trainable tensors"
     if not tensors:
-        found, because = "no trainable tensor at all", "every requires_grad was switched off after the model was built"
+        found, because = "no trainable tensor at all", "every requires_grad was turned off after the model was built"
     elif not due:
         found = f"none of {len(tensors)} trainable tensors took part in the loss"
-        because = "the adapter is switched off, or a different model computed the loss"
+        because = "the adapter is turned off, or a different model computed the loss"
     else:
         found = f"no gradient (None) on {len(missing)} of {len(due)} trainable tensors: {names}"
-        because = "their modules took part in the loss, so something detached them or threw the gradients away"
+        because = "their modules took part in the loss, so something detached them or discarded the gradients"
     return PROOF.fails(
         shown,
         found=found,

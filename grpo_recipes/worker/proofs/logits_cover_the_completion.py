@@ -1,11 +1,10 @@
-"""The model returns to the loss either no logits, or those of the completion and no others.
+"""The model returns logits for exactly the completion to the loss, or no logits.
 
-TRL scores the completion with logits of C + 1 positions (it drops the last one) or, since its fused head, with
-log-probabilities and no logits. Catches: a `forward` that does not know the keyword TRL passes (`logits_to_keep`,
-before transformers 4.49 `num_logits_to_keep`) and swallows it. It then returns logits of the whole sequence, (B, P+C,
-V): memory grows with the prompt, and TRL 0.14 silently scores completion tokens with logits of prompt positions (0.28
-off in a log-probability, trl 0.14.0 with transformers 4.52.4). Also catches a class that drops one position too many,
-(B, C, V).
+TRL scores the completion with logits of C + 1 positions (it drops the last one) or, with its fused head, with
+log-probabilities and no logits. Catches: a `forward` that silently ignores TRL's keyword (`logits_to_keep`, before
+transformers 4.49 `num_logits_to_keep`). It then returns logits of the whole sequence, (B, P+C, V): memory grows with
+the prompt, and TRL 0.14 silently scores completion tokens with logits of prompt positions (0.28 off in a
+log-probability, trl 0.14.0 with transformers 4.52.4). Also catches a class that drops one position too many, (B, C, V).
 Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to 1.16.0.
 """
 
@@ -18,7 +17,7 @@ PROOF = Statement(ID, "logits")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
-    """Checks the shapes of what the model's forward returned for the loss."""
+    """Checks the shapes of the outputs that the model's forward returned for the loss."""
     forwards = [forward for process in seen for forward in process.forwards]
     wrong = [forward for forward in forwards if not _fits(forward)]
     if forwards and not wrong:

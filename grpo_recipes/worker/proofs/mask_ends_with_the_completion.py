@@ -1,11 +1,11 @@
 """Each completion's mask is ones up to and including its end, or up to the length limit, and zeros after.
 
-Catches: padding that is trained because the mask does not know a stop (TRL before 1.14.2 knows one eos id; ids in
-generation_kwargs stop transformers' generation and leave the mask all ones, so that PAD tokens count as the policy's),
-an eos that was never generated but counts because pad and eos are one token, a mask with holes, and a completion that
-is cut although it neither ended nor reached the limit. The proof sees only the tokens that the model generated: one or
-two PADs at the end of a completion of the full length may be the model's own and are shown; three are a failure. In a
-completion with tool replies it looks at the last turn, which may end early, since TRL drops replies that do not fit.
+Catches: padding that is trained because the mask ignores a stop (TRL before 1.14.2 uses a single eos id; ids in
+generation_kwargs stop transformers' generation and leave the mask all ones, so PAD tokens count as the policy's), an
+eos that was never generated but counts because pad and eos are the same token, a mask with holes, and a completion that
+is cut although it neither ended nor reached the limit. The proof sees only token ids: one or two PADs at the end of a
+completion of the full length may be the model's own and are shown; three are a failure. In a completion with tool
+replies it checks the last turn, which may end early, since TRL drops replies that do not fit.
 Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 
@@ -22,7 +22,7 @@ PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """Checks the masks of all completions of the first step."""
     if not any(process.completions.rows for process in seen):
-        return PROOF.unseen("masks not seen: this trl makes the completions inside its loss")
+        return PROOF.unseen("masks not checked: this trl generates completions inside its loss")
     for process in seen:
         for index, row in enumerate(process.completions.rows):
             fault = _wrong(row, process.completions, plan)
@@ -38,17 +38,17 @@ def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] 
     if row.tokens == 0:
         if all_of.masked or all_of.tools:
             return None
-        return "its mask is all zeros", "a completion that the plan trains is left out of the loss"
+        return "its mask is all zeros", "a completion that should be trained is left out of the loss"
     if row.end is not None and row.tokens > row.end:
         after = row.tokens - row.end
         return f"{after} tokens after its end are trained", "padding, or text after the stop, counts as the policy's"
     if row.padding > OWN_PADDING:
-        return f"{row.padding} PAD tokens at its end are trained", "the mask does not know what ended it"
+        return f"{row.padding} PAD tokens at its end are trained", "the mask ignores the token that ended it"
     is_cut_elsewhere = all_of.tools or plan.arguments.GRPOConfig.get("use_vllm")
     if row.end is None and row.tokens < all_of.limit and not is_cut_elsewhere:
         return (
             f"its mask ends after {row.tokens} of at most {all_of.limit} tokens, at no eos or stop",
-            "what ended it is neither an end token of the model nor the planned stop",
+            "it ended neither at an end token of the model nor at a planned stop",
         )
     return None
 
@@ -58,7 +58,7 @@ def _failed(found: str, because: str) -> Proof:
         found,
         planned=PLANNED,
         because=because,
-        fix="set what ends a completion in generation.stop, not in trl.generation_kwargs;"
+        fix="set stops in generation.stop, not in trl.generation_kwargs;"
         " the eos comes from the model's generation_config.json and tokenizer",
     )
 

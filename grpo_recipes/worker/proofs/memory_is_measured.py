@@ -1,8 +1,8 @@
 """The peak memory of the first step is shown; this proof never fails.
 
-It shows the resident memory of the largest process, and the largest peak that torch allocated on a GPU, beside the
-plan's upper estimate. Longer completions, and the optimizer's state, which the first step makes, can still raise both.
-run.json has the peak of each phase of the whole run, each beside its estimate, and `--smoke` prints them at the end.
+It shows the resident memory of the largest process, and the largest peak that torch allocated on a GPU, with the plan's
+upper estimate. Longer completions, and the optimizer's state, which the first step creates, can still raise both.
+run.json has the peak of each phase of the whole run with its estimate, and `--smoke` prints them at the end.
 Source: getrusage(2), VmHWM of proc_pid_status(5), torch.cuda.max_memory_allocated.
 """
 

@@ -1,10 +1,10 @@
-"""A row has the same log-probabilities with less padding as with TRL's.
+"""A row has the same log-probabilities with less padding as with TRL's padding.
 
 The shim `less_padding` aligns the rows of a micro-batch at their ends and cuts it to the longest row. Catches: a
-model whose positions or layers depend on the column in which a token stands, on the width of the batch or on padding,
-and a patch that replaces what scores. The last micro-batch of the first step is scored in both ways, in evaluation
-mode; only rows that the shim moves are compared, within the bounds of PRF010 for the mean |difference|. Measured in
-float32: 1e-6; with positions that are absolute: above 0.1.
+model whose positions or layers depend on a token's column, on the width of the batch or on padding, and a patch that
+replaces the scoring method. The last micro-batch of the first step is scored in both ways, in evaluation mode; only
+rows that the shim moves are compared, within the bounds of PRF010 for the mean |difference|. Measured in float32: 1e-6;
+with absolute positions: above 0.1.
 Source: trl 1.16.0 grpo_trainer.py, _get_per_token_logps_and_entropies.
 """
 
@@ -21,7 +21,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """Checks the difference over one micro-batch of each process."""
     found = together([one.unpadded for one in seen if one.unpadded is not None])
     if found is None:
-        return PROOF.holds("TRL's padding stays, as run.json says under shims")
+        return PROOF.holds("TRL's padding is used; run.json has the reason under shims")
     if not found.tokens:
         return PROOF.holds("the last micro-batch is padded as TRL pads it")
     most = BOUNDS.get(seen[0].precision.compute or "", BOUNDS["bfloat16"])

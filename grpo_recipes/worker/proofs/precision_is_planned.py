@@ -1,10 +1,10 @@
 """Weights, adapter and computation have the planned dtypes while the loss is computed.
 
 Catches: weights loaded in a different dtype than the recipe's (the key is `torch_dtype` up to TRL 0.26 and `dtype`
-after; the wrong one is silently ignored), an adapter cast to half precision, autocast that was requested but is off, or
-the reverse, completions scored in another precision than the loss computes in, and 4-bit layers that compute in a
-different dtype than bnb_4bit_compute_dtype. DeepSpeed's own bf16 and fp16 give all tensors that dtype and keep float32
-masters; they are used only for weights of that dtype. FSDP2 with autocast casts weights that were loaded in half
+after; the wrong key is silently ignored), an adapter cast to half precision, autocast that was requested but is off, or
+the reverse, completions scored in a different precision than the loss computes in, and 4-bit layers that compute in a
+different dtype than bnb_4bit_compute_dtype. DeepSpeed's own bf16 and fp16 cast all tensors and keep float32 master
+weights; they are used only for weights of that dtype. FSDP2 with autocast casts weights that were loaded in half
 precision to float32, and gathers them in autocast's dtype.
 Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py, accelerate 1.10.1 to
 1.15.0 fsdp_utils.py: fsdp2_prepare_model.
@@ -31,16 +31,16 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         shown,
         found=", ".join(f"{name} {found[name]}" for name in wrong),
         planned=", ".join(f"{name} {planned[name]}" for name in wrong),
-        because="precision is part of the experiment: rounding decides which updates survive",
+        because="precision is part of the experiment: rounding decides which updates are lost",
         fix="model.dtype, training.bf16 and quantization.bnb_4bit_compute_dtype set the dtypes; if they are right,"
         " a package or a patch casts the model after loading",
     )
 
 
 def planned_dtypes(plan: Plan) -> dict[str, str | None]:
-    """The planned dtype of weights, adapter, compute, scores and 4-bit layers; None if any dtype is right.
+    """Returns the planned dtype of weights, adapter, compute, scores and 4-bit layers; None if any dtype is right.
 
-    A run that was planned without the shim of SHM027 scores in float32, as it began.
+    A run that was planned without the shim of SHM027 keeps scoring in float32.
     """
     arguments = plan.arguments.GRPOConfig
     half = "bfloat16" if arguments.get("bf16") else "float16" if arguments.get("fp16") else None
@@ -58,7 +58,7 @@ def planned_dtypes(plan: Plan) -> dict[str, str | None]:
 
 
 def _upcast(plan: Plan) -> dict[str, str | None]:
-    """The weights that accelerate casts to float32 because FSDP2 trains them; adapters need no cast."""
+    """Returns the weights that accelerate casts to float32 because FSDP2 trains them; adapters need no cast."""
     arguments = plan.arguments.GRPOConfig
     is_autocast = arguments.get("bf16") is True or arguments.get("fp16") is True
     is_upcast = plan.world.strategy == "fsdp2" and is_autocast and plan.expect.trainable == "full"

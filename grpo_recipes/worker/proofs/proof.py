@@ -24,7 +24,7 @@ class Proof:
 
 
 class Statement(NamedTuple):
-    """What a file of this folder proves. id, name: of the proof."""
+    """The statement that a file of this folder proves. id, name: of the proof."""
 
     id: str
     name: str
@@ -34,11 +34,11 @@ class Statement(NamedTuple):
         return Proof(self.id, self.name, True, shown)
 
     def unseen(self, shown: str) -> Proof:
-        """Returns the proof as one that cannot be checked, or not yet."""
+        """Returns the proof as not checked, or not yet."""
         return Proof(self.id, self.name, None, shown)
 
     def fails(self, shown: str, *, planned: str, because: str, fix: str, found: str | None = None) -> Proof:
-        """Returns the proof as failed: what was found, what was planned, the usual cause and a fix."""
+        """Returns the proof as failed, with the observed and the planned state, the usual cause and a fix."""
         seen = (f"found    {found or shown}", f"planned  {planned}")
         message = f"{self.name}: the proof failed"
         finding = Finding(self.id, "error", message, because=(because,), fix=fix, seen=seen)
@@ -46,12 +46,12 @@ class Statement(NamedTuple):
 
 
 def as_records(proofs: list[Proof]) -> list[dict[str, Any]]:
-    """The proofs as run.json holds them: id, name, ok, shown."""
+    """Returns the proofs as in run.json: id, name, ok, shown."""
     return [{key: asdict(proof)[key] for key in ("id", "name", "ok", "shown")} for proof in proofs]
 
 
 def block(proofs: list[Proof]) -> str:
-    """The proofs on a few lines, after a title."""
+    """Returns the proofs on a few lines, after a title."""
     head = f"{PROOFS_OF}  "
     lines = [head]
     for proof in proofs:
@@ -66,6 +66,6 @@ def block(proofs: list[Proof]) -> str:
 
 
 def refusal(proofs: list[Proof], step: int) -> tuple[Finding, ...]:
-    """The findings of the proofs that failed in an optimizer step, counted from 1."""
+    """Returns the findings of the proofs that failed in an optimizer step, counted from 1."""
     failed = (proof.finding for proof in proofs if proof.finding is not None)
     return tuple(finding._replace(message=f"{finding.message} in step {step}") for finding in failed)

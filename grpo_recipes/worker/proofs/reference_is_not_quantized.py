@@ -1,10 +1,10 @@
 """A reference model exists if the plan needs one, in the planned dtype and never quantized.
 
 With an adapter the reference is the same model with the adapter off; without beta there is no reference; a full run
-with beta above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that
-has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in a different
+with beta above 0 loads the initial weights a second time. Catches: the copy of a 4-bit model ("You can't train a model
+that has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in a different
 dtype than the policy's, which makes the KL term measure rounding. An unneeded reference is shown, and allowed if TRL
-always makes one: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 beside an adapter under ZeRO-3.
+always makes one: trl 0.14 and 0.15 do so even with beta 0, releases up to 0.18 with an adapter under ZeRO-3.
 Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 """
 
@@ -50,10 +50,10 @@ def _wrong(reference: Reference | None, dtype: str | None, *, is_needed: bool, m
 def _failed(found: str, is_needed: bool, dtype: str | None, beta: float) -> Proof:
     reason = f"beta is {beta} and every weight is trained" if is_needed else f"beta is {beta}"
     if not is_needed and beta:
-        reason += " and the adapter switched off is the reference"
+        reason += " and the model without its adapter is the reference"
     return PROOF.fails(
         found,
         planned=f"a reference model in {dtype or 'the dtype of the weights'}" if is_needed else "no reference model",
-        because=f"{reason}; bitsandbytes, not the plan, places a quantized copy, and no KL is taken from it",
+        because=f"{reason}; bitsandbytes, not the plan, places a quantized copy, and grpo-run computes no KL with it",
         fix="plan again with the packages that are installed here; lora: {...} needs no reference copy",
     )

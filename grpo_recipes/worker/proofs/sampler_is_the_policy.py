@@ -1,15 +1,15 @@
 """vLLM and the policy give the same probability to the tokens that vLLM sampled.
 
-vLLM holds a second copy of the model in another program. It returns the log-probability of each token it samples; a
-plain forward pass of the live policy over the same tokens, with the same temperature and truncation, gives the
-policy's. Catches: a server with a different model, weights that an earlier run left there, a hand-over of weights that
-does nothing while the trainer starts from other weights than the base model's, a different dtype than planned, sampling
-settings that one side ignores. Training would silently continue on the completions of a different model. In completions
+vLLM has a second copy of the model. It returns the log-probability of each token that it samples; a plain forward pass
+of the live policy over the same tokens, with the same temperature and truncation, gives the policy's. Catches: a server
+with a different model, weights that an earlier run left on it, a weight sync that does nothing although the trainer
+starts from different weights than the base model's, a different dtype than planned, and sampling settings that one side
+ignores. Without the proof, training would silently continue on the completions of a different model. In completions
 with tools the proof compares all turns, without the replies.
 
 Bounds on the mean |difference|, by the lower precision of both sides. Measured with vllm 0.31.0 on a CPU, models of 0.1
 to 0.4 million parameters, also with temperature, top_k, top_p, min_p and repetition_penalty: float32 0 to 7e-7,
-bfloat16 3e-4 to 1.1e-2; other weights of the same shape 0.27 and more, an output layer that was not handed over 0.03.
+bfloat16 3e-4 to 1.1e-2; other weights of the same shape 0.27 and more, an output layer that was not synced 0.03.
 On an H200 with vllm 0.26.0 a model of 0.5B in bfloat16 gave means of 5e-3 to 1.5e-2 over 17 steps of two runs. An
 unplanned dtype can stay below the bound: the checks before the first step compare it by name. A quantized policy has no
 bound.
@@ -34,7 +34,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     every = [one.sampled for one in seen if one.sampled is not None]
     found = together(every)
     if found is None or not found.tokens + found.cut:
-        reason = next((one.reason for one in every if one.reason), "no generation was seen")
+        reason = next((one.reason for one in every if one.reason), "no generation was recorded")
         return PROOF.unseen(f"vLLM's samples not compared: {reason}")
     most = bound(plan, seen[0].precision.compute, found.dtype)
     if most is None:
@@ -45,7 +45,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
 
 
 def together(found: list[Sampled]) -> Sampled | None:
-    """Returns the comparison over all processes, None if any could not compare or nothing was compared."""
+    """Returns the comparison over all processes, None if any process could not compare or nothing was compared."""
     if not found or any(one.reason for one in found):
         return None
     return Sampled(
@@ -83,7 +83,7 @@ def coarsest(figures: Mapping[str, float], plan: Plan, compute: str | None, dtyp
 
 def shown(found: Sampled) -> str:
     """Returns a few words for the block of proofs."""
-    cut = f", {found.cut} more that the policy's sampling cuts off" if found.cut else ""
+    cut = f", {found.cut} more that the policy's sampling excludes" if found.cut else ""
     figures = f"|log-prob difference| mean {mean(found):.1e}, max {found.most:.1e} of {found.tokens} tokens"
     return f"vLLM samples the policy: {figures}{cut}"
 
@@ -95,7 +95,7 @@ def _failed(found: Sampled, most: float) -> Proof:
     return PROOF.fails(
         f"|log-prob difference| mean {mean(found):.1e}",
         found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"
-        f" {found.most:.2g} at most, over {found.tokens} tokens; the policy would not have drawn {found.cut} tokens",
+        f" {found.most:.2g} at most, over {found.tokens} tokens; the policy's sampling excludes {found.cut} more",
         planned=f"at most {most:g} on average",
         because=because,
         fix="the recipe's model on the server (its /v1/models names it), the same dtype on both sides,"

@@ -1,9 +1,9 @@
-"""What one process saw of its trainer, as plain values to send to the other processes."""
+"""One process's observations of its trainer, as plain values to send to the other processes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-# What one process saw of multi-turn completions, as plain values to send to the other processes.
+# One process's observations of multi-turn completions.
 
 
 Ids = tuple[int, ...]
@@ -13,18 +13,18 @@ Ids = tuple[int, ...]
 class TurnedRow:
     """One completion of the first loss, divided into sampled tokens and tool replies.
 
-    turns, replies: how many of each. own, told: their tokens. own_left_out, told_trained: those on the wrong side of
-    the loss mask. told_moved: reply tokens with a gradient; None if unknown, since no token of the completion has one.
+    turns, replies: how many of each. own, reply: their tokens. own_left_out, reply_trained: those on the wrong side of
+    the loss mask. reply_moved: reply tokens with a gradient; None if unknown, since no token of the completion has one.
     unknown: index of the first token that is neither sampled nor a reply, or None.
     """
 
     turns: int = 0
     replies: int = 0
     own: int = 0
-    told: int = 0
+    reply: int = 0
     own_left_out: int = 0
-    told_trained: int = 0
-    told_moved: int | None = None
+    reply_trained: int = 0
+    reply_moved: int | None = None
     unknown: int | None = None
 
 
@@ -42,7 +42,7 @@ class TurnsSeen:
 
 
 class SampledTurns:
-    """What the generator returned in each turn, by its input."""
+    """The tokens that the generator returned in each turn, by its input."""
 
     def __init__(self) -> None:
         self._turns: dict[Ids, list[Ids]] = {}
@@ -55,7 +55,7 @@ class SampledTurns:
                 turns.append(turn)
 
     def divided(self, prompt: Ids, completion: Ids) -> list[tuple[int, int]] | None:
-        """Returns a completion's turns as (start, end); None if they are not those that were sampled.
+        """Returns a completion's turns as (start, end); None if they differ from the sampled turns.
 
         Tokens between two turns are a reply. The last turn may be cut at the end of the completion.
         """
@@ -93,7 +93,7 @@ def turned_row(
     mask: Sequence[int],
     has_gradient: Callable[[int], bool] | None,
 ) -> TurnedRow:
-    """Returns what is known of one completion. mask: 1 for tokens in the loss; has_gradient: of each token."""
+    """Returns one completion's turns and masks. mask: 1 for tokens in the loss; has_gradient: of each token."""
     turns = sampled.divided(prompt, completion)
     if turns is None:
         return TurnedRow(unknown=sampled.known(prompt, completion))
@@ -104,10 +104,10 @@ def turned_row(
         turns=len(turns),
         replies=len(turns) - 1,
         own=len(own),
-        told=len(replied),
+        reply=len(replied),
         own_left_out=sum(not mask[place] for place in own),
-        told_trained=sum(bool(mask[place]) for place in replied),
-        told_moved=sum(map(has_gradient, replied))
+        reply_trained=sum(bool(mask[place]) for place in replied),
+        reply_moved=sum(map(has_gradient, replied))
         if has_gradient is not None and any(map(has_gradient, own))
         else None,
     )
@@ -121,8 +121,8 @@ def _alike(one: Ids, other: Ids) -> int:
 class Forward:
     """One forward pass for the loss: B completions of C columns after prompts of P, a vocabulary of V.
 
-    longest: tokens of the longest completion, all that is scored with less padding. logits, log_probs: shapes of what
-    the model returned, or None.
+    longest: tokens of the longest completion; with less padding only these columns are scored. logits, log_probs:
+    shapes of the model's outputs, or None.
     """
 
     batch: int
@@ -165,7 +165,7 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference model that the trainer holds. quantized: the classes of its quantized layers."""
+    """The trainer's reference model. quantized: the classes of its quantized layers."""
 
     weights: tuple[str, ...]
     quantized: tuple[str, ...]
@@ -202,12 +202,12 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """How vLLM, or the loss, differs from the policy on sampled tokens of some completions.
+    """The difference between vLLM, or the loss, and the policy on sampled tokens of some completions.
 
     tokens: how many were compared. apart: sum of the |differences| of log-probabilities in nats; most: the largest.
     moved: the same sum between the policy now and at the first generation, over moved_tokens of its tokens. cut: tokens
-    that vLLM drew although the policy's sampling gives them no probability. dtype: of vLLM, if known. reason: why
-    nothing could be compared, else "".
+    that vLLM drew although the policy's sampling excludes them. dtype: of vLLM, if known. reason: why nothing could be
+    compared, else "".
     """
 
     tokens: int = 0
@@ -222,7 +222,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class ImagesSeen:
-    """The images that the model was given.
+    """The images that the model received.
 
     generated, trained: digests of their parts, such as an image or a tile, in the first generation and in the losses.
     without: losses without any. misplaced: rows of losses with images that no generated row with the same tokens had.
@@ -239,7 +239,7 @@ class ImagesSeen:
 
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """The first step of one process.
+    """One process's observations of the first step.
 
     processes: by accelerate; reached: how many answered in a sum over all. memory_gib: peak resident memory; gpu_gib:
     peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage in groups without
@@ -278,9 +278,9 @@ def completion(
     stop_end: Callable[[Sequence[int]], int | None],
     start: int = 0,
 ) -> Completion:
-    """Returns what is known of one row. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one.
+    """Returns one row as a Completion. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one.
 
-    start: where the last turn begins, in which the end is searched.
+    start: where the last turn begins; the end is searched in that turn.
     """
     tokens = sum(mask)
     is_prefix = all(mask[:tokens])

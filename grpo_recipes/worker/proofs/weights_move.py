@@ -1,11 +1,11 @@
 """After two optimizer steps the trained tensors have changed, and no LoRA B is still zero.
 
-Catches: an adapter that only seems to train (loss and reward are logged, and the final adapter is the initial one),
-tensors that the optimizer was never given, an optimizer step that does nothing, and a learning rate too small for
+Catches: an adapter that only seems to train (loss and reward are logged, but the final adapter equals the initial one),
+tensors that were never passed to the optimizer, an optimizer step that does nothing, and a learning rate too small for
 weights in bfloat16. A tensor has to move only after a step with a learning rate above 0 and a nonzero gradient for it:
 a warm-up starts at 0, and groups without variance have no gradient. Until then the proof is postponed, and prints that.
-Of full weights only some have to move, since an update below the spacing of the dtype is lost; a LoRA B starts at 0,
-where no update is lost.
+If all weights are trained, only some have to move, since updates below the spacing of the dtype are lost; a LoRA B
+starts at 0, where no update is lost.
 Source: trl issue 3150; PEFT 0.21.2 initialises lora_B with zeros.
 """
 
@@ -43,14 +43,14 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
     else:
         found = f"none of {len(due)} tensors with a gradient changed in {after} steps"
         because = "the optimizer's step did nothing, or each update is below the spacing of the weights' dtype"
-        fix = "model.dtype: float32, a larger learning_rate, or an optimizer that does make steps"
+        fix = "model.dtype: float32, a larger learning_rate, or a different optimizer"
     return PROOF.fails(shown, found=found, planned=PLANNED, because=because, fix=fix)
 
 
 def postponed(steps: int) -> Proof:
     """Returns the proof that cannot be checked yet."""
     reason = "no nonzero gradient so far (groups without variance, or a learning rate of 0)"
-    return PROOF.unseen(f"movement not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
+    return PROOF.unseen(f"movement not proved after {steps} step{'' if steps == 1 else 's'}: {reason}")
 
 
 def _names(names: set[str]) -> str:

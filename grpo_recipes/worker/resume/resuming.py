@@ -1,4 +1,4 @@
-"""Chooses the checkpoint that a run resumes from: the newest complete one, if it is of this run."""
+"""Chooses the checkpoint that a run resumes from: the newest complete one, if it belongs to this run."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import installed
 Found = TypeVar("Found")
 _SHOWN = 6
 LENGTHS = ("GRPOConfig.max_steps", "GRPOConfig.num_train_epochs")
-# A longer run has more episodes of the same sequence.
+# A longer run has more episodes of the same sequence, so their number may differ.
 _EPISODES = ("data.made.episodes", "data.rows")
 
 
@@ -58,7 +58,7 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
         refuse(faults(checkpoint, manifest.files, contents=contents))
     except NotWhole as problem:
         raise Refused.of(
-            f"{checkpoint} of {plan.extends.name} is incomplete, and the run continues from it",
+            f"{checkpoint} of {plan.extends.name} is incomplete, so the run cannot continue from it",
             because=str(problem),
             fix="restore it, or extend the run again",
         ) from problem
@@ -71,7 +71,7 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
 
 
 def agreed(found: Found) -> Found:
-    """Returns what the first rank found, such as a checkpoint. All ranks must call it, once they are connected."""
+    """Returns the first rank's value, such as a checkpoint. All ranks must call it, once they are connected."""
     from accelerate.utils import broadcast_object_list
 
     of_first: list[Found] = broadcast_object_list([found], from_process=0)
@@ -110,7 +110,7 @@ def _of_this_run(
     ]
     if others:
         lines.append(
-            f"the stack differs from that of {name}, so the run is not bit-for-bit the same: {', '.join(others)}"
+            f"the stack differs from that of {name}, so the result is not bit-for-bit the same: {', '.join(others)}"
         )
     if contents and manifest.format == WITHOUT_DIGESTS:
         lines.append(f"{name} has no content hashes (older grpo-run): only the sizes of its files were compared")

@@ -1,8 +1,8 @@
 """Saves state that transformers does not save into each checkpoint, and restores it.
 
-Between two logged lines: the summed loss, the step of the last line, and what TRL has collected for the next one. Of
-the guards: those that alarmed, and what no_movement compares with. With sync_ref_model: the reference's weights, which
-follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
+Between two logged lines: the summed loss, the step of the last line, and TRL's figures for the next one. From the
+guards: their alarms, and the state of no_movement. With sync_ref_model: the reference's weights, which follow the
+policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
 """
 
 import json
@@ -24,7 +24,7 @@ from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
 
 def keep_dtypes(trainer: Any) -> None:
-    """Makes loading a checkpoint keep the dtype of what is trained.
+    """Makes loading a checkpoint keep the dtype of the trained tensors.
 
     PEFT loads an existing adapter in float32 whatever its dtype, including the adapter of a quantized model, which TRL
     trains in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
@@ -118,7 +118,7 @@ def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str
     if is_lost or not is_own:
         if is_own:
             print(
-                f"{best.name} had the best evaluation and is incomplete: only later evaluations count",
+                f"{best.name} had the best evaluation, but is incomplete: only later evaluations count",
                 flush=True,
             )
         others = {
@@ -144,7 +144,7 @@ def _file(folder: Path, trainer: Any) -> Path:
 
 
 def _figures(trainer: Any) -> Any:
-    """Returns the figures that TRL collects for the next line; older releases share them with evaluation."""
+    """Returns TRL's figures for the next line; older releases share them with evaluation."""
     metrics = trainer._metrics
     return metrics.get("train", metrics)
 
@@ -215,7 +215,7 @@ def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
 #
 # A checkpoint has the learning rate of the step after it, under the schedule of the old length: a linear one ends at 0,
 # so the first step of the longer run would train nothing. Only later steps use the new schedule. Seen: transformers
-# 5.23.0, torch 2.13.0, whose schedulers compute nothing when their state is loaded.
+# 5.23.0, torch 2.13.0, whose schedulers do not recompute the rate when their state is loaded.
 
 
 class ScheduleOfTheNewLength(TrainerCallback):  # type: ignore[misc]
@@ -236,11 +236,11 @@ class ScheduleOfTheNewLength(TrainerCallback):  # type: ignore[misc]
         scheduler._last_lr = rates
 
 
-# A resumed run continues with the next row, also after its first epoch.
+# A resumed run continues with the next row, even after its first epoch.
 #
-# TRL's sampler draws the order of each epoch from its own generator, which no checkpoint holds: a run resumed in its
-# second epoch reads the rows in the first one's order, some twice and some never. Seen: trl 0.15.2 to 1.16.0 with
-# transformers 4.48.3 to 5.23.0.
+# TRL's sampler draws the order of each epoch from its own generator, whose state is in no checkpoint: a run resumed in
+# its second epoch reads the rows in the order of the first, some twice and some never. Seen: trl 0.15.2 to 1.16.0
+# with transformers 4.48.3 to 5.23.0.
 
 
 class ResumedEpochs(TrainerCallback):  # type: ignore[misc]

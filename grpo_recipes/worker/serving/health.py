@@ -1,4 +1,4 @@
-"""What a vLLM server answers about itself, where it is, whether it is the right one, and the errors that end a run."""
+"""Queries a vLLM server's health and models, finds its address and port, and checks that it serves the right model."""
 
 import contextlib
 import http.client
@@ -17,7 +17,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import sampled_model
 
-# What a vLLM server answers about itself. No proxy is asked on the way.
+# Queries about a vLLM server. They never use a proxy.
 
 
 _TIMEOUT_S = 5.0
@@ -25,7 +25,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def get(url: str, path: str) -> tuple[int, bytes]:
-    """Status and body of a GET; redirects are followed. Raises OSError when nobody answers."""
+    """Returns status and body of a GET; redirects are followed. Raises OSError if nothing answers."""
     try:
         with _DIRECT.open(url.rstrip("/") + path, timeout=_TIMEOUT_S) as answer:
             return answer.status, answer.read()
@@ -36,7 +36,7 @@ def get(url: str, path: str) -> tuple[int, bytes]:
 
 
 def is_healthy(url: str) -> bool:
-    """Whether the server says that it can work."""
+    """Whether the server reports that it is healthy."""
     try:
         return get(url, "/health")[0] == 200
     except OSError:
@@ -44,9 +44,9 @@ def is_healthy(url: str) -> bool:
 
 
 def models(url: str) -> list[dict[str, Any]] | None:
-    """What the server lists as its models: id, root, max_model_len. None for one that has no such list.
+    """Returns the server's models with id, root and max_model_len; None if it does not list models.
 
-    TRL's own server, up to 1.10, has none. Raises OSError when nobody answers.
+    TRL's own server, up to 1.10, does not. Raises OSError if nothing answers.
     """
     status, body = get(url, "/v1/models")
     if status != 200:
@@ -58,14 +58,14 @@ def models(url: str) -> list[dict[str, Any]] | None:
     return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else None
 
 
-# The port of the server: a free one, or who has the one that was asked for.
+# The port of the server: a free port, or the process that uses the requested one.
 
 
 HOST = "127.0.0.1"
 
 
 def address_towards(other: str) -> str:
-    """The address of this machine that faces another one, which has this name or address. Raises ServerProblem."""
+    """Returns this machine's address on the route to a name or address. Raises ServerProblem."""
     try:
         family, _, _, _, place = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as one:
@@ -75,7 +75,7 @@ def address_towards(other: str) -> str:
         raise ServerProblem.of(
             f"the machine {other} cannot be reached from this one",
             because=str(problem.strerror or problem),
-            fix="a name or an address that all machines of the run know",
+            fix="use a name or an address that all machines of the run can resolve",
         ) from problem
     return address
 
@@ -90,7 +90,7 @@ def is_free(port: int, host: str = HOST) -> bool:
 
 
 def free_port(host: str = HOST) -> int:
-    """A port that nobody listens on now at one of this machine's addresses, at none of them for ""."""
+    """Returns a port that is free now at one of this machine's addresses, or at all of them for ""."""
     with _listening(host, 0) as one:
         port: int = one.getsockname()[1]
     return port
@@ -101,8 +101,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def holder(port: int) -> str | None:
-    """The process that listens on a port, as "process 4711 (python server.py)"; None where that cannot be seen."""
-    import psutil  # a run folder says what is wrong with it also where the training stack is not installed
+    """Returns the process that listens on a port, as "process 4711 (python server.py)"; None if it is not visible."""
+    import psutil  # the folder's own errors must also appear where the training stack is not installed
 
     with contextlib.suppress(psutil.Error):
         for one in psutil.net_connections("tcp"):
@@ -112,33 +112,33 @@ def holder(port: int) -> str | None:
     return None
 
 
-# The exceptions that end a run for its vLLM server's sake.
+# The exceptions that end a run because of its vLLM server.
 
 
 class ServerProblem(Mistake):
-    """The server does not come up, or died too often: what, because of what, the way out. The run exits with 1."""
+    """The server did not start, or died too often. The run exits with 1."""
 
 
 class ServerLost(Exception):
-    """A server on its own machine went away. The run exits with 75, and can be resumed with a new server."""
+    """The server on a separate machine was lost. The run exits with 75, and can be resumed with a new server."""
 
 
-# Where the vLLM server of a training is, and whether a server that somebody else runs is the right one.
+# The address of a training's vLLM server, and whether a server outside of the run serves the right model.
 
 
 URL = "GRPO_RUN_VLLM_URL"
 _ASKED_EVERY_S = 1.0
-# It was up a moment ago.
+# Seconds for a server that just answered.
 _UP_AGAIN_S = 60.0
-# What two models have in common whose weights fit into each other.
+# Two models with equal values for these keys can load each other's weights.
 _SHAPE = ("model_type", "architectures", "hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
 
 def server_arguments(plan: Plan, fields: Collection[str]) -> dict[str, Any]:
-    """The arguments of GRPOConfig that name the run's own server, {} without one. fields: what the release has.
+    """Returns the arguments of GRPOConfig for the run's own server, {} without one. fields: those of the release.
 
-    Raises Refused when it was not started. The port of the group in which weights are handed over is a free one, so
-    that two runs on one machine do not meet.
+    Raises Refused if the server was not started. The port of the process group for the weight sync is a free one, so
+    two runs on one machine do not collide.
     """
     if plan.vllm is None or plan.vllm.server is None:
         return {}
@@ -157,10 +157,10 @@ def server_arguments(plan: Plan, fields: Collection[str]) -> dict[str, Any]:
 
 
 def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
-    """What a server that the run did not start serves, None without one. arguments: the GRPOConfig.
+    """Returns a line about a server outside of the run, None without one. arguments: the GRPOConfig.
 
-    TRL accepts any model of the server, and sends it the weights. Raises Refused if the server does not answer within
-    vllm_server_timeout, or serves a different model or one that is too short for a completion.
+    TRL uses whatever model the server has, and sends it the weights. Raises Refused if nothing answers within
+    vllm_server_timeout, if the server has a different model, or if its maximum length is too short.
     """
     if plan.vllm is None or plan.vllm.mode != "server" or plan.vllm.server is not None:
         return None
@@ -169,17 +169,17 @@ def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
     _wait(url, float(arguments.vllm_server_timeout))
     listed = models(url)
     if not listed:
-        return f"vLLM server at {url}, which does not say what it serves"
+        return f"vLLM server at {url}, which does not report its model"
     first = listed[0]
     _refuse_another_model(url, first, sampled_model(plan, folder)[0])
     length, longest = first.get("max_model_len"), arguments.max_completion_length
     if isinstance(length, int) and length <= longest:
         raise Refused.of(
-            f"the vLLM server at {url} ends a completion after {length - 1} tokens or less",
+            f"the vLLM server at {url} ends completions after at most {length - 1} tokens",
             because=f"its --max-model-len is {length}, max_completion_length is {longest}",
-            fix="start it with more, or with a smaller max_completion_length here",
+            fix="start it with a larger --max-model-len, or use a smaller max_completion_length",
         )
-    return f"vLLM server at {url} serves {first.get('id')}, {length} tokens at most"
+    return f"vLLM server at {url} serves {first.get('id')}, at most {length} tokens"
 
 
 def _wait(url: str, timeout_s: float) -> None:
@@ -188,14 +188,14 @@ def _wait(url: str, timeout_s: float) -> None:
         if time.monotonic() > give_up:
             raise Refused.of(
                 f"no vLLM server answers at {url}",
-                because=f"it was asked for its health for {timeout_s:g} seconds",
-                fix="start it first, or leave its address out: then the run starts one itself",
+                because=f"its /health did not answer for {timeout_s:g} seconds",
+                fix="start it first, or remove its address, and the run starts a server itself",
             )
         time.sleep(_ASKED_EVERY_S)
 
 
 def _refuse_another_model(url: str, served: dict[str, Any], wanted: str) -> None:
-    """A server may call the model anything and have it anywhere: what it is made of decides, where that can be read."""
+    """Raises Refused if the server's model differs: by its configuration if readable, otherwise by its name."""
     names = [str(served[key]) for key in ("root", "id") if served.get(key)]
     ours = _shape(wanted)
     theirs = next((shape for name in names if (shape := _shape(name)) is not None), None)
@@ -203,7 +203,7 @@ def _refuse_another_model(url: str, served: dict[str, Any], wanted: str) -> None
         because = next((f"{key} is {theirs[key]}, not {ours[key]}" for key in _SHAPE if theirs[key] != ours[key]), None)
     else:
         is_named = any(_last(name) == _last(wanted) for name in names)
-        because = None if is_named else "a server takes the weights of the model that it was started with, no others"
+        because = None if is_named else "a server accepts only weights of the model that it was started with"
     if because is not None:
         raise Refused.of(
             f"the vLLM server at {url} serves {names[0] if names else 'nothing'}, the run trains {wanted}",
@@ -213,7 +213,7 @@ def _refuse_another_model(url: str, served: dict[str, Any], wanted: str) -> None
 
 
 def _shape(name: str) -> dict[str, Any] | None:
-    """The sizes in the config.json of a folder, None where it cannot be read here."""
+    """Returns the sizes in the config.json of a folder, None if it cannot be read here."""
     try:
         content = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

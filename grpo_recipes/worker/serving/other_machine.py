@@ -1,4 +1,4 @@
-"""The trainer's side of a vLLM server on its own machine."""
+"""Connects the trainer to a vLLM server on a separate machine, through a notice in the run folder."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.serving import health
 from grpo_recipes.worker.serving.health import URL, ServerLost, ServerProblem, address_towards
 
-# What a vLLM server with a machine of its own tells the trainers, in a file of the run folder that they share.
+# A vLLM server on a separate machine reports to the trainers in a file of the shared run folder.
 
 
 NOTICE_FILE = "vllm_server.json"
@@ -28,11 +28,11 @@ State = Literal["starting", "up", "failed", "lost", "stopped", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """How the server stands.
+    """The server's state.
 
-    state: starting and up; failed: it did not come up; lost: it died after that; stopped: it was asked to; done: the
-    training had ended. attempt: differs at each start. url: None until it is up. reason: of failed, lost and stopped.
-    findings: why it failed, as data.
+    state: starting; up; failed: it did not start; lost: it died later; stopped: on request; done: the training has
+    ended. attempt: differs at each start. url: None until it is up. reason: of failed, lost and stopped. findings: why
+    it failed, as data.
     """
 
     state: State
@@ -43,17 +43,17 @@ class Notice:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is no server any more."""
+        """Whether the server has ended."""
         return self.state not in ("starting", "up")
 
 
-def put_up(folder: Path, notice: Notice) -> None:
+def write_notice(folder: Path, notice: Notice) -> None:
     """Replaces the notice. Raises OSError."""
     write_whole(folder, NOTICE_FILE, json.dumps(asdict(notice), indent=2, ensure_ascii=False) + "\n")
 
 
-def notice_in(folder: Path) -> Notice | None:
-    """The notice, None if it is missing or unreadable."""
+def read_notice(folder: Path) -> Notice | None:
+    """Returns the notice, None if it is missing or cannot be read."""
     try:
         return Notice(**cast("dict[str, Any]", read_json(folder, NOTICE_FILE)))
     except (OSError, ValueError, TypeError):
@@ -61,23 +61,23 @@ def notice_in(folder: Path) -> Notice | None:
 
 
 _POLL_S = 0.5
-# Where the server itself gives up, it says so; the trainers give it time for that.
+# The server reports when it gives up; the trainers wait this much longer for its report.
 _LONGER_S = 30.0
 
 
 def wait_for_server(plan: Plan, folder: Path) -> None:
-    """Waits in each process until the server of the run's own machine can work; returns at once without such a server.
+    """Waits in each process until the run's server on a separate machine is up; returns at once without one.
 
-    Afterwards the environment says where it is, lets no proxy be asked for it, and has TRL open the group in which the
-    weights are handed over at the address that faces it. Raises ServerProblem when it does not come up within
-    vllm_server.startup_timeout, ServerLost when it goes away meanwhile.
+    Afterwards environment variables have its address, exclude it from proxies, and make TRL open the process group for
+    the weight sync at this machine's address on the route to it. Raises ServerProblem if the server is not up within
+    vllm_server.startup_timeout, ServerLost if it is lost meanwhile.
     """
     planned = None if plan.vllm is None else plan.vllm.server
     if planned is None or not planned.own_node:
         return
     is_first = os.environ.get("RANK", "0") == "0"
     if is_first:
-        print("waiting for the vLLM server, which has a machine of its own", flush=True)
+        print("waiting for the vLLM server on its machine", flush=True)
     url = _url(folder, planned.startup_timeout + _LONGER_S)
     if is_first:
         print(f"the vLLM server answers at {url}", flush=True)
@@ -89,27 +89,26 @@ def wait_for_server(plan: Plan, folder: Path) -> None:
 
 
 def loss_of_server(folder: Path, problem: BaseException | None = None) -> str | None:
-    """How the server of another machine was lost, None while it answers and for a run without one.
+    """Returns how the server on a separate machine was lost; None while it answers, and for a run without one.
 
-    problem: what ended the training, which is TRL's own word for it where the server is lost.
+    problem: the exception that ended the training; if the server was lost, it is TRL's.
     """
     if isinstance(problem, ServerLost):
         return str(problem)
-    notice = notice_in(folder)
+    notice = read_notice(folder)
     if notice is None or notice.url is None or os.environ.get(URL) is None:
         return None
     if notice.has_ended:
         return f"the vLLM server {notice.reason or 'has ended'}"
-    return None if health.is_healthy(notice.url) else f"the vLLM server at {notice.url} does not answer any more"
+    return None if health.is_healthy(notice.url) else f"the vLLM server at {notice.url} no longer answers"
 
 
 def _url(folder: Path, patience_s: float) -> str:
-    """Where the server is. A notice of its end counts from the time on that this process waits: an older one is that
-    of an earlier server."""
-    first = seen = notice_in(folder)
+    """Returns the server's URL. A notice of an end from before this process waited belongs to an earlier server."""
+    first = seen = read_notice(folder)
     give_up = time.monotonic() + patience_s
     while True:
-        notice = notice_in(folder)
+        notice = read_notice(folder)
         if notice is not None and notice.state == "up" and notice.url and health.is_healthy(notice.url):
             return notice.url
         if notice is not None and notice.has_ended and notice != first:
@@ -117,7 +116,7 @@ def _url(folder: Path, patience_s: float) -> str:
         if notice is not None and (seen is None or notice.attempt != seen.attempt):
             seen, give_up = notice, time.monotonic() + patience_s
         if time.monotonic() > give_up:
-            raise _in_vain(folder, notice, patience_s)
+            raise _timed_out(folder, notice, patience_s)
         time.sleep(_POLL_S)
 
 
@@ -125,34 +124,32 @@ def _ended(notice: Notice) -> Exception:
     if notice.state == "failed":
         findings = [of_record(one) for one in notice.findings]
         return (
-            ServerProblem(*findings)
-            if findings
-            else ServerProblem.of(notice.reason or "the vLLM server did not come up")
+            ServerProblem(*findings) if findings else ServerProblem.of(notice.reason or "the vLLM server did not start")
         )
     return ServerLost(f"the vLLM server {notice.reason or 'has ended'}")
 
 
-def _in_vain(folder: Path, notice: Notice | None, patience_s: float) -> ServerProblem:
+def _timed_out(folder: Path, notice: Notice | None, patience_s: float) -> ServerProblem:
     if notice is None:
-        because = f"there is no {NOTICE_FILE} in {folder}, in which it says where it is"
+        because = f"it has not written {NOTICE_FILE}, which has its address, into {folder}"
     elif notice.has_ended:
-        because = f"its last word was: {(notice.reason or notice.state).splitlines()[0]}"
+        because = f"it reported: {(notice.reason or notice.state).splitlines()[0]}"
     elif notice.url is None:
         because = "it is still starting"
     else:
-        because = f"it says that it is up at {notice.url}, where nobody answers this machine"
+        because = f"it reports that it is up at {notice.url}, but does not answer this machine"
     return ServerProblem.of(
         f"no vLLM server after {patience_s:.0f} seconds",
         because=because,
-        fix="start it on its machine with launch.sh --server, in this folder on a disk that all machines share",
+        fix="start it on its machine with launch.sh --server, in this folder, on a disk that all machines share",
     )
 
 
-class Wishes:
-    """How often it was asked to stop.
+class StopRequests:
+    """Counts signals that ask this process to stop.
 
-    parent: the process whose death asks as well, None where it may end before. An ignored signal stays ignored, as
-    nohup wants it; SIGUSR1 does not, which launch.sh ignores for the programs that would die of it.
+    parent: the process whose death also counts as a request, None if it may end earlier. An ignored signal stays
+    ignored, as nohup expects, except SIGUSR1, which launch.sh ignores for programs that it would kill.
     """
 
     def __init__(self, parent: int | None) -> None:
@@ -168,7 +165,7 @@ class Wishes:
         self.count = 0
 
     def wait(self, seconds: float) -> int:
-        """Waits, less long when a signal comes or a child ends, and returns the wishes that came meanwhile."""
+        """Waits until the time is up, a signal arrives or a child ends, and returns the number of new requests."""
         select.select([self._reading], [], [], seconds)
         numbers = b""
         with contextlib.suppress(BlockingIOError):
@@ -179,5 +176,5 @@ class Wishes:
 
     @property
     def orphaned(self) -> bool:
-        """Whether the parent that watched is gone."""
+        """Whether the parent has ended."""
         return self._parent is not None and os.getppid() != self._parent

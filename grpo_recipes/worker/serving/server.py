@@ -1,4 +1,4 @@
-"""One vLLM server: starts it in its own process group, waits for it, and stops it completely."""
+"""Starts a vLLM server in its own process group, waits until it is up, and stops all of its processes."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import sampled_model
 from grpo_recipes.worker.serving import health
 from grpo_recipes.worker.serving.health import HOST, ServerProblem, free_port, holder, is_free
-from grpo_recipes.worker.serving.other_machine import Wishes
+from grpo_recipes.worker.serving.other_machine import StopRequests
 
 LOG_FILE = "vllm_server.log"
 _POLL_S = 0.2
@@ -30,18 +30,18 @@ _PORT_S = 5.0
 _SHOWN_LINES = 25
 _LONGEST_TAIL = 1_000_000
 _LONGEST_CAUSE = 300
-# vLLM's processes end one after the other: the last exceptions only say that another process has the root cause.
+# vLLM's processes end one after another: the last exceptions only report that another process has the root cause.
 _RAISED = re.compile(r"\b\w*(Error|Exception): .+|^  Value error, .+")
 _NO_CAUSE = ("root cause", "WARNING")
-# Outlives the process that started a server just long enough to kill the group $1. Its standard input is held by that
-# process alone: closed without a word, it was killed. A server killed with it would leave its engine behind, which has
-# the memory of the GPUs. A Ctrl-C in a terminal reaches every process there.
+# Kills the process group $1 if the process that started the server is killed. Only that process has the other end of
+# this script's standard input: if it closes before a byte arrives, the process was killed. Otherwise the server's
+# engine would survive and keep the GPUs' memory. The traps are for a Ctrl-C, which reaches every process of a terminal.
 _KEEPER = 'trap "" INT TERM HUP; read -r -N 1 word || kill -KILL -- "-$1" 2> /dev/null'
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that was started: its process leads its group. log_start: where its output begins in the log."""
+    """A started server, whose process leads its group. log_start: where its output begins in the log."""
 
     process: subprocess.Popen[bytes]
     keeper: subprocess.Popen[bytes]
@@ -50,39 +50,44 @@ class Server:
     log_start: int
 
     def has_ended(self) -> bool:
-        """Whether the server's process is gone."""
+        """Whether the server's process has ended."""
         return self.process.poll() is not None
 
     def death(self) -> str:
-        """How the server's process ended, in words."""
+        """Returns in words how the server's process ended."""
         code = self.process.wait()
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def output(self) -> str:
-        """What the server said, without the beginning of a very long story."""
+        """Returns the server's output, without the beginning if it is very long."""
         with open_to_read(self.log.parent, self.log.name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(self.log_start, size - _LONGEST_TAIL))
             return file.read().decode(errors="replace").rstrip()
 
     def last_lines(self) -> str:
-        """The end of it."""
+        """Returns the last lines of the output."""
         return "\n".join(self.output().splitlines()[-_SHOWN_LINES:])
 
 
 @contextlib.contextmanager
 def running(
-    plan: Plan, planned: VllmServer, folder: Path, wishes: Wishes, on_start: Callable[[str], object], host: str = HOST
+    plan: Plan,
+    planned: VllmServer,
+    folder: Path,
+    stop_requests: StopRequests,
+    on_start: Callable[[str], object],
+    host: str = HOST,
 ) -> Iterator[Server | None]:
-    """The server of a run when it can work, None where the run is asked to stop before that. It is ended afterwards.
+    """Yields the server of a run once it is up, or None if the run is asked to stop before that; ends it afterwards.
 
-    on_start: called with its address when it is started. Raises ServerProblem, with its last lines printed.
+    on_start: called with its address when it is started. Raises ServerProblem, after printing its last lines.
     """
     model, revision = sampled_model(plan, folder)
     server = start(planned, model, revision, folder, host=host)
     try:
         on_start(server.url)
-        yield server if wait_until_up(server, model, planned.startup_timeout, wishes) else None
+        yield server if wait_until_up(server, model, planned.startup_timeout, stop_requests) else None
     except ServerProblem:
         print(hide_secrets(server.last_lines()), file=sys.stderr, flush=True)
         raise
@@ -93,14 +98,14 @@ def running(
 def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *, host: str = HOST) -> Server:
     """Starts the server of a run folder. Raises ServerProblem if its port is taken.
 
-    host: the address of this machine that it listens on; without it, only this machine can call the server.
+    host: the address of this machine that it listens on; by default only this machine can call it.
     """
     port = _port(planned, host)
     known = {"{model}": model, "{host}": host, "{port}": str(port)}
     words = [known.get(word, word) for word in planned.command]
     words += [] if revision is None else ["--revision", revision]
     path = folder / LOG_FILE
-    # vLLM's own processes find each other by it: on a machine of several networks they would guess.
+    # vLLM's own processes find each other by this address; on a machine with several networks they would guess.
     own_address = {} if host == HOST else {"VLLM_HOST_IP": host}
     with open(open_to_append(folder, LOG_FILE), "ab") as log:
         log_start = log.tell()
@@ -123,19 +128,19 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *
     return Server(process, keeper, url, path, log_start)
 
 
-def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) -> bool:
-    """Waits until the server can work; returns whether it can, which it cannot when the run is asked to stop.
+def wait_until_up(server: Server, model: str, timeout_s: float, stop_requests: StopRequests) -> bool:
+    """Waits until the server is up, and returns true; returns false if the run is asked to stop.
 
-    Raises ServerProblem when it ends, takes too long or has another model.
+    Raises ServerProblem if the server ends, takes too long or has a different model.
     """
     give_up = time.monotonic() + timeout_s
     while not health.is_healthy(server.url):
         if server.has_ended():
-            raise _problem(server, f"the vLLM server {server.death()} before it could work")
+            raise _problem(server, f"the vLLM server {server.death()} before it was up")
         if time.monotonic() > give_up:
-            fix = "more vllm_server.startup_timeout if it was still loading"
+            fix = "a larger vllm_server.startup_timeout if it was still loading"
             raise _problem(server, f"the vLLM server was not up after {timeout_s:g} seconds", fix)
-        if wishes.wait(_POLL_S) or wishes.orphaned:
+        if stop_requests.wait(_POLL_S) or stop_requests.orphaned:
             return False
     listed = health.models(server.url)
     names = [name for one in listed or () for name in (one.get("id"), one.get("root"))]
@@ -145,7 +150,7 @@ def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) 
 
 
 def end(server: Server) -> None:
-    """Ends the server and all that belongs to it: a moment to leave by itself, then it is killed."""
+    """Ends the server and all processes of its group: it has a moment to exit by itself, then it is killed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server.process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -156,7 +161,7 @@ def end(server: Server) -> None:
 
 
 def _port(planned: VllmServer, host: str) -> int:
-    """A free port, or the planned one, for which a server that was just killed is waited out."""
+    """Returns a free port, or the planned one, after waiting for a server that was just killed to release it."""
     if planned.port is None:
         return free_port(host)
     give_up = time.monotonic() + _PORT_S
@@ -166,14 +171,14 @@ def _port(planned: VllmServer, host: str) -> int:
             raise ServerProblem.of(
                 f"port {planned.port} of the vLLM server is taken",
                 because=f"{who or 'another program'} listens on it",
-                fix="vllm_server.port: auto, or another number",
+                fix="vllm_server.port: auto, or a different number",
             )
         time.sleep(_POLL_S)
     return planned.port
 
 
 def _problem(server: Server, message: str, fix: str | None = None) -> ServerProblem:
-    """What went wrong by its output, and where the rest is."""
+    """Returns the problem, with the cause from the server's output and the name of its log."""
     lines = server.output().splitlines()
     found = [
         match[0] for line in lines if (match := _RAISED.search(line)) and not any(words in line for words in _NO_CAUSE)
@@ -187,9 +192,9 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def visible(places: Sequence[int], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variable that shows the GPUs at these places of those that this run may see; {} for no places.
+    """Returns the variable that selects these GPUs among those visible to this run; {} for no GPUs.
 
-    Raises ServerProblem when it may see fewer.
+    Raises ServerProblem if the run sees fewer.
     """
     if not places:
         return {}
@@ -199,9 +204,9 @@ def visible(places: Sequence[int], environment: Mapping[str, str] = os.environ) 
     names = [name.strip() for name in listed.split(",") if name.strip()]
     if max(places) >= len(names):
         raise ServerProblem.of(
-            f"the run needs {max(places) + 1} GPUs for trainer and vLLM server, it may see {len(names)}",
+            f"the run needs {max(places) + 1} GPUs for trainer and vLLM server, and sees {len(names)}",
             because=f"{VISIBLE} is {listed!r}",
-            fix="start it where it sees them, or plan again there",
+            fix="start it where all of them are visible, or plan again for this machine",
         )
     return {VISIBLE: ",".join(names[place] for place in places)}
 
@@ -210,19 +215,19 @@ PART = Path(__file__).parents[1] / "part.py"
 _EXTENDING_POLL_S = 0.5
 
 
-def extended(folder: Path, wishes: Wishes) -> bool:
-    """Writes the model that trainer and server start from; false when asked to stop. Raises ServerProblem."""
+def extended(folder: Path, stop_requests: StopRequests) -> bool:
+    """Writes the model that trainer and server load; returns false if asked to stop. Raises ServerProblem."""
     helper = subprocess.Popen(
         [sys.executable, "-P", "-u", str(PART), "extend", str(folder)],
         stdin=subprocess.DEVNULL,
         preexec_fn=processes.die_with_parent,
     )
     while helper.poll() is None:
-        if wishes.wait(_EXTENDING_POLL_S) or wishes.orphaned:
+        if stop_requests.wait(_EXTENDING_POLL_S) or stop_requests.orphaned:
             processes.kill(helper)
             return False
     if helper.returncode:
         raise ServerProblem.of(
-            "the model with the added tokens or the merged adapter could not be written; train.log has why"
+            "the model with the added tokens or the merged adapter could not be written; train.log has the reason"
         )
     return True

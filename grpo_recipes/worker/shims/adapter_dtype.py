@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Casts what is trained, except DoRA's magnitudes. Call it before the optimizer is created."""
+    """Casts the trained tensors, except DoRA's magnitudes. Call it before the optimizer is created."""
     dtype = getattr(torch, str(plan.expect.adapter_dtype))
     names = [
         name

@@ -2,8 +2,8 @@
 
 Defect: before each generation TRL adds the adapter to the weights in place, sends them to vLLM and subtracts it again.
 In bfloat16 neither sum is exact, so each sync changes the frozen weights. After 500 syncs this drift is a tenth of the
-adapter's own effect. The saved adapter belongs to the weights as loaded, and so is not the policy that was measured. A
-resumed run continues from different weights than those of the run that stopped.
+adapter's own effect. The saved adapter belongs to the weights as loaded, and so differs from the evaluated policy. A
+resumed run continues from different weights than the interrupted run had.
 Seen: every release that sends an adapter to vLLM, trl 0.15.2 to 1.16.0 (huggingface/trl, issue 6688).
 Remove when: TRL merges into copies itself.
 """
@@ -19,7 +19,7 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Replaces what TRL calls around a weight sync. Does nothing for a model without an adapter."""
+    """Replaces the methods that TRL calls around a weight sync. Does nothing for a model without an adapter."""
     model = trainer.model
     if not isinstance(model, PeftModel):
         return ""
@@ -29,7 +29,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 class _HandOver:
-    """A model whose parameters read as if its adapter were merged, between begin and end."""
+    """Presents a model's parameters with its adapter merged, between begin and end."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -70,7 +70,7 @@ class _HandOver:
 def _merged(layers: list[Any]) -> dict[int, Any]:
     """Returns copies of these layers' parameters with their adapters merged, by the id of each original.
 
-    PEFT merges into the copies, which take the originals' place in their modules meanwhile.
+    PEFT merges into the copies, which temporarily replace the originals in their modules.
     """
     modules = [module for layer in layers for module in layer.get_base_layer().modules()]
     originals = [(module, dict(module._parameters)) for module in dict.fromkeys(modules)]

@@ -49,7 +49,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 class _AdaptersOfVllm:
-    """The adapters that vLLM gets, each in its own folder, which is removed once the next one exists.
+    """Sends adapters to vLLM, each in its own folder, which is removed once the next one exists.
 
     No name is used twice, even on a server that outlives the run, because vLLM caches prompts by the adapter's name.
     """
@@ -66,7 +66,7 @@ class _AdaptersOfVllm:
         version = next(self._versions)
         name = f"policy-{self._run}-{version}"
         if self._engine is None and self._client is None:
-            return  # only the first process talks to a server
+            return  # only the first process calls a server
         path = self._folder / name
         self._model.save_pretrained(str(path), save_embedding_layers=False)
         if self._engine is not None:

@@ -1,11 +1,11 @@
 """Disables cuDNN's attention on GPUs where its gradients are not finite.
 
-Defect: from torch 2.11 on, cuDNN computes masked attention on Hopper and Blackwell. If the number of keys is 64 more
-than a multiple of 128, it returns NaN for the gradient of every query without an unmasked key, as on the left of a
-padded prompt, or whose scores are all below about -88. TRL pads prompts on the left, so about one micro-batch in 128
-ends a training.
+Defect: since torch 2.11, cuDNN computes masked attention on Hopper and Blackwell. If the number of keys is 64 more than
+a multiple of 128, it returns a NaN gradient for every query whose keys are all masked, as on the left of a padded
+prompt, or whose scores are all below about -88. TRL pads prompts on the left, so about one micro-batch in 128 ends a
+training.
 Seen: torch 2.11.0 for CUDA 13.0 on an NVIDIA H200; pytorch issue 196678.
-Remove when: no supported torch has such a cuDNN.
+Remove when: no supported torch has this defect.
 
 The shim tests the device, since the behaviour depends on the cuDNN that the machine loads, not on torch's release.
 """

@@ -1,10 +1,10 @@
-"""Keeps nf4 weights on AVX512-BF16 processors as they are in evaluation mode.
+"""Keeps bitsandbytes from repacking nf4 weights in evaluation mode on AVX512-BF16 processors.
 
-Defect: bitsandbytes on the CPU packs the weights of a Linear4bit for good in the first forward that is in
+Defect: bitsandbytes on the CPU permanently repacks the weights of a Linear4bit in the first forward that is in
 evaluation mode and needs no gradient. Later training forwards use a kernel without backward: with a bias they
 fail ("a view of a leaf Variable that requires grad is being used in an in-place operation"), without one the
 gradients are silently wrong.
-Seen: bitsandbytes 0.50.2 on processors with avx512_bf16. GPUs are not concerned.
+Seen: bitsandbytes 0.50.2 on processors with avx512_bf16. GPUs are not affected.
 Remove when: a packed Linear4bit gives the gradients of an unpacked one.
 """
 

@@ -17,7 +17,7 @@ def known_shims() -> list[str]:
 
 
 def apply_before_trainer(plan: Plan) -> None:
-    """Applies what must precede the training arguments. Raises Refused for an unknown shim."""
+    """Applies the shims that must precede the training arguments. Raises Refused for an unknown shim."""
     unknown = [name for name in plan.shims if name not in known_shims()]
     if unknown:
         raise Refused.of(f"this worker has no shim {', '.join(unknown)}", because="plan.json names it")
@@ -28,7 +28,7 @@ def apply_before_trainer(plan: Plan) -> None:
 
 
 def apply_on_trainer(trainer: Any, plan: Plan) -> dict[str, str]:
-    """Applies the others to the trainer; returns what each did."""
+    """Applies the others to the trainer; returns the effect of each."""
     outcomes = {}
     for name, value in plan.shims.items():
         apply = getattr(_module(name), "on_trainer", None)

@@ -3,8 +3,8 @@
 Defect: with transformers, TRL does not support stops. It passes no tokenizer to generate, so stop_strings raises, and
 it recognizes only the tokenizer's end token (since 1.14.2 also those that the model declares). Padding after any
 other end is trained as if the policy had written it, lengths are too large, and the completion counts as truncated.
-vLLM ends it at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. A vLLM whose
-tokenizer lacks the token never sees its text.
+vLLM ends the completion at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. If
+vLLM's tokenizer lacks the token, it never sees the stop's text.
 Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in the source of the others.
 Remove when: TRL takes stop texts and stop ids, and masks after them.
 """
@@ -28,7 +28,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 def end_completions(trainer: Any, ends: Ends) -> str:
     """Makes the trainer generate up to a completion's end, and ignore everything after it.
 
-    Returns what ends one, in words.
+    Returns in words how many tokens and texts end a completion.
     """
     if trainer.args.use_vllm:
         _stop_vllm_by_id(trainer, ends)
@@ -124,9 +124,9 @@ def _compare_with(trainer: Any, end: "EndToken") -> None:
 
 
 class EndToken(_Token):
-    """The tokenizer's end token; comparing a matrix of completions with it gives where each row ends.
+    """The tokenizer's end token; comparing a matrix of completions with it returns where each row ends.
 
-    more: what ends a row.
+    more: the Ends of a row.
     """
 
     @classmethod

@@ -4,7 +4,7 @@ Defect: TRL recognizes only the tokenizer's end token. A model may declare more,
 end-of-text token: generation continues after one of them, or, if it stops there, the padding that follows is trained as
 if the policy had written it.
 Seen: trl 0.14.0 to 1.14.1. In 1.14.2 every declared token ends a completion.
-Remove when: trl below 1.14.2 is gone.
+Remove when: trl below 1.14.2 is no longer supported.
 """
 
 from typing import Any
@@ -15,6 +15,6 @@ from grpo_recipes.worker.shims.completion_ends import end_completions
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Makes generation end at each declared token, and TRL recognize it; nothing for a model with one."""
+    """Makes generation end at each declared token, and TRL recognize it. Does nothing if there is only one."""
     ends = ends_of(trainer, plan)
     return end_completions(trainer, ends) if len(ends.tokens) > 1 else ""

@@ -1,10 +1,10 @@
 """Gives groups of equal rewards zero advantages, instead of float32 rounding noise.
 
 Defect: TRL divides each reward's difference from the group mean by the standard deviation plus 1e-4. If the mean of
-equal rewards is rounded, like that of eight times 1.2, neither is zero: advantages are 0.001, which Adam turns into
-full-size updates, and 1 with normalize_then_sum. Other releases, group sizes and devices round differently. TRL 0.14
-computes advantages inside its loss, where the factor that each is multiplied by, 1 everywhere, becomes 0.
-Seen: trl 0.14.0, 0.15.2, 0.23.1 and 1.16.0; the same arithmetic in all of them since 0.14.0.
+equal rewards is rounded, as for eight rewards of 1.2, neither is zero: advantages are 0.001, which Adam turns into
+full-size updates, or 1 with normalize_then_sum. Different releases, group sizes and devices round differently. TRL 0.14
+computes advantages inside its loss; there the shim multiplies them by 0 instead of 1.
+Seen: trl 0.14.0, 0.15.2, 0.23.1 and 1.16.0; all releases since 0.14.0 use the same arithmetic.
 Remove when: TRL compares the rewards of a group with a tolerance relative to their size.
 """
 
@@ -18,7 +18,7 @@ from grpo_recipes.worker._shared.equal_rewards import equal_groups_of, hands_adv
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Sets the advantages of groups without variance to zero; other groups stay bit for bit."""
+    """Sets the advantages of groups without variance to zero; other groups stay bit-for-bit the same."""
 
     def zero(equal: Any, own: Any, found: dict[str, Any]) -> None:
         if own.any():

@@ -5,7 +5,7 @@ loss then fails on the completion, since it has more tokens than parts. Since 1.
 `suppress_tokens` in generation_kwargs replace those of TRL.
 Seen: Idefics3 and LLaVA-NeXT with trl 0.24.0, 0.26.2 and 0.29.1 and transformers 4.57.6; trl 1.16.0 with
 suppress_tokens.
-Remove when: trl before 1.16 is no longer supported, and TRL adds its own token to the given ones.
+Remove when: trl before 1.16 is no longer supported, and TRL adds its token to the recipe's suppress_tokens.
 """
 
 from typing import Any
@@ -20,4 +20,4 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
         return ""
     before = trainer.generation_config.suppress_tokens or []
     trainer.generation_config.suppress_tokens = [*before, *({token} - {*before})]
-    return f"token {token} of an image is never sampled"
+    return f"image token {token} is never sampled"

@@ -6,9 +6,9 @@ updates are padding, with MATH's two thirds.
 Seen: trl 0.20.0 to 1.16.0 (grpo_trainer.py, `_prepare_inputs` and `_get_per_token_logps_and_entropies`).
 Remove when: TRL does so itself.
 
-Masks, advantages and log-probabilities keep TRL's layout, (B, C). Rows are narrowed inside the function that scores
-them. "sorted" also changes which micro-batch of an optimizer step trains a row, so that rows of similar length share
-one; "packed" leaves that unchanged, for losses that depend on it.
+Masks, advantages and log-probabilities keep TRL's layout, (B, C). Rows are narrowed inside the scoring function.
+"sorted" also moves rows between the micro-batches of an optimizer step, so that rows of similar length share a
+micro-batch; "packed" does not move rows, for losses that depend on their micro-batch.
 """
 
 import math
@@ -30,14 +30,14 @@ FAMILIES = {
 }  # fmt: skip
 ROTARY = {"default", "linear", "llama3", "yarn"}
 LAYERS = {"full_attention", "sliding_attention"}
-# TRL averages these over a micro-batch's tokens, then over micro-batches, however many tokens each has.
+# TRL averages these over a micro-batch's tokens, then over micro-batches, without weighting by their tokens.
 OF_ALL_TOKENS = ("entropy", "kl")
 OF_RATIOS = ("cispo_clip_ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
 _SHARE, _PADDED = "share_of_tokens", "_padded_scores"
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Narrows what is scored, and with "sorted" order the rows of an optimizer step by length."""
+    """Narrows the scored rows, and with "sorted" orders the rows of an optimizer step by length."""
     reason = _why_not(trainer)
     if reason:
         return f"nothing: {reason}"
@@ -52,7 +52,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def padded_scores(trainer: Any) -> Callable[..., tuple[Any, ...]] | None:
-    """Returns TRL's own method that scores, None if the trainer still uses it."""
+    """Returns TRL's own scoring method, None if the trainer still uses it."""
     return getattr(trainer, _PADDED, None)
 
 
@@ -61,7 +61,7 @@ def _why_not(trainer: Any) -> str:
     if hasattr(trainer, "compute_liger_loss") and any(
         getattr(trainer, name, False) for name in ("use_liger_loss", "use_liger_kernel")
     ):
-        return "Liger's loss does not use the method that scores"
+        return "Liger's loss does not use the scoring method"
     model = trainer.accelerator.unwrap_model(trainer.model)
     config = model.config
     name = type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
@@ -73,7 +73,7 @@ def _why_not(trainer: Any) -> str:
         words = ", ".join(sorted(kinds)) or "no rotary positions"
         return f"{name} with {words} is not known to score a row the same without its padding"
     if getattr(trainer, "aux_loss_enabled", False):
-        return f"{name} has a loss of its router over all columns"
+        return f"the router loss of {name} covers all columns"
     return ""
 
 
@@ -114,7 +114,7 @@ def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
 
 
 def _as_in_place(model: Any, place: Any, own: Any) -> Callable[..., Any]:
-    """Returns the model with tokens at their positions in TRL's layout, place (B, W), and so with TRL's rounding.
+    """Returns the model with tokens at their positions in TRL's layout, place (B, W), to get TRL's rounding.
 
     Labels before the last own (B,) columns of each row are removed, because the head computes every token with a label.
     """
@@ -143,7 +143,7 @@ def _sort(trainer: Any, window: int) -> None:
     cut = grpo_trainer.split_tensor_dict
 
     def split(batch: dict[str, Any], count: int) -> list[dict[str, Any]]:
-        # Batches with images stay unsorted. All ranks have images or none: otherwise some would wait in _shares.
+        # Batches with images stay unsorted. Either all ranks have images or none, so no rank waits in _shares.
         if any(isinstance(value, list) for value in batch.values()):
             return list(cut(batch, count))
         order = _order(batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1), count // window, window)
@@ -170,9 +170,9 @@ def _sort(trainer: Any, window: int) -> None:
 
 
 def _order(prompts: Any, completions: Any, windows: int, micro_batches: int) -> list[int]:
-    """Returns each window's rows, longest first; rows that train nothing are spread over its micro-batches.
+    """Returns each window's rows, longest first; rows without trained tokens are spread over its micro-batches.
 
-    prompts, completions: tokens of each row, (N,). A micro-batch of only such rows would have no figures.
+    prompts, completions: tokens of each row, (N,). A micro-batch that trains no token would have no figures.
     """
     trained, total = completions.tolist(), (prompts + completions).tolist()
     order: list[int] = []

@@ -1,12 +1,12 @@
 """Makes a model compute only the completion's logits if TRL and the model's class name the keyword differently.
 
 Defect: TRL scores the last C + 1 positions and requests their logits with a keyword, num_logits_to_keep in trl 0.14 and
-logits_to_keep up to 1.14; transformers renamed it in 4.49, and some classes have neither. A forward that does not know
-the keyword may swallow it: logits of the whole sequence are computed, (P + C) / (C + 1) times the memory, and releases
-that do not cut them afterwards take log-probabilities from the wrong positions. Or it raises TypeError.
+logits_to_keep up to 1.14; transformers renamed it in 4.49, and some classes have neither. A forward without the keyword
+may silently ignore it. It then computes logits of the whole sequence, with (P + C) / (C + 1) times the memory, and
+releases that do not cut them afterwards take log-probabilities from the wrong positions. Or it raises TypeError.
 Seen: trl 0.14.0 with GPT2 of transformers 4.48.3 (log-probabilities 0.35 off, no message), trl 0.19.1 with GPT2 of
 4.52.4 (RuntimeError), trl 0.15.2 with Qwen2 of 4.48.3 (right, but the whole sequence is computed).
-Remove when: trl below 1.15 is gone; from there on its loss asks for no logits.
+Remove when: trl below 1.15 is no longer supported; since 1.15 its loss requests no logits.
 """
 
 import inspect
@@ -28,7 +28,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     if keyword == passed:
         return ""
     for model in models:
-        take_both_words(model)
+        take_both_keywords(model)
     if hasattr(trainer, "model_kwarg_keys"):
         trainer.model_kwarg_keys = {*trainer.model_kwarg_keys, NEW}
     name = type(models[0]).__name__
@@ -46,7 +46,7 @@ def _passed_by(trainer: Any) -> str | None:
     return OLD if OLD in inspect.unwrap(type(trainer).compute_loss).__code__.co_varnames else None
 
 
-def take_both_words(model: Any) -> None:
+def take_both_keywords(model: Any) -> None:
     """Makes the model's forward accept either keyword; without one it is unchanged, also for generate()."""
     forward, keyword = model.forward, logits_keyword(model)
 

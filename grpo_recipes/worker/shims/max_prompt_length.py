@@ -3,7 +3,7 @@
 Defect: trl 0.24 and 0.25 let the tokenizer truncate, which keeps a special token at the start and one token less at the
 end. trl 0.26 and 0.27 accept the field and ignore it, 0.28 removed it: prompts are not cut at all.
 Seen: trl 0.26.2 with max_prompt_length 6 trains on prompts of 11 tokens.
-Remove when: never, as long as recipes have generation.max_prompt_length.
+Remove when: recipes no longer have generation.max_prompt_length.
 """
 
 import inspect
@@ -28,7 +28,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     elif "prompts" in inspect.signature(getattr(trainer, "_generate_single_turn", print)).parameters:
         trainer._generate_single_turn = _generating(trainer, trainer._generate_single_turn, cut)
     else:
-        raise Refused.of("this trl has no place known where prompts are tokenized", because="max_prompt_length is set")
+        raise Refused.of("grpo-run does not know where this trl tokenizes prompts", because="max_prompt_length is set")
     if hasattr(trainer, "max_prompt_length"):
         trainer.max_prompt_length = None  # otherwise the tokenizer of trl 0.24 and 0.25 would truncate at their default
     trainer.add_callback(cut)
@@ -62,7 +62,7 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
         longer, prompts = trainer.accelerator.gather(counts.to(trainer.accelerator.device)).sum(0).tolist()
         trainer._metrics["train" if trainer.model.training else "eval"][METRIC].append(longer / prompts)
         if is_drawing(trainer):
-            return  # kept prompts come a second time
+            return  # the prompts that were kept are passed a second time
         self.longer += longer // trainer.num_generations  # each prompt is repeated for its completions
         self.prompts += prompts // trainer.num_generations
 
@@ -73,14 +73,14 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
 
 
 def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], Any]:
-    """trl since 0.29: one method returns prompt_ids, images and a processor's fields, for every generator."""
+    """Cuts in trl since 0.29: one method returns prompt_ids, images and a processor's fields, for every generator."""
 
     def tokenize_and_cut(prompts: Any) -> Any:
         prompt_ids, images, fields = tokenize(prompts)
         if images or fields:
             raise Refused.of(
-                "max_prompt_length is set, and the model's processor gives more than token ids",
-                because=f"{', '.join(fields) or 'images'} would not match a prompt that was cut",
+                "max_prompt_length is set, and the model's processor returns more than token ids",
+                because=f"{', '.join(fields) or 'images'} would not match a cut prompt",
             )
         return cut.rows(prompt_ids), images, fields
 
@@ -88,7 +88,7 @@ def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], An
 
 
 def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callable[..., Any]:
-    """trl 0.24 to 0.28: prompts are tokenized inside the generation, by the trainer's processing_class."""
+    """Cuts in trl 0.24 to 0.28, where generation tokenizes prompts with the trainer's processing_class."""
 
     def generate_cut(*prompts: Any) -> Any:
         with replaced(trainer, "processing_class", _Tokenizing(trainer.processing_class, cut)):
@@ -98,7 +98,7 @@ def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callab
 
 
 class _Tokenizing:
-    """The trainer's tokenizer, with prompts cut."""
+    """The trainer's tokenizer, which also cuts prompts."""
 
     def __init__(self, own: Any, cut: _Cut) -> None:
         self._own, self._cut = own, cut

@@ -1,9 +1,9 @@
-"""Reads prompts in the order of the newest TRL, in whole optimizer steps, and counts no others.
+"""Reads prompts in the order of the newest TRL, and counts only whole optimizer steps.
 
-Defect: TRL before 0.16 has no sampler that knows optimizer steps. From the second epoch on, trl 0.14 uses a different
-order than every later release, and both 0.14 and 0.15 train the rest of an epoch as a smaller step. TRL 0.16 to 0.19
-drop the rest but count it: the learning rate schedule ends at a step that is never reached, and a resumed run computes
-the wrong epoch.
+Defect: before 0.16 TRL's samplers ignore optimizer steps. After the first epoch, trl 0.14 uses a different order than
+every later release, and both 0.14 and 0.15 train the remaining rows of an epoch as a smaller step. TRL 0.16 to 0.19
+drop these rows but count them: the learning rate schedule ends at a step that is never reached, and a resumed run
+computes the wrong epoch.
 Seen: trl 0.14.0, 0.15.2, 0.16.1, 0.17.0 and 0.19.1 against 1.16.0 (trainer/utils.py, RepeatSampler).
 Remove when: these releases are no longer supported.
 """
@@ -18,14 +18,14 @@ from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Replaces the release's order."""
+    """Replaces the release's order of prompts."""
     make = trainer._get_train_sampler
     trainer._get_train_sampler = lambda *given: order_like(make(*given), trainer)
     return "prompts in the order of the newest release"
 
 
 def order_like(sampler: Any, trainer: Any) -> "PromptOrder":
-    """Returns the order in the units of the release's own sampler: what counts as a row, and what is repeated."""
+    """Returns the order in the units of the release's own sampler, which counts prompts or repeated rows."""
     rows, arguments = len(trainer.train_dataset), trainer.args
     if hasattr(sampler, "mini_repeat_count"):
         repeats = (sampler.mini_repeat_count, sampler.repeat_count)

@@ -1,8 +1,8 @@
 """Tokenizes prompts like the newest TRL.
 
-Defect: TRL before 0.26 tokenizes a plain prompt without the tokenizer's special tokens, later releases with them: a
-Llama model then sees its beginning-of-sequence token or not. All releases render conversations alike, unless the last
-message is the assistant's: the same older releases let the model continue it, newer ones start a new one.
+Defect: TRL before 0.26 tokenizes a plain prompt without the tokenizer's special tokens, so a Llama model does not see
+its beginning-of-sequence token; later releases add them. All releases render conversations in the same way, unless the
+last message is the assistant's: the older releases let the model continue it, newer ones start a new message.
 Seen: trl 0.14.0 to 0.25.1 against 0.26.0 and 1.16.0 (grpo_trainer.py, add_special_tokens).
 Remove when: these releases are no longer supported.
 """
@@ -42,6 +42,6 @@ def _refuse_begun_answers(prompts: Any) -> None:
         if prompt[-1]["role"] == "assistant":
             raise Refused.of(
                 f"dataset: the prompt of row {row + 1} ends with a message of the assistant",
-                because="this TRL lets the model continue it, the newest one starts a new message after it",
+                because="this TRL lets the model continue it; the newest TRL starts a new message after it",
                 fix="end prompts with a message of the user",
             )

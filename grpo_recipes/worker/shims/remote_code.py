@@ -1,8 +1,8 @@
 """Lets TRL load a model whose class is in its own folder.
 
 Defect: given a path, TRL reads the configuration without trust_remote_code and looks up the class in transformers. A
-model with its own code fails with ValueError, "pass the argument trust_remote_code=True", although it was passed; on a
-terminal the user is asked first.
+model with its own code fails with ValueError, "pass the argument trust_remote_code=True", although it was passed; in a
+terminal the library first asks the user.
 Seen: trl 0.21.0 with transformers 4.55.4. trl 0.19 and 1.7 load such a model.
 Remove when: trl 0.20 to 1.6 are no longer supported.
 """
@@ -32,7 +32,7 @@ def before_trainer(value: object, plan: Plan) -> None:
     if not classes:
         return
     if AUTO_CLASS not in classes:
-        raise Refused.of(f"{path}: its code has no {AUTO_CLASS}", because="auto_map of its config.json names none")
+        raise Refused.of(f"{path}: its code has no {AUTO_CLASS}", because="auto_map in its config.json has no such key")
     if config.model_type not in transformers.CONFIG_MAPPING:
         AutoConfig.register(config.model_type, type(config))
     own = get_class_from_dynamic_module(classes[AUTO_CLASS], path, revision=revision)

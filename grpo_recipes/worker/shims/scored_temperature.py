@@ -1,7 +1,7 @@
 """Scores completions at the temperature at which they are sampled.
 
-Defect: TRL before 0.16 samples at the temperature but ignores it in the log-probs: its loss is that of a different
-policy than the one that wrote the completions.
+Defect: TRL before 0.16 samples at the temperature but ignores it in the log-probs, so its loss is computed for a
+different policy than the one that wrote the completions.
 Seen: trl 0.14.0 compute_loss and 0.15.2 `_get_per_token_logps`; 0.16.0 divides the logits there.
 Remove when: TRL below 0.16 is no longer supported.
 """
@@ -14,7 +14,7 @@ from grpo_recipes.worker._shared.library import base_model, set_forward
 
 
 class _Scoring:
-    """Whether a forward scores completions, not generates them."""
+    """Remembers whether the policy's forward currently scores completions rather than generating them."""
 
     is_on = True
 
@@ -30,7 +30,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
-    """Gives the model its own forward."""
+    """Makes the model's forward divide its logits by the temperature."""
     forward = model.forward
 
     def scored(self: Any, *given: Any, **named: Any) -> Any:

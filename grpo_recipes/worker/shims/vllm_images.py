@@ -1,11 +1,11 @@
-"""Gives vLLM prompts with images of which it makes the tokens of the loss.
+"""Passes vLLM prompts with images so that it answers the same tokens as the loss.
 
-Defect: TRL gives vLLM the tokens of a prompt in which each image has all its tokens. vLLM looks for one token of each
-image and replaces it by all of them: it silently answers 42 tokens where the loss has 36. It samples the token of an
-image, which TRL suppresses for transformers alone. And it keeps what its vision part made of an image: with new weights
-TRL clears its cache of prompts, and not this one.
+Defect: TRL passes vLLM a prompt in which each image already has all its tokens. vLLM expects one token per image and
+expands it again: it silently answers a prompt of 42 tokens where the loss has 36. It also samples the image token,
+which TRL suppresses only for transformers. And it caches the output of its vision part for each image: with new weights
+TRL clears vLLM's cache of prompts, but not this one.
 Seen: trl 1.16.0 (VLLMGeneration.generate and sync_weights, colocate) with vllm 0.31.0.
-Remove when: TRL gives vLLM prompts before their images are put in, and clears the cache of its encoder.
+Remove when: TRL passes vLLM prompts with one token per image, and clears vLLM's encoder cache.
 """
 
 import functools
@@ -20,12 +20,12 @@ from grpo_recipes.worker._shared.library import vllm_engine
 from grpo_recipes.worker.ends.ends import tokenizer_of
 
 NEVER = -100.0
-"""What vLLM adds to a logit that is not to be sampled, the least that it takes."""
+"""The bias for a logit that must not be sampled, the smallest that vLLM accepts."""
 _SHOWN = 3
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Stands before the trainer's tokens of prompts, vLLM's generations and the hand-over of weights."""
+    """Wraps the trainer's tokenization of prompts, vLLM's generate and the weight sync."""
     engine, generation = vllm_engine(trainer), trainer.vllm_generation
     prompts = _ImagePrompts(trainer)
     trainer._tokenize_prompts = prompts.noted(trainer._tokenize_prompts)
@@ -35,11 +35,11 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     if token is not None:
         known = generation.generation_kwargs
         generation.generation_kwargs = {**known, "logit_bias": {**known.get("logit_bias", {}), token: NEVER}}
-    return "vLLM puts the tokens of images into prompts itself, and they are compared"
+    return "vLLM inserts the image tokens itself, and they are compared with the loss"
 
 
 class _ImagePrompts:
-    """The tokens of prompts before their images are put in, by those of the loss."""
+    """Maps the loss's tokens of a prompt to the tokens without inserted images."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -58,7 +58,7 @@ class _ImagePrompts:
         return tokenized
 
     def _without(self, prompts: Sequence[Any]) -> list[list[int]]:
-        """As the processor makes tokens of a rendered conversation, without images.
+        """Tokenizes rendered conversations as the processor does, without inserting images.
 
         Source: transformers 5.17.0 processing_utils.py, `ProcessorMixin.apply_chat_template`.
         """
@@ -74,7 +74,7 @@ class _ImagePrompts:
         return list(tokenizer(texts, add_special_tokens=not begins)["input_ids"])
 
     def answered(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the engine's `generate`. Raises Refused for the first prompt that is not that of the loss."""
+        """Wraps the engine's `generate`. Raises Refused for the first prompt that differs from the loss's."""
 
         @functools.wraps(generate)
         def compared(prompts: Sequence[Any], *given: Any, **named: Any) -> Any:
@@ -99,10 +99,10 @@ class _ImagePrompts:
         name = tokenizer_of(self._trainer).convert_ids_to_tokens
         loss, vllm = (name(ids[place : place + _SHOWN]) for ids in (of_loss, of_vllm))
         raise Refused.of(
-            "vLLM answered another prompt than the loss trains",
+            "vLLM answered a different prompt than the loss has",
             because=[
-                f"with its images the loss has {len(of_loss)} tokens, and vLLM made {len(of_vllm)} of it",
-                f"from token {place + 1} on the loss has {loss}, vLLM {vllm}",
+                f"with images the loss has {len(of_loss)} tokens, and vLLM {len(of_vllm)}",
+                f"beginning at token {place + 1}, the loss has {loss}, vLLM {vllm}",
             ],
             fix="use_vllm: false; or releases of trl, transformers and vllm that docs/images.md names",
         )

@@ -1,7 +1,7 @@
 """Gives vLLM the same prompt tokens that its completions are scored with.
 
-Defect: TRL before 0.19 cuts the token ids of a long prompt to max_prompt_length but silently sends vLLM its whole text:
-a completion answers one prompt and is scored after a different one.
+Defect: TRL before 0.19 cuts the token ids of a long prompt to max_prompt_length but silently sends vLLM the whole text,
+so a completion answers a different prompt than it is scored with.
 Seen: trl 0.14.0 to 0.18.2, prompts_text in compute_loss, _prepare_inputs and _generate_and_score_completions.
 Remove when: TRL below 0.19 is no longer supported.
 """
@@ -27,7 +27,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 
 def _with_tokens(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
-    """Wraps vLLM in this process, which accepts token ids instead of a text."""
+    """Wraps vLLM in this process, which accepts token ids instead of text."""
 
     def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
         tokens = [{"prompt_token_ids": ids[-length:]} for ids in _ids(trainer, prompts)]
@@ -37,7 +37,7 @@ def _with_tokens(generate: Callable[..., Any], trainer: Any, length: int) -> Cal
 
 
 def _with_texts(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
-    """Wraps TRL's server, which only accepts texts and tokenizes them with special tokens."""
+    """Wraps TRL's server, which accepts only text and tokenizes it with special tokens."""
 
     def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
         rows = zip(prompts, _ids(trainer, prompts), strict=True)
@@ -53,7 +53,7 @@ def _ids(trainer: Any, prompts: Sequence[str]) -> list[list[int]]:
 
 
 def _text(trainer: Any, prompt: str, ids: list[int]) -> str:
-    """Returns the text that the server tokenizes to these ids. Raises Refused if it would get others."""
+    """Returns the text that the server tokenizes to these ids. Raises Refused if it would get different ids."""
     tokenizer = trainer.processing_class
     text = str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
     read = list(tokenizer(text=text)["input_ids"])

@@ -1,4 +1,4 @@
-"""Applies weight decay like the newest release: to all weights but biases and norms.
+"""Applies weight decay like the newest release: to all weights except biases and norms.
 
 Defect: transformers used lists of layer classes, which lack most RMS norms, including Qwen2's, and since 4.49 also
 names, which miss a norm called `norm`. With weight_decay above 0 those norms shrink, so the same recipe trains

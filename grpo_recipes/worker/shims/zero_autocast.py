@@ -1,11 +1,12 @@
-"""Runs the forward pass of a ZeRO training's model under autocast, as accelerate does for DDP.
+"""Runs the model's forward pass under autocast in training with ZeRO, as accelerate does for DDP.
 
-Defect: under DeepSpeed accelerate wraps nothing in autocast and its `accelerator.autocast()` does nothing; DeepSpeed's
-own torch_autocast covers only passes through its engine, those of the loss. TRL scores completions with the model
-itself, and without an adapter transformers generates with it, so float32 weights then compute in float32: the ratios,
-the KL term and the samples have a different precision than the loss, and on a GPU scoring takes many times as long.
+Defect: under DeepSpeed accelerate does not wrap the model in autocast, and `accelerator.autocast()` does nothing;
+DeepSpeed's own torch_autocast covers only passes through its engine, those of the loss. TRL scores completions with the
+model itself, and without an adapter transformers generates with it, so float32 weights then compute in float32. The
+ratios, the KL term and the samples have a different precision than the loss, and on a GPU scoring takes many times as
+long.
 Seen: deepspeed 0.17.2 to 0.19.8 with accelerate 1.15.0 (accelerator.py, `prepare_model` and `autocast`).
-Remove when: accelerate covers the model itself under DeepSpeed.
+Remove when: accelerate wraps the model itself under DeepSpeed.
 """
 
 from typing import Any

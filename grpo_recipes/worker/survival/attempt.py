@@ -3,8 +3,8 @@
     python -P worker/part.py survival.attempt FOLDER [ARGUMENT ...]
 
 The cluster restarts the machine only for exit code 75. launch.sh's own code is not precise enough: torch's launcher
-turns every failure into 1, and a vLLM server exits with 0 when its trainers were interrupted. So run.json decides. A
-start that finds a run.json resumes; a completed run is left unchanged.
+turns every failure into 1, and a vLLM server exits with 0 if its trainers were interrupted. The exit code is therefore
+taken from run.json. A start that finds a run.json resumes; a completed run is left unchanged.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def attempt(folder: Path, arguments: Sequence[str], parent: int) -> int:
 def _wait_for_name(folder: Path, address: str) -> None:
     """Waits until the first machine's name resolves; it stops resolving once that machine has completed.
 
-    A launcher that looks a name up too early does not find it for a while.
+    If a launcher looks a name up too early, the lookup keeps failing for a while.
     """
     while not _is_completed(folder):
         with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ def _is_completed(folder: Path) -> bool:
 
 
 def _wait_for_others(folder: Path) -> None:
-    """Waits while an earlier start still trains here: it ends when it notices that this machine was lost."""
+    """Waits while an earlier start still trains in this folder; it ends once it notices that this machine was lost."""
     began, is_told = time.monotonic(), False
     while (other := holder(folder)) is not None and other.path.name == TRAINING:
         if time.monotonic() - began > (_LOST_END_S if other.is_over() else _OTHERS_END_S):

@@ -23,18 +23,18 @@ _FAULTS = {
     errno.EDQUOT: ("the disk quota is used up", "remove files or raise the quota"),
     errno.EFBIG: (
         "the file would be larger than this file system or ulimit allows",
-        "a file system, or a ulimit -f, for files of that size",
+        "use a file system, or a ulimit -f, that allows files of that size",
     ),
     errno.EROFS: (
         "it is read-only",
-        "make it writable again; a disk that failed is often made read-only, see dmesg",
+        "make it writable again; the kernel often makes a failed disk read-only, see dmesg",
     ),
     errno.EACCES: ("permission denied", "let this user write there"),
     errno.EPERM: ("operation not permitted", "let this user write there"),
-    errno.EIO: ("the disk fails (input/output error)", "look at that disk, see dmesg"),
+    errno.EIO: ("the disk fails (input/output error)", "check the disk, see dmesg"),
     errno.ESTALE: (
         "the network file system has lost it (stale file handle)",
-        "look at the server of that file system, and mount it again",
+        "check the server of that file system, and mount it again",
     ),
 }
 # Rust writes "(os error 28)", torch only the text, or merely that it failed.
@@ -47,8 +47,8 @@ _NOTHING_FREE = 1 << 20
 def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
     """Returns what could not be written, why, and how to continue; None for other problems.
 
-    same: the run folder; if it is gone, that is the reason, whatever the problem. Libraries report it in different
-    ways: OSError with and without a file, safetensors with a text, torch with a RuntimeError without a reason.
+    same: the run folder; if it is gone, that is the reason, whatever the problem. Libraries report such faults in
+    different ways: OSError with or without a file, safetensors with a text, torch with a RuntimeError without a reason.
     """
     folder = same.folder
     try:
@@ -56,7 +56,7 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
     except FolderGone as gone:
         return gone
     except OSError:
-        pass  # the disk fails, as the problem will show
+        pass  # the disk fails; the problem itself will show it
     for one in causes(problem):
         number, place = _number_at(one, folder), _named(one)
         is_inside = place is not None and place.is_relative_to(folder)
@@ -82,7 +82,7 @@ def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
 
 
 def _of_a_cache(place: Path) -> Mistake | None:
-    """Returns the mistake if the path is in a cache that cannot be written, or above it."""
+    """Returns the mistake if the path is in a cache that cannot be written, or is one of its parent folders."""
     locked = locked_caches(os.environ, OF_THE_HUB + OF_DEEPSPEED, "error")
     folders = [] if locked is None else [Path(reason.partition(": ")[2]) for reason in locked.because]
     is_one = any(place.is_relative_to(folder) or folder.is_relative_to(place) for folder in folders)
@@ -149,7 +149,7 @@ def _named(problem: BaseException) -> Path | None:
 
 
 def _free(place: Path) -> int:
-    """Returns the free bytes where a file is, or would be; 0 if unknown."""
+    """Returns the free bytes on the disk of a path, which need not exist; 0 if unknown."""
     with contextlib.suppress(OSError):
         found = os.statvfs(next(one for one in (place, *place.parents) if one.is_dir()))
         return found.f_bavail * found.f_frsize

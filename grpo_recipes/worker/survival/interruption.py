@@ -23,7 +23,7 @@ _POLL_S = 0.05
 
 
 class Interruption:
-    """Whether a signal has asked the run to stop.
+    """Tracks whether a signal has asked the run to stop.
 
     on_first: called at the first signal; on_end: before the process ends at once. grace_s: a launcher and a terminal
     may both forward the same signal, so signals within this time after the first count as one.
@@ -55,13 +55,13 @@ class Interruption:
         # `writer` is only kept open: signals are written to its descriptor.
         while numbers := reader.recv(64):
             for number in numbers:
-                if number == signal.SIGHUP and not self._is_wish():
-                    print("the terminal is gone; the run goes on, and SIGINT or SIGTERM still saves and stops it")
+                if number == signal.SIGHUP and not self._is_request():
+                    print("the terminal is gone; the run continues, and SIGINT or SIGTERM still saves and stops it")
                 elif number in ASKING:
                     self._receive()
 
-    def _is_wish(self) -> bool:
-        """Whether somebody sent the SIGHUP, rather than a closed terminal, which takes a moment to tell."""
+    def _is_request(self) -> bool:
+        """Whether a user sent the SIGHUP, not a closed terminal. Deciding this takes a moment."""
         self._hangups.came()
         while (found := self._hangups.is_wish()) is None:
             time.sleep(_POLL_S)
@@ -78,7 +78,7 @@ class Interruption:
             os._exit(EXIT_INTERRUPTED)
 
 
-# Ends a process after training, without waiting for threads and processes that a reward left running.
+# Ends a process after training, even if a reward left threads or processes running.
 
 
 # Time for uploads that libraries run in a thread.

@@ -25,7 +25,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint
 
 ENDS_FILE = "job_ends.jsonl"
 REQUEUE = "requeue"
-# Consecutive starts that may end without a new step: one can be bad luck with a machine.
+# Consecutive starts that may end without a new step: a single one may be a machine's fault.
 _FRUITLESS_STARTS = 2
 # srun's code for a lost machine. If a task fails, srun kills the others and returns 143.
 _KILLED = 137
@@ -39,7 +39,7 @@ class Ended:
     step_before: of the newest complete checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
     machines for another job, and requeues it. server_ended: its vLLM server's step ended before the training. requeues:
     how often it has requeued itself. fruitless: how many consecutive starts before this one gained no step. is_another:
-    run.json belongs to a different run, which trains in the folder and kept this job out.
+    run.json belongs to a different run, which trains in the folder and locked this job out.
     """
 
     code: int
@@ -57,7 +57,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What follows. exit_code: None to requeue. because: one line."""
+    """The decision about a job. exit_code: None to requeue. because: one line."""
 
     exit_code: int | None
     because: str
@@ -76,9 +76,9 @@ def decide(ended: Ended) -> Next:
     if ended.preempted:
         return Next(None, "another job needs the machines")
     if ended.told:
-        return Next(EXIT_INTERRUPTED, "it was told to stop")
+        return Next(EXIT_INTERRUPTED, "it was asked to stop")
     if ended.record is None and ended.code != _KILLED and not ended.server_ended:
-        return Next(EXIT_FAILED, f"no trainer began, the launchers ended with exit code {ended.code}")
+        return Next(EXIT_FAILED, f"no trainer started, and the launchers ended with exit code {ended.code}")
     return _again(ended, _cause(ended, status))
 
 
@@ -91,7 +91,7 @@ def _cause(ended: Ended, status: object) -> str:
 
 
 def _again(ended: Ended, cause: str) -> Next:
-    """Requeues, unless that leads nowhere."""
+    """Returns a requeue, unless earlier starts gained no step or the limit is reached."""
     if ended.step <= ended.step_before and ended.fruitless + 1 >= _FRUITLESS_STARTS:
         return Next(EXIT_FAILED, f"{cause}; {ended.fruitless + 1} starts in a row gained no step beyond {ended.step}")
     if ended.requeues >= ended.max_requeues:
@@ -100,7 +100,7 @@ def _again(ended: Ended, cause: str) -> Next:
 
 
 def before(folder: Path) -> str:
-    """Returns the word of a start that begins: it identifies the current run.json and the newest checkpoint."""
+    """Returns a new start's word, which identifies the current run.json and the newest checkpoint."""
     return f"{_fingerprint(folder)}/{_step(folder)}"
 
 
@@ -138,7 +138,7 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
 
 
 def _tell(record: Record, found: Next) -> None:
-    """Records in run.json how a start ended, if nothing else has, or if the recorded end is not final."""
+    """Records in run.json how a start ended, if no end is recorded, or if the recorded end is not final."""
     if found.exit_code is None or found.exit_code == EXIT_INTERRUPTED:
         record.end("interrupted", EXIT_INTERRUPTED, found.because)
     elif found.exit_code == EXIT_FAILED:
@@ -179,7 +179,7 @@ def _fingerprint(folder: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answers one question of the job's script."""
+    """Answers the job's script: prints a word, or the decision."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     commands = parser.add_subparsers(dest="when", required=True)

@@ -2,7 +2,7 @@
 
     python -P worker/part.py survival.redacted LOG
 
-Signals that stop a job reach all of its processes: this one ignores them, and ends at the end of its input.
+Signals that stop a job reach all of its processes. This process ignores them, and ends at the end of its input.
 """
 
 import signal

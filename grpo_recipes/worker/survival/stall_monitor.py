@@ -1,10 +1,10 @@
 """Ends a process whose training stalls, and records that one of several processes died.
 
-A thread of the process measures each step, and writes the stacks of all threads to stalled/rank-N.txt when one is late.
-Code that holds the interpreter's lock, such as a regular expression that backtracks endlessly, stops that thread as
-well, so a second program (`part.py survival.stall_monitor`) ends the process when the thread falls silent. Both count
-only time in which they could run: a suspended job has not stalled. The program also outlives the process for a moment:
-a process that the kernel kills for its memory cannot record why.
+A thread of the process measures each step, and writes the stacks of all threads to stalled/rank-N.txt if a step is
+late. Code that holds the interpreter's lock, such as a regular expression that backtracks endlessly, stops that thread
+as well, so a second program (`part.py survival.stall_monitor`) ends the process if the thread stops reporting. Both
+count only time in which they could run: a suspended job has not stalled. The program outlives the process for a moment
+to record its death, since a process that the kernel kills for its memory cannot.
 """
 
 import faulthandler
@@ -41,7 +41,7 @@ TOGETHER_S = 1.0
 STEP = "a step"
 OWN_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", f"{os.sep}lib{os.sep}python")
 _PART = Path(__file__).parents[1] / "part.py"
-# The process and the program share memory: one line about what is watched, a byte that is set if the process is
+# The process and the program share memory: one line about the current activity, a byte that is set if the process is
 # expected to end, then the stacks.
 _LINE_BYTES = 256
 _IS_EXPECTED = b"x"
@@ -51,7 +51,7 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the main thread has been doing since `began`, and the seconds after which it is late and ended."""
+    """The main thread's activity since `began`, and the seconds after which it is late and is ended."""
 
     what: str
     step: int
@@ -63,7 +63,7 @@ class Watched:
 class StallMonitor:
     """Times each step between begin() and end(), and everything else from one still() to the next call.
 
-    on_late: called in a thread, once when something takes too long and again, with True, when the process must end.
+    on_late: called in a thread, first if an activity takes too long and again, with True, if the process must end.
     ddp_timeout_s: None for a single process. Training is unaffected if the program dies.
     """
 
@@ -94,10 +94,10 @@ class StallMonitor:
         """Stops timing the step: logging and saving, which follow, have no median."""
         if self._watched.what == STEP:
             self._durations.append(time.monotonic() - self._watched.began)
-        self.still("what follows a step")
+        self.still("logging or saving after a step")
 
     def still(self, what: str) -> None:
-        """Starts timing something that is not a step, or restarts it."""
+        """Starts timing an activity that is not a step, or restarts it."""
         self._watched = self._now(what, no_progress.longest(self._guards, ()))
 
     def _now(self, what: str, longest_s: float) -> Watched:
@@ -107,7 +107,7 @@ class StallMonitor:
         return now
 
     def _tell(self, watched: Watched, left_s: float) -> None:
-        """Reports to the program that this process runs. Writing shared memory wakes nothing up, so it is free."""
+        """Reports to the program that this process runs. This only writes shared memory, so it costs nothing."""
         if self._line is not None:
             line = f"{time.monotonic()} {left_s + SLACK_S} {watched.step} {watched.what}"
             self._line[:_LINE_BYTES] = line.encode().ljust(_LINE_BYTES)
@@ -171,7 +171,7 @@ _shared: mmap.mmap | None = None
 
 
 def start_program(folder: Path, rank: int, processes: int) -> None:
-    """Starts the program beside this process. processes: of the run; the parent of a single process sees it die."""
+    """Starts the program beside this process. processes: of the run; a single process's parent notices its death."""
     global _shared
     file = os.memfd_create("stalls")
     os.write(file, b" " * (_LINE_BYTES + len(_IS_EXPECTED)))
@@ -215,8 +215,8 @@ def main(arguments: Sequence[str]) -> None:
 def _record_death(folder: Path, rank: int, stacks: str) -> None:
     """Records a process that ended without recording a reason, unless another process recorded the run's end.
 
-    After other processes were lost, torch's NCCL watchdog aborts a process from a thread without Python. That is left
-    to grpo-run, which reads the watchdog's message in the log.
+    After other processes were lost, torch's NCCL watchdog aborts a process from a thread without Python. grpo-run
+    itself explains that case from the watchdog's message in the log.
     """
     time.sleep(TOGETHER_S)
     print(hide_secrets(stacks), file=sys.stderr, end="", flush=True)

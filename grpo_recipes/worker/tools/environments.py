@@ -14,7 +14,7 @@ from typing import Any
 from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import explained, in_time
-from grpo_recipes.worker.tools.tool_process import ToolFailed, told
+from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy
 from grpo_recipes.worker.user_code.isolation import RewardLeft, contained
 from grpo_recipes.worker.user_code.reward_call import OF_THE_ROW, short_text
 
@@ -31,7 +31,7 @@ def environment_factory(
 ) -> Callable[[], Any]:
     """Returns the factory of the user's class. A call that exceeds the planned time is ended and fails.
 
-    user: the folder of the user's files. named: what rows call it, None for a single environment.
+    user: the folder of the user's files. named: its name in rows, None for a single environment.
     """
     methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
     tools = {name: _called(each, name, planned, tally, user) for name, each in methods.items() if name not in NO_TOOLS}
@@ -55,7 +55,7 @@ def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, 
         with tally.counted(name), explained(user):
             yield
 
-    return _limited(method, name, "tool", planned.timeout, around, told)
+    return _limited(method, name, "tool", planned.timeout, around, answer_for_policy)
 
 
 def _kept(method: Method, planned: EnvironmentClass) -> Method:
@@ -104,7 +104,7 @@ _AGAIN_AFTER_S = 1.0
 
 
 class _TookTooLong(BaseException):
-    """A BaseException, so that user code that catches Exception does not stop it."""
+    """A call exceeded its time limit. A BaseException, because user code often catches Exception."""
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from grpo_recipes.contract.secrets.redact import hide_secrets
 
 @dataclass(slots=True)
 class Count:
-    """The calls of one tool. seconds: their total; concurrent async calls each count in full."""
+    """The calls of one tool. seconds: their total; each of several concurrent async calls counts in full."""
 
     calls: int = 0
     failures: int = 0

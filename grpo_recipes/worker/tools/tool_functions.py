@@ -13,7 +13,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Tool
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, error_text, told
+from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, answer_for_policy, error_text
 from grpo_recipes.worker.user_code.isolation import RAISED_IN, RewardLeft, contained
 from grpo_recipes.worker.user_code.reward_call import place_of, raised
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
@@ -65,7 +65,7 @@ def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction
         raise Refused.of(
             f"tool {tool.name}: {name} {kinds[not tool.is_async]}",
             because=f"in the plan it {kinds[tool.is_async]}",
-            fix="plan again; a decorator that hides `async def` has to keep it",
+            fix="plan again; write decorators so that they return an async function for an async function",
         )
     found: ToolFunction = function
     return found
@@ -79,7 +79,7 @@ def _start(process: ToolProcess, names: tuple[str, ...]) -> None:
         raise Refused.of(
             f"tools {', '.join(names)}: their process could not load them",
             because=[str(problem), *([problem.place] if problem.place else [])],
-            fix="import and compute less at the top of the file; tools have 1 GiB of memory",
+            fix="import and compute less at the top level of the file; tools have 1 GiB of memory",
         ) from problem
 
 
@@ -98,14 +98,14 @@ def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: Path) -> Too
     @functools.wraps(function)
     async def called(**arguments: Any) -> Result:
         with tally.counted(tool.name), explained(user):
-            return told(await in_time(function(**arguments), tool.name, "tool", tool.timeout))
+            return answer_for_policy(await in_time(function(**arguments), tool.name, "tool", tool.timeout))
 
     return _named(called, tool)
 
 
 @contextmanager
 def explained(user: Path) -> Iterator[None]:
-    """Gives exceptions of a call a text for the policy, and a place for the log."""
+    """Turns exceptions of a call into a text for the policy and a source line for the log."""
     try:
         yield
     except ToolFailed:
@@ -116,7 +116,7 @@ def explained(user: Path) -> Iterator[None]:
 
 
 async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout: float) -> Any:
-    """Returns an async call's result. Raises what it raises, with its name, and ToolFailed if it takes longer."""
+    """Returns an async call's result. Passes its exceptions on, with its name; raises ToolFailed if it is late."""
     stopped_at: list[TracebackType | None] = []
 
     async def answered() -> tuple[Any, BaseException | None]:
@@ -150,7 +150,7 @@ def _named(function: ToolFunction, tool: Tool) -> ToolFunction:
 
 
 def loaded_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleType:
-    """Imports the first of the files, which defines what is named. Raises Refused for any exception."""
+    """Imports the first of the files, which defines the named function or class. Raises Refused for any exception."""
     path = next(iter(sources))
     try:
         with contained(name, kind):
@@ -162,5 +162,5 @@ def loaded_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleTyp
         raise Refused.of(
             f"{kind} {name}: {path.name} cannot be loaded: {found['error']}",
             because=[found["place"]] if found["place"] else [],
-            fix=f"a file that can be imported: python -c 'import {path.stem}' in its folder raises the same",
+            fix=f"repair the file; python -c 'import {path.stem}' in its folder raises the same exception",
         ) from problem

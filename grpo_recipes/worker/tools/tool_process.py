@@ -1,8 +1,8 @@
 """Runs a rank's tools in a separate process, started once and replaced when it is lost. Both sides are here.
 
 The process runs only the user's functions, in limited memory, and imports only the standard library. Requests and
-answers are JSON; what a tool prints goes to the run's log. It ends when it is asked to, when the training ends for any
-reason, and when a call far exceeds its limit and nothing else ends it.
+answers are JSON; the output of tools goes to the run's log. It ends on request, when the training ends for any reason,
+and when a call far exceeds its limit.
 """
 
 import json
@@ -30,13 +30,13 @@ from grpo_recipes.worker.user_code.user_modules import user_module
 
 
 MOST_BYTES = 64 << 10
-"""Of a result, as text; a note tells the policy that the rest was cut."""
+"""Maximum size of a result as text; a note tells the policy that the rest was cut."""
 _LONGEST = 64 << 20
 
 Result = str | list[dict[str, Any]]
 
 
-def told(result: object) -> Result:
+def answer_for_policy(result: object) -> Result:
     """Returns a tool's result as TRL adds it to the conversation: blocks of text unchanged, everything else as text."""
     if isinstance(result, list) and result and all(map(_is_text_block, result)):
         blocks = [{"type": "text", "text": printable(each["text"])} for each in result]
@@ -59,12 +59,12 @@ def bounded(text: str) -> str:
     content = text.encode()
     if len(content) <= MOST_BYTES:
         return text
-    note = f"\n[cut: {len(content)} bytes, of which {MOST_BYTES >> 10} KiB can be told]"
+    note = f"\n[cut: {len(content)} bytes, of which the model gets {MOST_BYTES >> 10} KiB]"
     return content[: MOST_BYTES - len(note.encode())].decode(errors="ignore") + note
 
 
 def printable(text: str) -> str:
-    """Returns the text with a question mark for what cannot be encoded, such as lone surrogates."""
+    """Returns the text with question marks for characters that cannot be encoded, such as lone surrogates."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -87,7 +87,7 @@ Sources = tuple[str, dict[Path, bytes]]
 
 
 class ToolFailed(Exception):
-    """A call without a result; the text is for the policy. place: the line that raised, "" without one.
+    """A call failed; the text is for the policy. place: the line that raised, "" without one.
 
     by: "time" or "end" if the call, or its process, was ended; "" for an exception of the tool.
     """
@@ -159,9 +159,9 @@ class ToolProcess:
                 raise ToolFailed(f"{what} took longer than {limit_s:g} seconds and was ended", by="time")
             answer = json.loads(self._connection.recv_bytes(_LONGEST))
         except (EOFError, ConnectionError):
-            pass  # its process is gone
+            pass  # its process has ended
         except (OSError, ValueError, TypeError) as problem:
-            raise ToolFailed(f"{what} could not be asked: {bounded(str(problem))}") from None
+            raise ToolFailed(f"{what} could not be called: {bounded(str(problem))}") from None
         finally:
             if answer is None or answer.get("ends"):
                 self.close()
@@ -194,8 +194,8 @@ def serve(channel: int, trainer: int, memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     for asking in ASKING:
-        # When asked to stop, the trainer finishes its step, and so must its tools. Processes that they start may be
-        # stopped.
+        # When asked to stop, the trainer finishes its step, so its tools ignore the signal. Processes that they start
+        # do not.
         signal.signal(asking, _goes_on)
     threading.Thread(target=_end_with, args=(trainer,), daemon=True).start()
     own = os.getpid()
@@ -223,7 +223,7 @@ def _answer(request: dict[str, Any], functions: dict[str, Callable[..., Any]]) -
         random.seed(request["seed"])
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(random.getrandbits(32))
-        return {"result": told(functions[request["tool"]](**request["arguments"]))}
+        return {"result": answer_for_policy(functions[request["tool"]](**request["arguments"]))}
     except MemoryError:
         # Its memory is free again, but fragmented: the next call gets a new process.
         return {"error": OUT_OF_MEMORY, "ends": True}

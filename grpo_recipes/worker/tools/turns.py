@@ -1,4 +1,4 @@
-"""Loads what multi-turn completions use, for TRL: tools, an environment, a rollout."""
+"""Loads the parts of multi-turn completions for TRL: tools, an environment, a rollout."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +27,11 @@ class Turns:
 
     def __init__(self, arguments: dict[str, Any], tally: Tally, process: ToolProcess | None) -> None:
         self.arguments, self.tally, self._process = arguments, tally, process
-        # The environment's factory, several by their names; None without any.
+        # The environment's factory, or several by name; None without environments.
         self.environment: Factories | None = arguments.get("environment_factory")
 
     def close(self) -> None:
-        """Ends the tools' process, and closes what TRL's environments have open."""
+        """Ends the tools' process, and closes the connections of TRL's environments."""
         close_specs()
         if self._process is not None:
             self._process.close()
@@ -78,7 +78,7 @@ IDS, MASK, LOGPROBS = ("prompt_ids", "completion_ids"), "env_mask", "logprobs"
 
 
 def rollout_function(planned: Rollout, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function that TRL asks for completions. It raises Refused for results that do not fit the prompts."""
+    """Returns the function that TRL calls for completions. It raises Refused if results do not fit the prompts."""
 
     @functools.wraps(function)
     def rollout(prompts: list[Any], trainer: Any) -> Any:
@@ -89,8 +89,8 @@ def rollout_function(planned: Rollout, function: Callable[..., Any]) -> Callable
             raise Refused.of(
                 f"rollout {planned.name} returned {wrong}",
                 because=[f"it was called with {len(prompts)} prompts, one for each completion"],
-                fix="a dict of prompt_ids, completion_ids, logprobs or None, and env_mask, each a list with one entry"
-                " for each prompt",
+                fix="return a dict of prompt_ids, completion_ids, logprobs (or None) and env_mask, each a list with one"
+                " entry for each prompt",
             )
         return found
 

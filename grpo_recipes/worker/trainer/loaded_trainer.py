@@ -1,4 +1,4 @@
-"""Reads off the built trainer what the proofs before the first step compare."""
+"""Reads the values that the proofs before the first step compare from the built trainer."""
 
 import enum
 import re
@@ -17,7 +17,7 @@ _OF_ADAPTERS = ("lora_", "modules_to_save")
 
 
 def loaded(plan: Plan, trainer: Any) -> Loaded:
-    """Returns what this process's trainer has."""
+    """Returns the values of this process's trainer."""
     parameters = dict(trainer.model.named_parameters())
     trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
     is_lora = plan.expect.trainable == "lora"
@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
-# Which tensors LoRA should train, from the plan and the model's own modules.
+# The tensors that LoRA should train, from the plan and the model's own modules.
 
 
 ADAPTER = "default"
@@ -104,7 +104,7 @@ def _linear_modules(base: Any, layers: dict[str, Any]) -> set[str]:
 
 
 def _output_modules(base: Any) -> set[str]:
-    """Returns what all-linear leaves out: the language model head, and embeddings, which are not linear."""
+    """Returns the modules that all-linear leaves out: the language model head, and embeddings, which are not linear."""
     head = base.get_output_embeddings()
     return {name for name, module in base.named_modules() if module is head or isinstance(module, torch.nn.Embedding)}
 

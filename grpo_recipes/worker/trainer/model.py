@@ -40,7 +40,7 @@ from grpo_recipes.worker._shared.planned import (
 )
 from grpo_recipes.worker.data.images import decoding
 from grpo_recipes.worker.serving.health import server_arguments
-from grpo_recipes.worker.trainer.own_model import go_on_with, write_model, write_own_model
+from grpo_recipes.worker.trainer.own_model import continue_adapter, write_model, write_own_model
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
 # In a plan's model_init_kwargs: each process loads the whole model onto its own device.
@@ -87,7 +87,7 @@ def build_trainer(
             **(turns or {}),
         )
     if plan.ancestor is not None and plan.ancestor.use == "continue":
-        go_on_with(trainer, plan.ancestor)
+        continue_adapter(trainer, plan.ancestor)
     seed_generations(trainer)
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
@@ -149,7 +149,7 @@ def planned_processing(plan: Plan, path: str) -> Any:
 #
 # Format 1 of the recipe specifies: the adapter's initial weights are drawn from `seed`, and before each optimizer step
 # the generators of python, numpy and torch are set from `seed`, the step's number (from 0) and the rank. Otherwise the
-# completions of one recipe would differ from the second step on, since releases draw different numbers between two
+# completions of one recipe would differ after the first step, since releases draw different numbers between two
 # steps, and a resumed run would continue with different numbers than an uninterrupted one.
 
 
@@ -211,13 +211,13 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
 
 # Keeps the model's own generation_config.json from changing the sampling.
 #
-# transformers 4.50 to 4.57 let it override values that are passed explicitly, if these equal transformers' own defaults
-# and the file was written by transformers 4.50 or newer; transformers 5 fills in from it what is missing or None
-# (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of it during training, and a saved model has
-# all of it again.
+# transformers 4.50 to 4.57 let the file override values that are passed explicitly, if these equal transformers' own
+# defaults and the file was written by transformers 4.50 or newer; transformers 5 takes values that are missing or None
+# from it (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of the file's values during training,
+# and a saved model has all of them again.
 
 
-# The meaning of the model's tokens and its cache layout: neither changes what is sampled.
+# The meaning of the model's tokens and its cache layout: neither changes the sampling.
 KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation")
 NO_VALUES = ("transformers_version", "_from_model_config")
 
@@ -233,7 +233,7 @@ def set_aside(trainer: Any) -> dict[str, Any]:
 
 
 def _write_when_saved(model: Any, own: Any) -> None:
-    """Makes the model write `own` beside its weights, as text: transformers 4 cannot write some that it reads."""
+    """Makes the model write `own` beside its weights, as text: transformers 4 cannot write some files that it reads."""
     text = own.to_json_string()
     write = model.save_pretrained
 
@@ -249,8 +249,8 @@ def _write_when_saved(model: Any, own: Any) -> None:
 # The models that a run writes into its folder before training.
 #
 # One is the model that trainer and vLLM load, with new tokens or a merged adapter. The other is a quantized policy's
-# base as vLLM loads it: the values that the quantized weights stand for. The trainer multiplies by the same values: in
-# float32 both gave the same logits, to the last bit.
+# dequantized base, for vLLM. The trainer multiplies by the same values: in float32 both gave the same logits, to the
+# last bit.
 
 
 def write_models(plan: Plan, folder: Path) -> None:

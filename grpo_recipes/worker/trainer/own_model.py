@@ -27,7 +27,7 @@ from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, write_model
 def write_own_model(plan: Plan, place: Path) -> None:
     """Writes the model that the run starts from, with its tokenizer, to `place`, unless it exists.
 
-    Call it before GRPOConfig is built, which under ZeRO-3 makes every load a collective one.
+    Call it before GRPOConfig is built, which under ZeRO-3 makes every load collective.
     """
     write_model(place, lambda: _extended(plan))
 
@@ -71,7 +71,7 @@ def _extended(plan: Plan) -> tuple[Any, Any]:
 
 
 def model_class(place: str, **origin: Any) -> Any:
-    """Returns the class that TRL would load the model with: a vision model has other modules than a text model."""
+    """Returns the class that TRL would load the model with: vision models have different modules than text models."""
     config = AutoConfig.from_pretrained(place, **origin)
     if origin.get("trust_remote_code") and getattr(config, "auto_map", None):
         return AutoModelForCausalLM
@@ -115,7 +115,7 @@ def why_not_own(place: Path) -> str | None:
             return f"its {MANIFEST} was not written by you"
         refuse(faults(place, listed, contents=True))
     except FileNotFoundError:
-        return f"it has no {MANIFEST}, which lists what was written"
+        return f"it has no {MANIFEST}, which lists its files"
     except NotWhole as problem:
         return str(problem)
     return None
@@ -123,8 +123,8 @@ def why_not_own(place: Path) -> str | None:
 
 # Merges another run's adapter into a model before a run starts from it.
 #
-# All of it happens in main memory, not on a GPU. A model that was trained in 4 or 8 bits is quantized as it was and
-# dequantized: the adapter corrected that model's values.
+# All of this happens in main memory, not on a GPU. A base that was quantized to 4 or 8 bits in training is quantized
+# and dequantized again, since the adapter was trained on these values.
 
 
 def merged_model(plan: Plan, ancestor: Ancestor, origin: dict[str, Any]) -> Any:
@@ -161,15 +161,15 @@ def _base(plan: Plan, ancestor: Ancestor, origin: dict[str, Any], dtype_key: str
 # Merges an adapter into the weights by PEFT's own arithmetic, one module at a time.
 #
 # PEFT adds the change to a weight in the weight's dtype. This loses changes of bfloat16 weights even if a larger dtype
-# is requested, and rounds twice for a smaller one. So each weight is float32 while its adapter is added, then rounded
-# once. At most one weight exists twice.
+# is requested, and rounds twice for a smaller dtype. So each weight is float32 while its adapter is added, then rounded
+# once. At most one weight exists twice at a time.
 
 
 def merged(model: Any, dtype: torch.dtype, otherwise: str) -> Any:
     """Returns a PeftModel's base with the active adapter merged, with all weights in one dtype.
 
-    The PeftModel is consumed. 4-bit and 8-bit weights must be dequantized before: PEFT would quantize what it merged
-    again. Raises Refused for an adapter that PEFT cannot merge; otherwise: what to do then.
+    The PeftModel is consumed. 4-bit and 8-bit weights must be dequantized before: PEFT would quantize the merged
+    weights again. Raises Refused for an adapter that PEFT cannot merge; otherwise: the fix in its message.
     """
     try:
         return _merged_copy(model, dtype)
@@ -190,7 +190,7 @@ def _merged_copy(model: Any, dtype: torch.dtype) -> Any:
         for weight in _weights(base):
             weight.data = weight.data.to(dtype)
     with warnings.catch_warnings():
-        # That it is merged already, and which weights are no longer tied, as handled below.
+        # PEFT warns that an adapter is already merged, and about tied weights, which are handled below.
         warnings.simplefilter("ignore")
         plain = model.merge_and_unload()
     return rounded(plain, dtype)
@@ -236,14 +236,14 @@ def _untie(model: Any) -> None:
 # Continues with another run's adapter in a live trainer, and proves that its tensors are unchanged.
 #
 # TRL creates a new adapter of the same shape, as for any run, and the tensors are copied into it. So the KL term's
-# reference is the model without its adapter on every release; given an existing adapter, newer ones keep a copy of it.
+# reference is the model without its adapter on every release; newer releases would use a copy of an existing adapter.
 # Seen: trl 0.29.1 and 1.16.0, but not 0.14.0 to 0.23.1 (grpo_trainer.py, `add_adapter("ref", ...)`).
 
 
 _SHOWN = 4
 
 
-def go_on_with(trainer: Any, ancestor: Ancestor) -> None:
+def continue_adapter(trainer: Any, ancestor: Ancestor) -> None:
     """Copies the adapter's tensors into the trainer's own adapter. Raises Refused if they differ afterwards."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     tensors = adapter_tensors(ancestor)
@@ -255,7 +255,7 @@ def go_on_with(trainer: Any, ancestor: Ancestor) -> None:
     if hasattr(trainer, "_last_loaded_step"):
         trainer._last_loaded_step = -1  # trl 0.14 assumes that vLLM is up to date at step 0
     if trainer.is_world_process_zero():
-        print(f"continues with the adapter of {ancestor.name}, {len(tensors)} tensors as it left them", flush=True)
+        print(f"continues with the adapter of {ancestor.name}, {len(tensors)} unchanged tensors", flush=True)
 
 
 def adapter_tensors(ancestor: Ancestor) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def refuse_other_tensors(model: Any, tensors: dict[str, Any], ancestor: Ancestor
     extra = [name for name in tensors if name not in live]
     other += sorted(name for name in extra if name not in base or not _same(base[name], tensors[name]))
     if missing or other:
-        differences = [f"{name} is not in it" for name in missing] + [f"{name} is different" for name in other]
+        differences = [f"{name} is missing" for name in missing] + [f"{name} differs" for name in other]
         more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
         raise _another_shape(ancestor, f"{'; '.join(differences[:_SHOWN])}{more}")
 

@@ -17,8 +17,8 @@ from grpo_recipes.worker.trainer.trained_tensors import own_part, trainable
 class RealLosses:
     """Wraps `trainer.training_step` and `accelerator.clip_grad_norm_` until leave() is called.
 
-    on_broken: called at once when sampling fails because the model's probabilities are not finite. Nothing waits for a
-    device during a step; found() does so once.
+    on_broken: called at once if sampling fails because the model's probabilities are not finite. Only found() waits for
+    the device, once per step.
     """
 
     def __init__(self, trainer: Any, on_broken: Callable[[Alarm], None]) -> None:
@@ -34,9 +34,9 @@ class RealLosses:
         standing.enter_context(replaced(trainer.accelerator, "clip_grad_norm_", self._noted_norm))
 
     def found(self) -> Alarm | None:
-        """Returns what was not finite on any process since the last call. Call it on all, before the optimizer's step.
+        """Returns an alarm if a value was not finite on any process since the last call.
 
-        The first step's losses are left to its proof.
+        Call it on all processes, before the optimizer's step. The first step's losses are checked by its proof.
         """
         losses, norm = self._losses, self._norm
         self._losses, self._norm = [], None
@@ -64,7 +64,7 @@ class RealLosses:
         return not_finite.in_step(what, value, strange, *broken_tensors(self._trainer.model))
 
     def _mean_reward(self) -> float | None:
-        """Returns the last generation's mean reward over all processes; NaN if none was given, None before it."""
+        """Returns the last generation's mean reward over all processes; NaN without any reward, None before it."""
         kept = self._trainer._metrics
         rewards = kept.get("train", kept).get("reward")
         return float(rewards[-1]) if rewards else None
@@ -81,13 +81,13 @@ class RealLosses:
 
     def _noted_norm(self, *given: Any, **named: Any) -> Any:
         norm = self._clip(*given, **named)
-        # A loss scaler skips steps with an infinite gradient, as it must at the start.
+        # A loss scaler skips steps with an infinite gradient, which is normal at the start.
         self._norm = norm if self._trainer.accelerator.scaler is None else None
         return norm
 
 
 def broken_tensors(model: Any) -> tuple[int, int]:
-    """Returns how many trained tensors hold a non-finite number, and how many there are, in this process's parts."""
+    """Returns how many trained tensors contain a non-finite number, and how many exist, in this process's parts."""
     flags = [torch.isfinite(own_part(tensor)).all() for tensor in trainable(model).values()]
     return sum(not bool(flag) for flag in flags), len(flags)
 

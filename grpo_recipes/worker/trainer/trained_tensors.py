@@ -36,8 +36,8 @@ def owners(model: Any) -> dict[str, Any]:
 def fingerprints(model: Any) -> dict[str, int]:
     """Returns a number for each trainable tensor that changes with its content: the sum of its bits as integers.
 
-    A tensor that is sharded over processes has one for this process's part. torch sums in a copy of eight bytes per
-    value, so it gets parts of limited size.
+    For a sharded tensor, the number covers this process's part. torch sums in a copy of eight bytes per value, so large
+    tensors are summed in parts.
     """
     names, sums = [], []
     for name, parameter in trainable(model).items():
@@ -49,7 +49,7 @@ def fingerprints(model: Any) -> dict[str, int]:
 
 
 def zero_matrices(model: Any) -> set[str]:
-    """Returns the names of the LoRA B tensors of which this process holds only zeros."""
+    """Returns the names of the LoRA B tensors whose values on this process are all zeros."""
     matrices = {name: parameter for name, parameter in trainable(model).items() if "lora_B" in name}
     return {name for name, parameter in matrices.items() if not bool(own_part(parameter).any())}
 
@@ -73,7 +73,7 @@ def own_part(parameter: Any) -> Any:
 class Arrivals:
     """Records which trainable tensors get a gradient in the backward passes, with hooks on the tensors.
 
-    For ZeRO, which moves gradients elsewhere and has zeros where none arrived. reset() starts over.
+    For ZeRO, which moves gradients elsewhere and has zeros if none arrived. reset() starts over.
     """
 
     def __init__(self, parameters: Iterable[tuple[str, Any]]) -> None:
@@ -106,7 +106,7 @@ class Arrivals:
         return note
 
 
-# What can be read from a live trainer at any time: devices, dtypes, the reference model, process count.
+# Values that can be read from a live trainer at any time: devices, dtypes, the reference model, process count.
 
 
 NOT_OF_THE_MODEL = ("lora_", "modules_to_save", "trainable_tokens")
@@ -118,7 +118,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def processes_reached(trainer: Any) -> int:
-    """Returns how many processes answer in a sum over all."""
+    """Returns how many processes take part in a sum over all."""
     one = torch.ones(1, device=trainer.accelerator.device)
     return int(trainer.accelerator.reduce(one, reduction="sum").item())
 
@@ -161,7 +161,7 @@ def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_T
 
     bitsandbytes casts the bias of a quantized layer to the dtype that the layer computes in.
 
-    left_out: parts of adapters' names. An output layer that TRL casts to float32 is listed only if it has another
+    left_out: parts of adapters' names. An output layer that TRL casts to float32 is listed only if it has a different
     dtype, as "lm_head bfloat16"; DeepSpeed may give it the dtype of all tensors, and TRL casts it in each forward pass.
     Source: trl 1.16.0 grpo_trainer.py (_cast_lm_head_to_fp32), bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward).
     """
@@ -180,7 +180,7 @@ def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_T
 
 
 def reference(trainer: Any) -> Reference | None:
-    """Returns the reference model that the trainer holds."""
+    """Returns the trainer's reference model."""
     model = getattr(trainer, "ref_model", None)
     if model is None:
         return None

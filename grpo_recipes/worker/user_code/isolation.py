@@ -1,6 +1,6 @@
 """Wraps calls of user code: undoes changes to the process that would affect the run, and prints each once.
 
-These are changes that would silently end or change a run: the working folder, signal handlers, standard streams, the
+It undoes changes that would silently end or change a run: to the working folder, signal handlers, standard streams, the
 umask, and the variables that identify the process within the run. A fork that returns would train a second time in the
 same folder, so it is ended. SystemExit in a reward becomes an error with the reward's name.
 """
@@ -28,7 +28,7 @@ class RewardLeft(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What a call has to leave unchanged. streams: copies of standard output and error, by number."""
+    """The state that a call must leave unchanged. streams: copies of standard output and error, by number."""
 
     folder: int | None
     umask: int
@@ -43,7 +43,7 @@ class _Before:
 def contained(what: str, kind: str = "reward") -> Iterator[None]:
     """Wraps one call. what: the reward's name for messages. Raises RewardLeft for SystemExit and the like.
 
-    kind: "reward", or what else it is.
+    kind: "reward", or a different kind of user code.
     """
     before, own = _looked(), os.getpid()
     try:
@@ -66,7 +66,7 @@ def end_if_fork() -> None:
 
 
 def trains_here() -> None:
-    """Registers this process as the one that trains; forks of it are not."""
+    """Registers this process as the training process; its forks are not."""
     global _process
     _process = os.getpid()
 
@@ -125,7 +125,7 @@ def _put_right(before: _Before, what: str) -> None:
 
 
 def _say(what: str, changed: str) -> None:
-    """Prints what user code did to its process, once for each reward or tool and kind of change."""
+    """Prints a change that user code made to its process, once for each reward or tool and kind of change."""
     if (what, changed) not in _said:
         _said.add((what, changed))
         print(f"{what} {changed}; that was undone", flush=True)

@@ -17,7 +17,7 @@ from grpo_recipes.worker._shared.inputs import Refused, answer_text, prompt_text
 from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 
-# What TRL passes besides the columns of the rows.
+# The values that TRL passes besides the columns of the rows.
 _NO_COLUMNS = ("prompts", "completions", "completion_ids")
 _NUMBER = re.compile(r"(?:(?<![\w.,])[-+])?(?:[0-9]+(?:[.,][0-9]+)*|(?<!\w)\.[0-9]+)")
 """A number, including ones with ambiguous commas or points."""
@@ -30,7 +30,7 @@ _CLIENT = ("key_variable", "timeout", "retries", "concurrency")
 
 
 class Judged(NamedTuple):
-    """What the judge answered about a completion. answer: its text or ""; why: the reason for a missing score or ""."""
+    """The judge's answer about a completion. answer: its text or ""; why: the reason for a missing score or ""."""
 
     question: str
     answer: str
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
 
 class Judge:
-    """Scores completions; None for one without a score from the judge, which TRL leaves out of the sum.
+    """Scores completions with a judge; None if the judge gave no score, which TRL leaves out of the sum.
 
     remembers: use cached answers. at: the judge's model and address. Raises Refused for a prompt that cannot be parsed,
     and for a missing key.
@@ -80,7 +80,7 @@ class Judge:
             self._told = True
             print(
                 f"reward {self._name}: the judge's answers cannot be cached in {cache_folder()}; "
-                "a resumed or a second run asks and pays again",
+                "a resumed or a second run asks, and pays, again",
                 flush=True,
             )
         return [one.score for one in judged]
@@ -108,7 +108,7 @@ class Judge:
     def judged(self, questions: Sequence[str]) -> list[Judged]:
         """Returns the judge's answer to each question.
 
-        Raises Refused if it rejects the key, or if it never answered and does not know the model.
+        Raises Refused if the endpoint rejects the key, or if it never answered and does not know the model.
         """
         how = self._how
         options = {name: how[name] for name in ("temperature", "max_tokens") if how[name] is not None}
@@ -125,13 +125,13 @@ class Judge:
         return found
 
     def refusal(self, problem: NoAnswer | str) -> Refused:
-        """Returns the refusal for a judge that cannot be asked: its message, and what to change."""
+        """Returns the refusal for a judge that does not answer: its message, and a fix."""
         status = getattr(problem, "status", None)
         key = self._how["key_variable"]
         of_the_key = "name the variable with its key in judge.key_variable"
         if key is not None:
-            of_the_key = f"check the endpoint's key in {key}; a run that had begun can be resumed"
-        name = "check judge.model, by the endpoint's own name, and judge.base_url, which usually ends with /v1"
+            of_the_key = f"check the endpoint's key in {key}; a run that has begun can be resumed"
+        name = "check judge.model, the endpoint's name for it, and judge.base_url, which usually ends with /v1"
         wrong = {401: of_the_key, 403: of_the_key, 404: name}
         failure, fix = "cannot be asked", wrong.get(status or 0, "check judge.base_url, and whether the endpoint runs")
         if str(problem) in (CUT, EMPTY):
@@ -168,7 +168,7 @@ class Judge:
             return number, ""
         low, high = (float(bound) for bound in scale)  # type: ignore[attr-defined]
         if not low <= number <= high:
-            return None, f"the score {number:g} is not within {low:g} and {high:g}, {shown}"
+            return None, f"the score {number:g} is not between {low:g} and {high:g}, {shown}"
         return (number - low) / (high - low), ""
 
 

@@ -29,7 +29,7 @@ UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
 def called(
     function: Any, given: dict[str, Any], count: int, user: str, importing: AbstractContextManager[Any]
 ) -> dict[str, Any]:
-    """Returns a call's outcome: its kind, and values, or what is wrong with them, or the exception. Catches everything.
+    """Returns a call's outcome: its kind, and its values, their fault or the exception. Catches everything.
 
     importing: entered for imports that are not part of the reward.
     """
@@ -174,8 +174,7 @@ _NO_FILE = "data files are not copied with a reward: pass the absolute path as a
 def refuse_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None:
     """Raises Refused for an answer that TRL cannot use: it needs one number or None per completion.
 
-    given: what the reward was called with. An answer without a length is left to TRL, since it can be iterated only
-    once.
+    given: the reward's arguments. An answer without a length is not checked, since it can be iterated only once.
     """
     count = len(given["completions"])
     if isinstance(found, list | tuple) and len(found) == count:
@@ -218,9 +217,9 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
 def note_completion(
     problem: Exception, reward: Callable[..., Any], given: Mapping[str, Any], options: Mapping[str, Any]
 ) -> None:
-    """Notes the first completion for which a reward raises the same exception when called with it alone.
+    """Notes the first completion for which a reward raises the same exception when called only with it.
 
-    given, options: what it was called with; given has a list with one entry per completion. The search stops after ten
+    given, options: the reward's arguments; given has lists with one entry per completion. The search stops after ten
     seconds.
     """
     count, began = len(given["completions"]), time.monotonic()

@@ -52,8 +52,8 @@ class Answered:
             return
         raise Refused.of(
             f"no reward has returned a number: {', '.join(self._rewards)}",
-            because=f"{self._nan} answers are NaN, the rest None; TRL counts neither, so nothing is learned",
-            fix="a reward that returns numbers; grpo-run preflight shows what it returns",
+            because=f"{self._nan} answers are NaN, the rest None; TRL counts neither, so the model learns nothing",
+            fix="a reward that returns numbers; grpo-run preflight shows the returned values",
         )
 
 
@@ -139,7 +139,7 @@ def _of_package(reward: Reward, package: Package) -> tuple[Reward, RewardFunctio
     if not callable(made):
         raise Refused.of(
             f"reward {reward.name}: {reward.target} returned {type(made).__name__}, which cannot be called",
-            because="it takes neither completions nor **kwargs, so it is a factory that returns the reward",
+            because="it takes neither completions nor **kwargs, so grpo-run called it as a factory of the reward",
         )
     return replace(reward, kwargs={}), made
 
@@ -212,8 +212,8 @@ def _bound(
 ) -> RewardFunction:
     """Returns the function with the plan's keywords and name, for the rows of the sources that it scores.
 
-    Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would override a
-    bound keyword.
+    Not functools.partial: TRL names metrics after the function inside a partial, and a column of the data would
+    override a bound keyword.
     """
 
     columns: set[str] = set()

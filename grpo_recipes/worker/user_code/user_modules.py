@@ -1,4 +1,4 @@
-"""Imports the user's files of the run folder: each is read once, and the checked bytes are what runs."""
+"""Imports the user's files of the run folder: each file is read once, and exactly the checked bytes run."""
 
 import functools
 import hashlib
@@ -62,7 +62,7 @@ def _checked(what: str, path: Path, sha256: str | None) -> bytes:
         raise Refused.of(
             f"{what}: {path} changed since the plan was made",
             because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
-            fix="plan again, and look at what changed",
+            fix="review the changes, and plan again",
         )
     return content
 
@@ -135,8 +135,8 @@ def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..
         elif pins and str(repository) != plan.model.path:
             raise Refused.of(
                 f"model: {plan.model.path} has its code in {repository}",
-                because="that was not known when the run was allowed, so it was not confirmed",
-                fix="launch it again with access to the hub; it then asks for that code as well",
+                because="this was unknown when the run's code was allowed, so that code was not confirmed",
+                fix="launch it again with access to the hub; grpo-run then asks about that code as well",
             )
         return get(repository, *arguments, **keywords)
 

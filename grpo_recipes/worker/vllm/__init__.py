@@ -1,1 +1,1 @@
-"""Configures vLLM for the trainer: the engine in this process, what it samples, and whether its tokens match."""
+"""Configures vLLM for the trainer: runs the engine in this process, and compares samples and tokens with the policy."""

@@ -24,12 +24,12 @@ from grpo_recipes.worker.vllm.sampled import engine_dtype
 
 
 def seed_of_engine(seed: int, group: int) -> int:
-    """The engine seed for a group of processes that share a model, in 31 bits."""
+    """Returns the 31-bit engine seed for a group of processes that share a model."""
     return seed_of(f"{seed} vllm {group}") >> 1
 
 
 def seed_of_generation(seed: int, group: int, step: int, call: int) -> int:
-    """The seed of one engine call. step: optimizer steps so far; call: counted within the step."""
+    """Returns the seed of one engine call. step: optimizer steps so far; call: counted within the step."""
     return seed_of(f"{seed} vllm {group} {step} {call}") >> 1
 
 
@@ -66,8 +66,8 @@ def engine_keywords(plan: Plan, of_trl: dict[str, Any], folder: Path) -> dict[st
 def seed_generations(trainer: Any) -> None:
     """Seeds each call of the engine in this process from the recipe, independently of training.
 
-    vLLM uses this process's random generators. Processes that share a model must draw the same numbers, but would not:
-    each is seeded by its rank, and a step's dropout draws as many as its batch needs.
+    vLLM uses this process's random generators. Processes that share a model must draw the same numbers, but would not,
+    because each is seeded by its rank, and dropout draws a different number of values on each.
     """
     engine = vllm_engine(trainer)
     if engine is None:
@@ -130,7 +130,7 @@ def dtype_seen(plan: Plan, trainer: Any) -> str | None:
 
 
 def tokens_seen(plan: Plan, trainer: Any) -> VllmTokens | None:
-    """The tokens that vLLM must know; None if there is no vLLM or this process cannot reach it."""
+    """Returns the tokens that vLLM must know; None if there is no vLLM or this process cannot reach it."""
     known = _known(trainer)
     if known is None:
         return None

@@ -1,4 +1,4 @@
-"""Compares what vLLM sampled with the trained policy, at the first generation and at intervals afterwards."""
+"""Compares vLLM's samples with the trained policy, at the first generation and at intervals afterwards."""
 
 import itertools
 import math
@@ -157,7 +157,7 @@ EVERY = 64
 TOKENS = 256
 TOKENS_OF_TURNS = 1024
 SAMPLED = "sampling_per_token_logps"
-NO_LOG_PROBS = "this trl keeps no log-probabilities of what vLLM sampled"
+NO_LOG_PROBS = "this trl keeps no log-probabilities of vLLM's samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class SamplerWitness:
         return found
 
     def go_on(self) -> None:
-        """Call after the last result taken proved the hand-over."""
+        """Measures from now on. Call it once the last result has proved the weight sync."""
         self._is_proved, self._from = True, self._newest
 
     def _look(self, inputs: Any) -> None:
@@ -268,7 +268,7 @@ def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[Sampled
         prompt = inputs["prompt_ids"][place][inputs["prompt_mask"][place].bool()].tolist()
         completion = inputs["completion_ids"][place][:length].tolist()
         said = inputs[SAMPLED][place][:length].tolist()
-        # A token that could not be an end had a different probability than the model's own.
+        # Where min_tokens forbids an end, the token's probability is not the model's own.
         counts = [bool(one) and at >= min_tokens for at, one in enumerate(ours[place][:length])]
         tokens, images = len(prompt) + length, {} if shown is None else shown[place]
         beside = {name: value[:, :tokens] if name in OF_TOKENS else value for name, value in images.items()}

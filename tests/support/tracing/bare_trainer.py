@@ -57,7 +57,7 @@ def bare_trainer(model: Any, traced: Mapping[str, Any]) -> Any:
 
 
 def autocast(traced: Mapping[str, Any]) -> Any:
-    """The Trainer's mixed precision, for the CPU, since the fake tensors are on it."""
+    """Returns the Trainer's mixed precision context, for the CPU, since the fake tensors are there."""
     if traced["autocast"] is None:
         return contextlib.nullcontext()
     return torch.autocast("cpu", dtype=getattr(torch, traced["autocast"]))
@@ -79,7 +79,7 @@ def prepare(model: Any, traced: Mapping[str, Any]) -> None:
 
 
 def batch(traced: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """One micro-batch as `_prepare_inputs` passes it to the loss, with completions of maximum length."""
+    """Returns a micro-batch as `_prepare_inputs` passes it to the loss, with completions of maximum length."""
     rows, prompt, completion = traced["batch"], traced["prompt"], traced["completion"]
     inputs = {
         "prompt_ids": torch.zeros(rows, prompt, dtype=torch.long),

@@ -13,7 +13,7 @@ _BLOCK_OF_BLOCKS = 256
 
 
 def build_model(traced: Mapping[str, Any]) -> Any:
-    """The model as GRPOTrainer prepares it, with its adapter, on the device "meta"."""
+    """Returns the model as GRPOTrainer prepares it, with its adapter, on the device "meta"."""
     with torch.device("meta"):
         model = _base_model(traced)
         if traced["quantization"] == "nf4":
@@ -71,7 +71,10 @@ def _base_model(traced: Mapping[str, Any]) -> Any:
 
 
 def _fuse_output_layer(model: Any) -> None:
-    """TRL >= 1.15 computes probabilities in tiles of the output layer; source: 1.16.0, GRPOTrainer.__init__."""
+    """Fuses the output layer as TRL >= 1.15 does, which computes probabilities in tiles of it.
+
+    Source: trl 1.16.0, GRPOTrainer.__init__.
+    """
     try:
         from trl.trainer.utils import add_fused_lm_head
     except ImportError:
@@ -98,7 +101,7 @@ def _with_adapter(model: Any, traced: Mapping[str, Any]) -> Any:
 
 
 def _quantize(model: Any, traced: Mapping[str, Any]) -> None:
-    """Replaces all linear layers but the output layer with four-bit ones, as transformers does."""
+    """Replaces all linear layers except the output layer with 4-bit layers, as transformers does."""
     import bitsandbytes
     from bitsandbytes.functional import QuantState
 

@@ -8,7 +8,7 @@ ATTENTION = "sdpa_of_a_gpu"
 
 
 class _FusedAttention(torch.autograd.Function):
-    """Attention that keeps no matrix of scores: its inputs, its result and a sum for each row.
+    """Attention that saves no matrix of scores, only its inputs, its result and a sum for each row.
 
     Source: torch 2.13.0, aten/src/ATen/native/transformers/cuda/attention.cu and attention_backward.cu: the
     memory-efficient kernel has float32 accumulators for the gradient of a 16-bit query. Its result is laid out token by

@@ -15,11 +15,11 @@ BLOCK_BYTES = 512
 class LiveBytes(TorchDispatchMode):
     """The bytes of the live storages, and the peak of each phase.
 
-    phase: the name under which peaks are kept. at_output: live bytes when the decoder had ended. scored: how many
-    positions a boolean mask selects, since a fake tensor cannot be counted.
+    phase: the name under which peaks are recorded. at_output: live bytes at the end of the decoder. scored: how many
+    positions a boolean mask selects, since a fake tensor has no values to count.
 
-    A sum of two gradients is recorded at the next operation, when the two are gone: autograd adds to the first of them
-    in place, except under a dispatch mode like this one (torch 2.13.0, torch/csrc/autograd/input_buffer.cpp).
+    A sum of two gradients is recorded at the next operation, when both are freed: autograd adds to the first in place,
+    except under a dispatch mode like this one (torch 2.13.0, torch/csrc/autograd/input_buffer.cpp).
     """
 
     def __init__(self, scored: int) -> None:
@@ -64,7 +64,7 @@ class LiveBytes(TorchDispatchMode):
             self.now -= size
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the operation; where its result depends on values, returns what it gives for a batch with padding.
+        """Runs the operation; if its result depends on values, returns the result for a batch with padding.
 
         Gradients of picked values are written into zeros in place, except under a dispatch mode like this one (torch
         2.13.0, torch/csrc/autograd/FunctionsManual.cpp: gather_backward, index_backward).

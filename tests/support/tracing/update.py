@@ -1,4 +1,4 @@
-"""Traces one optimizer step of GRPO on fake tensors, with what it holds at each moment."""
+"""Traces the memory of one optimizer step of GRPO on fake tensors."""
 
 import os
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ def _follow(model: Any, live: LiveBytes) -> None:
 
 
 def _optimizer(trained: list[Any], traced: Mapping[str, Any]) -> Any:
-    """AdamW; "adamw_torch" with temporary lists, "adamw_torch_fused" without."""
+    """Returns an AdamW: "adamw_torch" with temporary lists, "adamw_torch_fused" without."""
     if traced["optimizer"] == "adamw_torch":
         return torch.optim.AdamW(trained, lr=1e-5, foreach=True)
     return _FusedAdamW(trained)

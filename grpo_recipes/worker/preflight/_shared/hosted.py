@@ -1,7 +1,7 @@
 """Runs the user's code in a preflight process with limits on time and memory.
 
-`hosted` starts and watches the process; inside it, `noted` reads the request and writes each step down, so that the
-watcher knows what was running when the process dies or hangs.
+`hosted` starts and watches the process; inside it, `noted` reads the request and records each step, so the watcher
+knows what was running if the process dies or hangs.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from grpo_recipes.worker.user_code.reward_call import is_reward_file
 
 PART = Path(__file__).parents[2] / "part.py"
 POLL_S = 0.03
-# The process times its own calls; from outside it is killed this much later.
+# The process times its own calls; the watcher kills it this much later.
 GRACE_S = 1.0
 # Time to start Python and import the worker before the first event, also on a busy machine.
 START_S = 60.0
@@ -35,7 +35,7 @@ FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a process reported. end: how it ended if that was too early, "time", "memory", or in words; else "".
+    """The events that a process reported. end: how it ended early, "time", "memory", or in words; else "".
 
     place: the user's line at that moment.
     """
@@ -73,7 +73,7 @@ def hosted(
 
 
 class Notes:
-    """What the process itself writes: a line of JSON per step, and its stack shortly before the time limit."""
+    """The process's own record: a line of JSON per step, and its stack shortly before the time limit."""
 
     def __init__(self, events: TextIO, trace: TextIO, time_limit: float) -> None:
         self._events, self._trace, self._time_limit = events, trace, time_limit
@@ -178,7 +178,7 @@ def _end_of(code: int) -> str:
 
 def end_words(end: str, time_limit: float) -> str:
     """Returns in words how a process ended early, to follow its name."""
-    return {"time": f"did not return within {time_limit:g} s", "memory": "took more memory than it may"}.get(
+    return {"time": f"did not return within {time_limit:g} s", "memory": "exceeded its memory limit"}.get(
         end, f"ended its process with {end}"
     )
 

@@ -78,10 +78,10 @@ class RewardSeen:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSeen:
-    """What a judge answered about one completion of the sample's first row.
+    """A judge's answer about one completion of the sample's first row.
 
-    index: in the recipe's list. at: the judge's model and address. question: what it was asked. problem: why it could
-    not be asked; else its answer, and its score or the reason for a missing one.
+    index: in the recipe's list. at: the judge's model and address. question: the text sent to it. problem: why it could
+    not be asked; else its answer, and its score or the reason for a missing score.
     """
 
     index: int
@@ -113,7 +113,7 @@ def record(value: Any) -> str:
     return "none" if value is None else f"{value:.3g}"
 
 
-# A fault: what a check of the preflight found. Only the caller knows the place of its key in the file.
+# A fault is a check's finding. Only the caller knows where its key is in the file.
 
 
 def fault(

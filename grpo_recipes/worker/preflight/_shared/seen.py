@@ -1,4 +1,4 @@
-"""The command's options for a preflight, and what the checks look at: rows, prompts, the tokenizer, rewards."""
+"""The command's options for a preflight, and the inputs of the checks: rows, prompts, the tokenizer, rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much to look at, and how long the run is.
+    """How many rows a preflight examines, its limits, and the length of the run.
 
     rows: how many the rewards score and the report shows. time_limit: seconds for one call of a reward. memory_limit:
     bytes that a reward may use, None for four fifths of the free memory. max_steps: optimizer steps, None if epochs
@@ -71,7 +71,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEnds:
-    """What ends a completion. tokens: ids, the tokenizer's own and those the model declares; stops: texts."""
+    """The ends of a completion. tokens: ids, the tokenizer's own and those the model declares; stops: texts."""
 
     tokens: tuple[int, ...]
     stop_token_ids: tuple[int, ...]
@@ -80,12 +80,12 @@ class DeclaredEnds:
 
 @dataclass(slots=True)
 class Seen:
-    """What the preflight saw; None where it could not look, with the reason in a fault.
+    """Everything that the preflight examined; None for what it could not examine, with the reason in a fault.
 
-    sample: indices in data.prompts to look at closely. texts: of the sample as the model gets them. lengths: token
+    sample: indices in data.prompts to examine closely. texts: of the sample as the model gets them. lengths: token
     counts of the prompts at the indices `measured`, including what the environment adds; for prompts without a reset,
     the longest text added to any. pixels: the most pixel values that the processor made of a row. context: tokens that
-    the model can take. template_problem: why a prompt could not be rendered, "" if all could. processor: of a vision
+    the model accepts. template_problem: why a prompt could not be rendered, "" if all could. processor: of a vision
     model, None for text rows. was_known: the ids of added tokens that already existed. gold: how right completions were
     made, "" without any; reference: the column they were made from; trial_texts: for each kind of completion, by row of
     the sample. tools: the result of trying them, None without any; template: the chat template that TRL uses with them

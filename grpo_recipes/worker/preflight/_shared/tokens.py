@@ -81,7 +81,7 @@ def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int], 
     """Returns the indices of prompts, their token counts including image tokens, and the most pixel values of a row.
 
     The prompts are the sample, and the rows with the most pixels and with the narrowest image. Raises Refused for an
-    image token in a text, and ValueError with the row for what the processor refuses.
+    image token in a text, and ValueError with the row if the processor rejects its images.
     """
     for rows in (data, *seen.held_out):
         refuse_written_tokens(seen.processor, rows.rows, rows.where, rows.number)
@@ -116,7 +116,7 @@ def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> tuple[int, in
     except Exception as problem:  # a processor may raise anything
         raise ValueError(f"row {named}: {type(problem).__name__}: {problem}") from problem
     if getattr(seen.config, "image_token_id", None) not in (None, *found):
-        raise ValueError(f"row {named}: the chat template writes nothing for a part of the type image")
+        raise ValueError(f"row {named}: the chat template ignores message parts of the type image")
     return len(found), _numbers(made.get("pixel_values", ()))
 
 
@@ -146,7 +146,7 @@ def word(tokenizer: Any, token: int) -> str:
     return repr(tokenizer.decode([token])) if token < len(tokenizer) else f"{token} (no token)"
 
 
-# What the installed TRL does with rows and rewards, read from its source: importing it takes longer than the whole
+# Reads from the source of the installed TRL how it treats rows and rewards: importing TRL takes longer than the whole
 # preflight.
 
 

@@ -27,7 +27,7 @@ class ToolCall:
 
     is_turn: whether it is part of the played completion, not tried separately. answer: text, or blocks of text; error:
     whether it failed. by: "raised", "time" or "end" for a failed call, "killed" if preflight's own process ended during
-    it, with end saying how; "" for success. place: the user's line.
+    it; "" for success. end: how that process ended. place: the user's line.
     """
 
     tool: str
@@ -71,10 +71,10 @@ class Reset:
 class ToolsSeen:
     """Tools, or the methods of an environment, tried without the model.
 
-    tools: as described to the model, in order. scripted: the recipe gives the turns. answer: the last words, None for
-    the row's right answer. problem: why nothing could be played, with its line; "" else. get_reward: the environment's
-    reward for the completion, None if it has no reward; reward_problem: why it failed. time_limit: seconds after which
-    the process is killed during a call.
+    tools: as described to the model, in order. scripted: the recipe gives the turns. answer: the final message, None
+    for the row's right answer. problem: why nothing could be played, with its line; "" else. get_reward: the
+    environment's reward for the completion, None if it has no reward; reward_problem: why it failed. time_limit:
+    seconds after which the process is killed during a call.
     """
 
     tools: tuple[Described, ...] = ()
@@ -106,11 +106,11 @@ class ToolsSeen:
 
     @property
     def has_end(self) -> bool:
-        """Whether the played completion has last words, and does not end with a reply."""
+        """Whether the played completion ends with a final message, not with a reply."""
         return self.answer is not None or not self.scripted
 
     def completion(self, answer: str) -> list[dict[str, Any]]:
-        """Returns the played completion as TRL passes it to rewards, with these last words."""
+        """Returns the played completion as TRL passes it to rewards, with this final message."""
         messages: list[dict[str, Any]] = []
         for call in self.turns:
             function = {"name": call.tool, "arguments": call.arguments}

@@ -1,8 +1,8 @@
 """Each of tokenizer.add_tokens is new, and rewards can see it.
 
-What: tokens that the vocabulary already has, as ordinary or as special ones.
-Why: an ordinary one stays as it is, and there is nothing to learn. A special one stays special: it is left out of the
-text that rewards get, even if the recipe wanted an ordinary token.
+What: tokens that are already in the vocabulary, as ordinary or as special tokens.
+Why: adding an ordinary token again has no effect. A special token stays special: it is left out of the text that
+rewards get, even if the recipe wanted an ordinary token.
 Fix: remove it from the list, or choose a different spelling for a mark that rewards must see.
 Example: add_tokens has '<|im_end|>', which is already a special token of the tokenizer
 """

@@ -1,4 +1,4 @@
-"""Finds the checks: every module of this folder with a `check`. Checks made while looking have none."""
+"""Finds the checks: every module of this folder with a `check`. Checks that run while data is read have no `check`."""
 
 import importlib
 import os
@@ -17,5 +17,5 @@ def checks() -> list[ModuleType]:
 
 
 def faults_of(seen: Seen) -> list[Finding]:
-    """Returns all faults, those found while looking first."""
+    """Returns all faults, beginning with those found while data was read."""
     return [*seen.faults, *(fault._replace(rule=one.ID) for one in checks() for fault in one.check(seen))]

@@ -1,10 +1,10 @@
-"""The chat template exists, accepts the prompts, and leaves nothing of them out.
+"""The chat template exists, accepts the prompts, and renders them completely.
 
 What: every message of the sample must appear in the text that the model gets. Catches a tokenizer without a chat
 template, a template that refuses a role or leaves the system message out, and unknown variables.
-Why: without a template TRL raises ValueError at the first step. If a template leaves something out, nobody notices: the
-instruction is in the recipe, but the model never sees it.
-Fix: tokenizer.chat_template_path, or dataset.prompt_format: standard for a model that has no template.
+Why: without a template TRL raises ValueError at the first step. If a template leaves something out, no error shows it:
+the instruction is in the recipe, but the model never sees it.
+Fix: tokenizer.chat_template_path; or, for a model without a template, dataset.prompt_format: standard.
 Example: the chat template leaves the system message out of the prompt
 Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).
 """
@@ -70,6 +70,6 @@ def _unknown_variables(seen: Seen) -> Iterator[Finding]:
                 "warning",
                 f"the chat template has no variable {name}",
                 ("generation", "chat_template_kwargs", name),
-                because=("the value therefore changes nothing",),
+                because=("the value therefore has no effect",),
                 fix=f"remove {name}",
             )

@@ -1,7 +1,7 @@
 """Columns that rewards read have a value in every row.
 
 What: nulls in columns that a reward names as a parameter.
-Why: many functions fail on a null, at the step that draws its row; others call every completion for it wrong.
+Why: many functions fail on a null, at the step that draws its row; others score every completion of that row as wrong.
 Fix: leave rows without a value out of the data, or set a default in a template under dataset.columns.
 Example: 5 of 100 rows have no value in column solution, which reward accuracy reads
 """

@@ -1,8 +1,8 @@
-"""Each reward reads completions in the shape that they have.
+"""Each reward expects completions in the form in which TRL passes them.
 
-What: if the prompts are messages, a completion is [{"role": "assistant", "content": text}]; if they are plain, it is a
-text. A function that fails, or gives all the same, is called once more with the other shape; if that works, the shape
-is the mistake.
+What: if the prompts are messages, a completion is [{"role": "assistant", "content": text}]; if they are plain text, it
+is a text. A function that fails, or gives every completion the same reward, is called once more with the other form; if
+that works, the form is the mistake.
 Why: completion[0]["content"] raises TypeError on a text, and re.search on a list. len(completion) is 1 for every list
 of messages: the reward is silently constant.
 Fix: text = completion if isinstance(completion, str) else completion[-1]["content"]
@@ -20,7 +20,7 @@ ID = "PFL023"
 
 
 def explains(reward: RewardSeen) -> bool:
-    """Whether the function only works with the other shape."""
+    """Whether the function works only with the other form."""
     failed = reward.failed
     if failed is not None:
         other = reward.call("one row", "other")

@@ -1,14 +1,14 @@
-"""The rows fill at least one generation, and each of them is trained on.
+"""The rows fill at least one generation, and every row is trained on.
 
-What: TRL draws prompts in generations of prompts_per_step (times grpo.optimizer_steps_per_generation) and drops what
-is left at the end of an epoch. With fewer rows than one generation nothing is left: with max_steps the run ends
-"completed" after 0 steps with exit 0, without it transformers raises "args.max_steps must be set to a positive value".
+What: TRL draws prompts in generations of prompts_per_step (times grpo.optimizer_steps_per_generation) and drops the
+remaining rows at the end of an epoch. With fewer rows than one generation all are dropped: with max_steps the run ends
+"completed" after 0 steps with exit 0; without it transformers raises "args.max_steps must be set to a positive value".
 Without shuffle_dataset the same last rows are dropped in every epoch.
-Why: such a run saves the model it started from, and reports nothing.
+Why: such a run saves the model it started from, without an error.
 Fix: fewer prompts_per_step, or more rows.
 Example: 10 rows are fewer than the 16 prompts of one generation: the run would end after 0 steps
 Sources: trl 1.16.0 trainer/utils.py (RepeatSampler), transformers 5.23.0 trainer.py (set_initial_training_values,
-"There seems not to be a single sample in your epoch_iterator"); seen with recipes/quickstart.yaml and max_rows 10.
+"There seems not to be a single sample in your epoch_iterator"); reproduced with recipes/quickstart.yaml, max_rows 10.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             "note",
             f"the last {total % size} of {total} rows are never trained on",
             ("training", "shuffle_dataset"),
-            because=(f"{size} prompts make a generation, and without shuffling each epoch drops the same rest",),
+            because=(f"a generation has {size} prompts, and without shuffling each epoch drops the same last rows",),
             fix="shuffle_dataset: true",
         )
 

@@ -1,11 +1,10 @@
-"""The environment can be reset for every row, and judges the turns.
+"""The environment can be reset for every row, and its get_reward works.
 
 What: preflight resets one object with each row of the sample, as TRL does: `reset(**row)`, all columns and the prompt
-by name. It returns None, or a text that is added to the prompt's last message. Then the turns are played on the first
-row, and get_reward is called once, if it exists.
+by name. reset returns None, or a text that is added to the prompt's last message. Then preflight plays the turns on the
+first row, and calls get_reward once, if it exists.
 Why: an exception in either ends the training at the step that draws the row.
-Fix: leave rows without what the environment needs out of the data; reset(self, **row) accepts columns that it does not
-know.
+Fix: leave rows that lack what the environment needs out of the data; reset(self, **row) accepts unknown columns.
 Example: environment Game cannot be reset for row 17: KeyError: 'board' (game.py:9: self.board = row["board"])
 Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
 """
@@ -57,6 +56,6 @@ def _of_one(seen: Seen, data: Rows, name: str, tools: ToolsSeen) -> Iterator[Fin
 
 def of_unused(name: str, count: int) -> Finding:
     """Returns the note about an environment that no row names."""
-    message, because = f"no row has the environment {name}", f"{count} rows were looked at"
+    message, because = f"no row has the environment {name}", f"{count} rows were examined"
     fix = "remove it, or correct the column `environment` of its rows"
     return fault("warning", message, ("environments",), because=(because,), fix=fix)._replace(rule=ID)

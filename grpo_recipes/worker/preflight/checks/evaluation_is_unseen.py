@@ -1,8 +1,8 @@
 """No prompt of the evaluation is also trained on.
 
 What: prompts of the evaluation that equal prompts of the training data, character for character.
-Why: the evaluation then measures what was memorised.
-Fix: another split, or data without these rows.
+Why: the evaluation then measures memorisation.
+Fix: a different split, or data without these rows.
 Example: 100 of 100 prompts of the evaluation are also trained on
 """
 

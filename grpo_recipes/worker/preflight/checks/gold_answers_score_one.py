@@ -1,9 +1,8 @@
 """The right answers of reasoning-gym's tasks score 1.0.
 
-What: the task's own scorer gives the answer that comes with a row less than 1.0, both unchanged and in the tags that
-`answer_in` asks for. Rows without an answer, of tasks with several right ones, are left out.
-Why: a model that answers correctly is not rewarded. Some scorers expect a different form than their task's own answer
-has.
+What: the task's own scorer gives a row's answer less than 1.0, both unchanged and in the tags that `answer_in` asks
+for. Rows without an answer, from tasks with several right answers, are left out.
+Why: a model that answers correctly is not rewarded. Some scorers expect a different form than the task's own answer.
 Fix: look at the row; use a different task, or a different config of it.
 Example: the right answers of 3 of 32 rows score less than 1.0 by reasoning_gym
 """

@@ -1,11 +1,11 @@
 """The judge answers, and its answer has a score.
 
-What: preflight fills the judge's prompt for each row that it looks at, asks the judge once, with the right answer of a
-row if the data has one, and shows the question, the answer and the score. It asks whatever the cache has. Reported: an
+What: preflight fills the judge's prompt for each row that it examines, asks the judge once, with the right answer of a
+row if the data has one, and shows the question, the answer and the score. It does not use cached answers. Reported: an
 address where nothing answers, a key or a model that the endpoint refuses, a row with a null in the template, and an
-answer without a score or with one outside of judge.scale.
-Why: without the score, the completion's reward is that of the other functions alone, and the guard failing_judge stops
-the run after its first step.
+answer without a score or with a score outside of judge.scale.
+Why: without the score, the completion's reward is the sum of the other functions, and the guard failing_judge stops the
+run after its first step.
 Fix: follow the message; ask for the score in a form that judge.score finds, such as "Score: 7".
 Example: reward judge: its answer to row 12 has no score
 """
@@ -31,5 +31,5 @@ def check(seen: Seen) -> Iterator[Finding]:
                 f"reward {judge.name}: its answer to row {seen.data.number(seen.sample[0])} has no score",
                 path,
                 because=(judge.why,),
-                fix="a prompt that asks for the number alone, or judge.score with the form of the answer",
+                fix="a prompt that asks for only the number, or a judge.score that matches the answer",
             )

@@ -1,8 +1,8 @@
 """The tokenizer has its own padding token.
 
 What: a tokenizer without a padding token, or with the end token as padding.
-Why: TRL then uses the end token and masks by position, so training is right. It matters later: a script that masks
-every padding token in the labels also masks the end, and the model unlearns to end.
+Why: TRL then pads with the end token and masks by position, so this run trains correctly. It matters later: a script
+that masks every padding token in the labels also masks the end token, so the model forgets how to end.
 Fix: not needed for this run.
 Example: the tokenizer has no padding token; trl uses its end token instead
 Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of transformers 5.23.0.

@@ -1,9 +1,9 @@
 """The answers of tools fit into a completion.
 
-What: the tokens of the played completion, calls, answers of tools and last words, compared with max_completion_length.
-A note if preflight made the calls, since their arguments are not a model's.
-Why: an answer that does not fit is left out, and the completion ends with the call: the model never reads what the tool
-answered, and no reward sees what the model would answer.
+What: the tokens of the played completion (calls, answers of tools and final message), compared with
+max_completion_length. It is a note if preflight made the calls up, since a model would write different arguments.
+Why: an answer that does not fit is left out, and the completion ends with the call: the model never reads the tool's
+answer, and rewards never see the model's.
 Fix: a larger generation.max_completion_length, or tools that return less.
 Example: the played completion has 812 tokens, and completions have at most 256
 Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
@@ -27,7 +27,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         "warning" if seen.tools.scripted else "note",
         f"the played completion has {seen.played_tokens} tokens, and completions have at most {most}",
         ("generation", "max_completion_length"),
-        because=(f"{_calls(len(seen.tools.turns))}; answers count, and one that does not fit is left out",),
+        because=(f"{_calls(len(seen.tools.turns))}; answers count, and an answer that does not fit is left out",),
         fix=f"max_completion_length: {seen.played_tokens}" if seen.tools.scripted else None,
     )
 

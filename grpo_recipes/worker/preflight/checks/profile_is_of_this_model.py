@@ -1,10 +1,10 @@
 """The rows' pass rates are of the recipe's own model and chat template.
 
-What: the column `profile` that `grpo-run profile` writes, against model and chat template of the recipe, as far as both
-are known before a launch; a launch reads the model's folder whole and prints the same.
+What: compares the column `profile`, which `grpo-run profile` writes, with the model and chat template of the recipe, as
+far as both are known before a launch; a launch reads the whole model folder and prints the same.
 Why: a filter on pass_rate keeps rows that are neither too easy nor too hard for the profiled model. For a different
-one they may be.
-Fix: grpo-run profile with this recipe and the rows without the filter.
+model they may be.
+Fix: run grpo-run profile with this recipe and the rows without the filter.
 Example: the rows were profiled with a different model or chat template, so pass_rate is not this model's
 """
 

@@ -1,7 +1,7 @@
 """Prompts differ from each other, and equal ones have equal references.
 
-What: how many prompts are copies of an earlier one; if all are equal, a template often lacks its braces. Also equal
-prompts whose references (the column that right answers are made from) differ.
+What: how many prompts are copies of an earlier one; if all are equal, the braces in a template are often missing. Also
+equal prompts whose references (the column that right answers are made from) differ.
 Why: copies only get more weight. But a prompt with two right answers teaches each of them half of the time, and a
 prompt that is the same in every row teaches nothing about the rows.
 Fix: remove copies from the data; write "{{ question }}" with braces.
@@ -17,7 +17,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 
 ID = "PFL004"
-# The share of copies from which a note is worth it.
+# A smaller share of copies gets no note.
 MANY = 0.2
 
 

@@ -1,6 +1,6 @@
 """The last message of a prompt is not the assistant's.
 
-What: conversations that end with a message of the role assistant, e.g. data that still has its answers in it.
+What: conversations that end with a message of the role assistant, e.g. data that still contains its answers.
 Why: TRL starts another message of the assistant after it, so the model answers an answered question. TRL before 0.26
 continues the message instead.
 Fix: end prompts with the user's message, and put the answer into a column for the rewards.

@@ -1,12 +1,12 @@
-"""Prompts fit into the model's context with their completions, and none is cut.
+"""Prompts and their completions fit into the model's context, and no prompt is cut.
 
 What: tokens of prompts, counted with the chat template and the tools that it describes, compared with the context of
 the model (config.json, or else the tokenizer's limit) less max_completion_length, and with
 generation.max_prompt_length. It also counts what an environment's reset adds; for rows that were not tried it takes the
 longest addition to a tried one.
-Why: beyond its context a model with rotary positions writes ever worse text, one with learned positions fails with an
-index error, and vLLM refuses the prompt. A prompt is cut at its beginning, so the description of the tools and the
-system prompt go first.
+Why: beyond its context a model with rotary positions writes worse and worse text, a model with learned positions fails
+with an index error, and vLLM refuses the prompt. Prompts are cut at the beginning, so the description of the tools and
+the system prompt are lost first.
 Fix: a smaller max_completion_length, a larger max_prompt_length, or data without the longest rows.
 Example: 12 of 7473 prompts and their completions are longer than the model's context of 1024 tokens
 """

@@ -1,8 +1,8 @@
 """No prompt is empty, and each is a text or messages as TRL reads them.
 
-What: prompts that are null, an empty list, or blank; in a conversation also a last message without text. Messages with
-`from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages. A warning: a
-list of messages that is written as text, and messages with the role human or gpt.
+What: prompts that are null, an empty list, or blank; in a conversation also a last message without text. Also messages
+with `from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages. Warnings
+are given for a list of messages that is written as text, and for messages with the role human or gpt.
 Why: TRL looks at the first message of the first prompt of a batch, so an empty list raises IndexError at some step, and
 null or messages without `role` raise in the tokenizer, after loading the model. A blank prompt trains: the model learns
 to answer nothing in particular. It may be blank if an environment's reset supplies the prompt.
@@ -56,7 +56,7 @@ def _doubtful(rows: Rows, template: object) -> Iterator[Finding]:
         place, reason = doubts[0]
         yield fault(
             "warning",
-            f"{rows.where}: {len(doubts)} of {len(rows.prompts)} prompts are not what a chat template reads",
+            f"{rows.where}: {len(doubts)} of {len(rows.prompts)} prompts do not suit a chat template",
             (rows.where, "prompt"),
             because=(f"row {rows.number(place)}: {reason}",),
             fix="lists of messages in the data, without quotes around them and with the roles user and assistant",

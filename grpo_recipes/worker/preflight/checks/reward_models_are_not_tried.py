@@ -1,7 +1,7 @@
 """Preflight does not check reward models.
 
 What: preflight needs no GPU and loads no model, so it does not load a reward model either.
-Why: it says so, because silence would look like a pass.
+Why: without this note, an untested reward model would look like a tested one.
 Fix: --smoke runs it for two steps.
 Example: reward my-reward-model is a model, and was not tried
 """

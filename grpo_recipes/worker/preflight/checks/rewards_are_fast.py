@@ -1,8 +1,8 @@
 """Rewards do not make the training wait.
 
-What: the time of one call per completion, times the completions of one optimizer step; a note from 10 seconds per step,
-a warning from a minute. It is an estimate: a function that judges its batch in parallel needs less time per completion
-in a larger batch.
+What: the time of one call per completion, times the completions of one optimizer step; a note above 10 seconds per
+step, a warning above a minute. It is an estimate: a function that judges its batch in parallel needs less time per
+completion in a larger batch.
 Why: all GPUs wait for the rewards.
 Fix: write an async def function, which TRL awaits together with the others; judge in parallel; compile patterns once.
 Example: reward judge takes 0.8 s for a completion, about 102 s of each optimizer step
@@ -29,12 +29,12 @@ def check(seen: Seen) -> Iterator[Finding]:
         one = call.seconds / len(call.values)
         if one * per_step >= NOTE_S:
             steps = options.max_steps
-            total = f", {one * per_step * steps / 3600:.1f} h of {steps} steps" if steps else ""
+            total = f", {one * per_step * steps / 3600:.1f} h in {steps} steps" if steps else ""
             yield fault(
                 "warning" if one * per_step >= WARNING_S else "note",
                 f"reward {reward.name} takes {one:.2g} s for a completion, about {one * per_step:.0f} s of each "
                 "optimizer step",
                 reward.key,
                 because=(f"a process judges {per_step:.0f} completions in a step{total}",),
-                fix="judge in parallel, or let it be an async function",
+                fix="judge in parallel, or make it an async function",
             )

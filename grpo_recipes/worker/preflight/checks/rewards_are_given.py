@@ -1,9 +1,9 @@
 """Every completion gets a reward from at least one function.
 
 What: None or NaN for some kinds of completions, and rows for which no function gives a number.
-Why: TRL leaves None out of the weighted sum. A completion to which all functions give None leaves its group: its
+Why: TRL leaves None out of the weighted sum. If all functions give a completion None, it drops out of its group: its
 advantage is 0, and TRL only logs a warning. None is right for "this reward does not apply to this row", and wrong for
-"this completion is bad": its sum then has only the other rewards.
+"this completion is bad", because the sum then consists of the other rewards.
 Fix: 0.0 for a bad completion; None only for a whole row.
 Example: reward accuracy gives no reward for these completions: empty
 Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mask).
@@ -26,7 +26,7 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 
 def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
-    """Yields rewards that are missing for some completions; whole rows without one are intended."""
+    """Yields rewards that are missing for some completions; whole rows without a reward are intended."""
     call = reward.judged
     if call is None:
         return
@@ -39,7 +39,7 @@ def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
             f"reward {reward.name} gives no reward for these completions: "
             f"{listed([case for case in by_case(call) if case in cases], 5)}",
             reward.key,
-            because=("trl leaves None and NaN out of the sum, which then has only the other rewards",),
+            because=("trl leaves None and NaN out of the sum, which then consists of the other rewards",),
             fix="return 0.0 for a bad completion",
         )
 
@@ -62,7 +62,7 @@ def _rows_without(seen: Seen) -> Iterator[Finding]:
             ("rewards",),
             because=(
                 f"rows {listed(rows, 5)}",
-                "trl leaves their completions out, and nothing is learned from them",
+                "trl leaves their completions out, so they teach nothing",
             ),
             fix="leave these rows out, or correct the column that the rewards read",
         )

@@ -1,7 +1,7 @@
 """Each reward function returns one finite number for each completion.
 
-What: a single number or a text instead of a list, a number of values that is not that of the completions, values that
-are not numbers, infinite values. None and NaN are allowed; they mean "no reward".
+What: a single number or a text instead of a list, more or fewer values than completions, values that are not numbers,
+infinite values. None and NaN are allowed; they mean "no reward".
 Why: TRL raises at the first step, after the first generation, for all but infinity. Infinity makes the advantages of
 its whole group NaN, which TRL replaces with 0: the run continues, and learns nothing from such a group.
 Fix: return [score(completion) for completion in completions].

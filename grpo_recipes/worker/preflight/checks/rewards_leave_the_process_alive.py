@@ -1,12 +1,12 @@
 """No reward ends its process, hangs, or takes all memory.
 
-What: a call that takes longer than --time-limit, a process that ends by os._exit, a native crash or a signal, and one
-that uses more memory than --memory-limit (four fifths of the free memory). The line is the innermost one of your file
-that Python's faulthandler saw, if any.
+What: a call that takes longer than --time-limit, a process that ends by os._exit, a native crash or a signal, and a
+process that uses more memory than --memory-limit (four fifths of the free memory). The line is the innermost line of
+your file in faulthandler's output, if any.
 Why: a hanging reward silently stops the training of all processes until a network timeout, half an hour later; a crash
 ends it without a traceback.
-Fix: a timeout for anything that may take long (requests, code of the model, a parser); run code of the model in a
-separate process.
+Fix: set a timeout for anything that may take long (requests, code written by the model, a parser); run code written by
+the model in a separate process.
 Example: reward judge did not return within 60 s (rewards.py:12 in judge)
 """
 

@@ -1,9 +1,9 @@
 """A reward gives the same completion the same value.
 
 What: two calls with the same completions in one process.
-Why: GRPO takes noise in the reward for a difference between completions: it divides by the standard deviation of the
-group, so a group of equal completions with a little noise teaches as much as a group of right and wrong ones. Such a
-run cannot be repeated either.
+Why: GRPO takes noise in the reward for a difference between completions. It divides by the standard deviation of the
+group, so a group of equal completions with a little noise has as much effect as a group of right and wrong ones. The
+run also cannot be reproduced.
 Fix: no random numbers, no sets or hashes of texts with a changing order; a judge model at temperature 0.
 Example: reward judge gave 12 of 192 completions a different value when it was called again
 """
@@ -29,6 +29,6 @@ def check(seen: Seen) -> Iterator[Finding]:
                 f"reward {reward.name} gave {len(pairs)} of {len(first.values)} completions a different value when it "
                 "was called again",
                 reward.key,
-                because=(f"the first of them {record(pairs[0][0])} and then {record(pairs[0][1])}",),
+                because=(f"the first got {record(pairs[0][0])}, then {record(pairs[0][1])}",),
                 fix="no random numbers; a judge model at temperature 0",
             )

@@ -57,7 +57,7 @@ def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
         f"reward {reward.name} asks for {listed(failed.missing)}, which the data does not have",
         reward.key,
         because=(f"it gets {', '.join(columns) or 'no columns'}",),
-        fix=f'columns: {{{name}: "{{{{ ... }}}}"}} under dataset, with the column that has it',
+        fix=f'columns: {{{name}: "{{{{ ... }}}}"}} under dataset, with a column of the data',
     )
 
 
@@ -85,12 +85,12 @@ def _raised(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     texts = [name for name in seen.plan.data.columns if name in reward.parameters]
     if not (failed.error.startswith("TypeError") and "'str'" in failed.error and texts):
         texts = []
-    because += [f"what dataset.columns makes is text: {listed(texts)}"] if texts else []
+    because += [f"columns from dataset.columns are text: {listed(texts)}"] if texts else []
     with_ = f" with these completions: {listed(raising)}" if raising and len(raising) < len(cases) else ""
     return fault(
         "error",
         f"reward {reward.name} fails{with_}: {failed.error}",
         reward.key,
         because=tuple(because),
-        fix=f"make a number of it in the reward: float({texts[0]})" if texts else UNJUDGED if with_ else None,
+        fix=f"convert it to a number in the reward: float({texts[0]})" if texts else UNJUDGED if with_ else None,
     )

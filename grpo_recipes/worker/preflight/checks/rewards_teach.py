@@ -3,14 +3,14 @@
 What: each reward is tried on right answers, if the data has a column for them (solution, or else answer, ground_truth,
 reference, target, label, expected, gold), on empty completions and on garbage. The right answer is the reference
 unchanged, and also in tags if a format reward or every prompt names tags; the higher reward counts. Reported: a reward
-that gives all of them the same, or None to all, except 0 if there is no right answer to try (a row of countdown, tests
-or instructions says what is asked); weights that are all zero; a weighted sum that is not greater for right answers
-than for garbage.
-Why: GRPO learns from differences within a group. A reward that is equal for all completions teaches nothing, and one
-that is larger for garbage teaches garbage. Preflight cannot know whether your right answers look like the ones it
-makes, so most of these findings are warnings.
-Fix: look at one completion and its reward in the table that preflight prints. Where the rewards are right and groups of
-a training still have no variance, grpo-run profile counts the rows that the model never or always solves.
+that gives all of them the same, or None to all, except 0 if there is no right answer to try (rows for countdown, tests
+or instructions have no answer); weights that are all zero; a weighted sum that is not greater for right answers than
+for garbage.
+Why: GRPO learns from differences within a group. A reward that is equal for all completions teaches nothing, and a
+reward that is larger for garbage teaches garbage. Preflight cannot know whether your right answers look like the ones
+it makes, so most of these findings are warnings.
+Fix: look at one completion and its reward in the table that preflight prints. If the rewards are right and groups still
+have no variance in training, grpo-run profile counts the rows that the model never or always solves.
 Example: reward accuracy gives 0 to every completion, right, empty or garbage
 """
 
@@ -43,7 +43,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             "error",
             "the weight of every reward is 0",
             ("rewards",),
-            because=("the reward of every completion is 0, and nothing is learned",),
+            because=("the reward of every completion is 0, so the model learns nothing",),
             fix="weight: 1.0",
         )
         return
@@ -72,7 +72,7 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
         reward.key,
         because=(
             f"it was called with {len(call.values)} completions",
-            f"right are: {seen.gold}" if seen.gold else "the data has no column that right answers could be made from",
+            f"right answers: {seen.gold}" if seen.gold else "the data has no column with right answers",
         ),
         fix=None if seen.gold else 'columns: {solution: "{{ ... }}"} under dataset, if the data has the answers',
     )
@@ -119,8 +119,8 @@ def _own(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
             f"reward {reward.name} gives right answers {record(best)}, and completions of the kind {worst} "
             f"{record(means[worst])}",
             reward.key,
-            because=(f"it reads column {seen.reference}", f"right are: {seen.gold}"),
-            fix="look at what it compares",
+            because=(f"it reads column {seen.reference}", f"right answers: {seen.gold}"),
+            fix="check what it compares",
         )
     elif reward.weight < 0 and best > means[worst]:
         yield fault(
@@ -137,7 +137,7 @@ def _sum(seen: Seen) -> Iterator[Finding]:
     sums = totals(seen)
     best = max(sums[case] for case in GOLDS if case in sums)
     reads = any(seen.reference in reward.parameters for reward in seen.rewards)
-    # Without a function that reads the reference, no answer can be told from another row's, and need not be.
+    # Without a function that reads the reference, right answers score the same as those of other rows.
     garbage = [case for case in GARBAGE if case in sums and (reads or case != OTHER)]
     worst = max(garbage, key=sums.__getitem__)
     if sums[worst] >= best or math.isclose(sums[worst], best):  # 0.1 + 0.2 is more than 0.3 by rounding
@@ -145,6 +145,6 @@ def _sum(seen: Seen) -> Iterator[Finding]:
             "warning",
             f"right answers get {record(best)}, and completions of the kind {worst} {record(sums[worst])}",
             ("rewards",),
-            because=("both are the weighted sum of all rewards, a mean over the rows", f"right are: {seen.gold}"),
-            fix="look at the weights, and at the column that right answers are made from",
+            because=("both are the weighted sum of all rewards, a mean over the rows", f"right answers: {seen.gold}"),
+            fix="check the weights, and the column that right answers are made from",
         )

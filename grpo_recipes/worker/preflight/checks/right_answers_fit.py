@@ -1,10 +1,10 @@
-"""Right answers are no longer than a completion may be.
+"""Right answers fit into a completion.
 
-What: the tokens of the right answers of the rows that are looked at, compared with max_completion_length. It warns if
-most of them are longer. An answer is the text of the column that rewards compare with.
-Why: a completion that is cut off before its answer ends is never right, so the reward stays what it was at the start.
-Fix: a larger max_completion_length; or, if the column has whole solutions and the reward wants only their result,
-nothing.
+What: the tokens of the right answers of the examined rows, compared with max_completion_length. It warns if most of
+them are longer. An answer is the text of the column that rewards compare with.
+Why: a completion that is cut off before its answer ends is never right, so the reward never rises.
+Fix: a larger max_completion_length. No change is needed if the column has whole solutions and the reward reads only
+their result.
 Example: the right answers of 32 of 32 rows are longer than a completion of 5 tokens
 """
 

@@ -1,7 +1,7 @@
 """Preflight does not try a rollout.
 
 What: a rollout needs the trainer and its model, and preflight loads no model, so it does not call the rollout.
-Why: it says so, because silence would look like a pass.
+Why: without this note, an untested rollout would look like a tested one.
 Fix: --smoke runs it for two steps.
 Example: rollout play makes the completions, and was not tried
 """

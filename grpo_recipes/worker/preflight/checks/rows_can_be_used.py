@@ -2,9 +2,9 @@
 
 What: preflight loads the data as a run does, and renders every row, or 100,000 spread evenly over more. This finds
 changed files, missing columns, a null in a template, and a column that TRL uses itself.
-Why: a run meets the first such row minutes later, after loading the model.
+Why: a run would fail at the first such row minutes later, after loading the model.
 Fix: give missing values a default, as in "{{ answer or '' }}"; or leave such rows out of the file.
-Example: dataset.prompt: row 3 cannot fill the template, because an expression of it is null in this row
+Example: dataset.prompt: row 3 cannot fill the template, because an expression in it is null for this row
 """
 
 from grpo_recipes.contract.findings.finding import Finding

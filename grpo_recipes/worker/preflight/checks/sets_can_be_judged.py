@@ -1,9 +1,9 @@
-"""Each held-out set has what its rewards read.
+"""Each held-out set has the columns that its rewards read.
 
 What: preflight calls each reward that judges a set of `evaluation.sets` on its first row, with an empty completion.
 Why: a set from a different source may lack a column, or have it in a different form, and the first evaluation fails
 after the model is loaded.
-Fix: columns of the set with templates over its own, or its rewards without the one that cannot judge it.
+Fix: give the set `columns` with templates over its own columns, or `rewards` without this one.
 Example: reward accuracy cannot judge held-out set math: it asks for solution, which the set does not have
 """
 
@@ -37,5 +37,5 @@ def check(seen: Seen) -> Iterator[Finding]:
                     f"it gets {', '.join(columns[section]) or 'no columns'}",
                     *([failed.place] if failed.place else []),
                 ),
-                fix="columns of the set with templates over its own, or rewards of the set without this one",
+                fix="give the set `columns` with templates over its own columns, or `rewards` without this one",
             )

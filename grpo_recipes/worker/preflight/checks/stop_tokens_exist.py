@@ -26,7 +26,7 @@ def check(seen: Seen) -> Iterator[Finding]:
                 "error",
                 f"stop_token_ids has {token}, and the tokenizer has {size} tokens",
                 ("generation", "stop_token_ids", index),
-                because=("a token that does not exist ends no completion",),
+                because=("a token that does not exist never ends a completion",),
                 fix=f"an id below {size}",
                 patch=(Patch(("generation", "stop_token_ids"), [other for other in given if other < size]),),
             )

@@ -3,8 +3,8 @@
 What: stop texts that the vocabulary cannot spell, because no token has one of their characters. Stop texts that are
 special tokens: they end the completion, but are left out of the text that rewards get. Stop texts in the middle of the
 right answer, which would cut it off.
-Why: if a stop never comes, completions are truncated; a format reward that looks for a stop that it cannot see gives
-all completions the same.
+Why: if the model cannot write a stop, completions are truncated; a format reward that looks for a stop that it cannot
+see gives all completions the same reward.
 Fix: a different stop text; tokenizer.add_tokens adds new marks as ordinary tokens.
 Example: stop '</answer>' cannot be written, since the tokenizer has no token for part of it
 Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
@@ -54,8 +54,8 @@ def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fi
             "note",
             f"stop {stop!r} is not in the text that rewards get",
             key,
-            because=(f"{special[0]!r} is a special token, and trl decodes completions without these",),
-            fix="let no reward look for it",
+            because=(f"{special[0]!r} is a special token, and trl decodes completions without special tokens",),
+            fix="write rewards that do not look for it",
         )
 
 
@@ -67,6 +67,6 @@ def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Findin
             "warning",
             f"stop {stop!r} is part of the right answer",
             key,
-            because=(f"of rows {listed([seen.data.number(place) for place in cut], 5)}, the column {seen.reference}",),
+            because=(f"column {seen.reference}, rows {listed([seen.data.number(place) for place in cut], 5)}",),
             fix="a different stop text",
         )

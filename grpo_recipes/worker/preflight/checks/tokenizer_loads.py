@@ -1,7 +1,7 @@
 """The tokenizer of the model can be loaded, and for rows with images its processor.
 
 What: preflight loads the tokenizer as a run does, from the model's folder, the hub's cache or the hub, without the
-model. For rows with images the model has a processor of images and, from trl 1.16 on, an image_token_id in its
+model. For rows with images the model needs an image processor and, since trl 1.16, an image_token_id in its
 config.json.
 Why: a run fails with the same message, and preflight cannot check prompts without it.
 Fix: follow the library's message; set HF_TOKEN for a private model, or add the tokenizer's files to the folder.
@@ -23,14 +23,14 @@ def of_problem(problem: Exception, path: str) -> Finding:
 def of_processor(problem: Exception, path: str) -> Finding:
     """Returns the fault for a processor that cannot be loaded, for rows with images."""
     is_missing = isinstance(problem, OSError)
-    fix = "add processor_config.json or preprocessor_config.json of the model that it was made from"
+    fix = "copy processor_config.json or preprocessor_config.json from the model that it was made from"
     message = f"the rows have images, and the processor of {path} cannot be loaded"
     return fault("error", message, KEY, _because(problem), fix if is_missing else None, rule=ID)
 
 
 def of_no_image_token(path: str) -> Finding:
     """Returns the fault for a vision model whose configuration has no image_token_id."""
-    because = ("trl suppresses that token in generation, and stops without it",)
+    because = ("trl suppresses this token in generation, and raises an error if it is missing",)
     fix = "write image_token_id into its config.json; or trl<1.16"
     return fault("error", f"the configuration of {path} has no image_token_id", KEY, because, fix, rule=ID)
 

@@ -1,10 +1,10 @@
-"""Tools answer the calls that are tried.
+"""Tools answer preflight's calls.
 
-What: the calls of preflight.turns or, if the recipe has none, up to three of each tool, with arguments of the types in
-its description. Calls that raise are named with the exception and the line, once for each tool.
-Why: the model gets an exception as {'error': ...} and the run continues, so a tool that never works trains a model that
-does without it. Preflight's own arguments may be wrong for a tool that needs more than the right types: then it is a
-note, and better ones belong in preflight.turns.
+What: preflight makes the calls of preflight.turns or, if the recipe has none, up to three calls of each tool, with
+arguments of the types in its description. It reports the first call of each tool that raises, with exception and line.
+Why: the model gets an exception as {'error': ...} and the run continues, so with a tool that never works it learns to
+do without tools. Preflight's own arguments may be wrong for a tool that needs more than the right types: the finding is
+then a note; write better arguments into preflight.turns.
 Fix: follow the exception; or preflight: {turns: [{tool: NAME, arguments: {...}}]} with a call that should work.
 Example: tool search fails: ConnectionError: refused (tools.py:9: return get(query))
 Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
@@ -33,5 +33,5 @@ def check(seen: Seen) -> Iterator[Finding]:
             f"tool {tool} fails{times}: {cut(first.error, 200)}",
             place_in_recipe(seen.plan, tool),
             because=(*((first.place,) if first.place else ()), f"it was called as {call_text(first)}"),
-            fix=None if seen.tools.scripted else "preflight.turns with a call that should work, if these should not",
+            fix=None if seen.tools.scripted else "preflight.turns with a call that should work",
         )

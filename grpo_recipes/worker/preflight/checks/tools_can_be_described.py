@@ -1,10 +1,9 @@
 """Tools and environment can be loaded, and each tool can be described to the model.
 
-What: preflight loads their files as a run does: tools in the process that has their limits, the environment's object
-with the recipe's config. Then it makes the JSON schema of each function or method, which is all that the model learns
-about it.
-Why: a run ends with the same message after loading the model.
-Fix: follow the exception; do nothing at the top of the file that takes long or much memory.
+What: preflight loads their files as a run does: tools in a process with their limits, the environment's object with the
+recipe's config. Then it makes the JSON schema of each function or method, which is the model's only description of it.
+Why: a run fails with the same message after loading the model.
+Fix: follow the exception; avoid slow or memory-hungry code at the top level of the file.
 Example: tools cannot be loaded: tool search: tools.py cannot be loaded: KeyError: 'SEARCH_URL'
 Sources: transformers 5.23.0 utils/chat_template_utils.py (get_json_schema), trl 1.16.0 grpo_trainer.py (__init__).
 """

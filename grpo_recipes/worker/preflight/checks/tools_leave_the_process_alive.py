@@ -1,12 +1,12 @@
-"""No tool call takes longer than it may, ends its process, or takes all memory.
+"""No tool call exceeds its time limit, ends its process, or uses all memory.
 
 What: a call that takes longer than tools[].timeout, a method of an environment that takes longer than
-environment.timeout, one that ends its process by os._exit or a crash, or exceeds the memory of tools. A call that hangs
-in a library is ended 5 s after its timeout, or after --time-limit if that is longer.
-Why: such a call is ended, and the model gets an error. All GPUs wait for it, and for a new process if the tool lost its
-own. A method of an environment runs in the training process: if it crashes or hangs in a library, so does the training.
-Fix: a timeout for anything that may take long (requests, code of the model), within tools[].timeout or
-environment.timeout.
+environment.timeout, a call that ends its process by os._exit or a crash, or that exceeds the memory limit of tools. A
+call that hangs in a library is ended 5 s after its timeout, or after --time-limit if that is longer.
+Why: the call is ended, and the model gets an error. All GPUs wait for it, and for a new process if the tool's process
+ended. A method of an environment runs in the training process: if it crashes or hangs in a library, so does training.
+Fix: set a timeout for anything that may take long (requests, code written by the model), shorter than tools[].timeout
+or environment.timeout.
 Example: tool search took longer than 10 seconds and was ended
 """
 
@@ -37,7 +37,7 @@ def check(seen: Seen) -> Iterator[Finding]:
                     f"it was called as {call_text(first)}",
                     *(("it runs in the process that trains",) if first.by == "killed" else ()),
                 ),
-                fix="a timeout around what may take long" if "time" in (first.by, first.end) else None,
+                fix="set a timeout for slow operations in it" if "time" in (first.by, first.end) else None,
             )
 
 

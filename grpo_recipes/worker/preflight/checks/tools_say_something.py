@@ -1,12 +1,12 @@
-"""A tool's answer says something, and depends on the question.
+"""A tool's answers are meaningful, and differ between calls.
 
-What: answers that are the name of an object in memory (its class defines no text), that are empty or None, that exceed
-the 64 KiB that the model can get, and a tool that answers all different calls alike. With preflight's own arguments all
-but the first may be right, and are notes.
-Why: TRL gives the model str() of a tool's result. A model that gets the same text for every question learns to call
-without reading; an address in memory is a different text in every run.
+What: answers that show an object's memory address (its class has no __str__), that are empty or None, or that exceed
+the 64 KiB that the model can get; and a tool that gives different calls the same answer. With preflight's own
+arguments, all but the first may be right, and are notes.
+Why: TRL gives the model str() of a tool's result. A model that gets the same text for every call learns to call without
+reading; a memory address is a different text in every run.
 Fix: return the text that the model should read.
-Example: tool search answers 3 different calls alike: 'no results'
+Example: tool search gives 3 different calls the same answer: 'no results'
 Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
 """
 
@@ -21,7 +21,7 @@ from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, by_tool, 
 
 ID = "PFL032"
 AN_ADDRESS = re.compile(r"<[^<>]*\bat 0x[0-9a-f]{6,}[^<>]*>")
-CUT = re.compile(r"\n\[cut: (\d+) bytes, of which 64 KiB can be told\]$")
+CUT = re.compile(r"\n\[cut: (\d+) bytes, of which the model gets 64 KiB\]$")
 
 
 def check(seen: Seen) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 def _object(call: ToolCall) -> str | None:
     found = AN_ADDRESS.search(call.text)
-    return None if found is None else f"with the name of an object: {cut(found[0], 80)}"
+    return None if found is None else f"with an object's memory address: {cut(found[0], 80)}"
 
 
 def _nothing(call: ToolCall) -> str | None:
@@ -53,13 +53,13 @@ def _nothing(call: ToolCall) -> str | None:
 
 def _too_long(call: ToolCall) -> str | None:
     found = CUT.search(call.text)
-    return None if found is None else f"with {found[1]} bytes, of which 64 KiB can be told"
+    return None if found is None else f"with {found[1]} bytes, of which the model gets 64 KiB"
 
 
 def _alike(seen: Seen, tool: str, calls: list[ToolCall]) -> Iterator[Finding]:
     asked = {json.dumps(call.arguments, sort_keys=True, default=str) for call in calls}
     if len(asked) > 1 and len({call.text for call in calls}) == 1:
-        message = f"tool {tool} answers {len(asked)} different calls alike: {cut(calls[0].text, 80)!r}"
+        message = f"tool {tool} gives {len(asked)} different calls the same answer: {cut(calls[0].text, 80)!r}"
         yield _fault(seen, tool, message, f"one is {call_text(calls[0])}", None)
 
 

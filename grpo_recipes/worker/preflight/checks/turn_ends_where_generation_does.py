@@ -3,9 +3,9 @@
 What: preflight renders the chat template with an answer of the assistant. The text after the answer must contain one of
 the tokens that end a completion (the tokenizer's end token, those of the model's generation_config.json,
 stop_token_ids) or one of the stop texts.
-Why: otherwise a model that ends its turn as the template taught it continues with a turn of the user, and every
-completion is cut off at max_completion_length. Base models whose tokenizer has the chat template of their instruct
-sibling behave like this: Qwen2.5 writes <|im_end|> and ends at <|endoftext|>.
+Why: otherwise the model ends its turn as the template taught it, continues with a user turn, and every completion is
+cut off at max_completion_length. This happens with base models whose tokenizer has the chat template of their instruct
+variant: Qwen2.5 writes <|im_end|> and ends at <|endoftext|>.
 Fix: add the token that the template uses to generation.stop_token_ids.
 Example: the chat template ends the assistant's turn with '<|im_end|>', and generation does not end there
 """

@@ -1,8 +1,9 @@
 """Right answers that are whole numbers have no decimal point.
 
-What: the right answers of the rows that are looked at. It warns if some end in .0 and come from a column of decimals.
-Why: `datasets` reads 2 as 2.0 where another row has 2.5, and a template writes 2.0. A reward that compares texts then
-calls the completion 2 wrong. The reward `accuracy` compares numbers, and is left out.
+What: preflight checks the right answers of the examined rows, and warns if any end in .0 and come from a column of
+decimals.
+Why: `datasets` reads 2 as 2.0 if another row has 2.5, and a template writes 2.0. A reward that compares texts then
+scores the completion 2 as wrong. The reward `accuracy` compares numbers, and is not reported.
 Fix: write the answers as texts in the data file, or convert them in the template.
 Example: 3 of 32 right answers end in .0, such as 2.0 in row 1
 """
@@ -42,7 +43,7 @@ def check(seen: Seen) -> Iterator[Finding]:
                 ("dataset", "columns", column),
                 because=(
                     f"column {name} has decimals, so all its numbers are read as decimals; a reward that compares texts"
-                    f" calls the completion {first.removesuffix('.0')} wrong",
+                    f" scores the completion {first.removesuffix('.0')} as wrong",
                 ),
                 fix=f"write {name} as texts in the data file, or use the template "
                 f'"{{{{ {name} | int if {name} == {name} | int else {name} }}}}"',

@@ -48,9 +48,8 @@ def _before_training(id_: str, name: str) -> Callable[[Compare], Compare]:
 def zero_stage(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     """The trainer shards with the planned ZeRO stage, before it shards anything in a step.
 
-    Catches: a launcher configuration that DeepSpeed does not read, which leaves each process with the whole model,
-    and a different stage than the planned one, which needs a different amount of memory. Without DeepSpeed the
-    stage is 0.
+    Catches: a launcher configuration that DeepSpeed ignores, which leaves the whole model on each process, and a
+    stage that differs from the plan's and needs a different amount of memory. Without DeepSpeed the stage is 0.
     Source: accelerate 1.15.0 state.py (deepspeed_plugin).
     """
     yield Compared("DeepSpeed stage", plan.expect.deepspeed_stage, seen.deepspeed_stage)
@@ -60,9 +59,9 @@ def zero_stage(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 def arguments(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     """The trainer's arguments, as GRPOConfig, Trainer and DeepSpeed leave them, are the planned ones.
 
-    Catches: a value that `__post_init__` recomputed, one that an environment variable or a launcher's configuration
+    Catches: a value that `__post_init__` recomputed, a value that an environment variable or a launcher's configuration
     replaced, and a default that differs between the planned release and the installed one.
-    average_tokens_across_devices has no meaning in one process; older releases of transformers switch it off there.
+    average_tokens_across_devices has no meaning in one process; older releases of transformers turn it off there.
     Source: trl 1.16.0 grpo_config.py, transformers 5.23.0 training_args.py.
     """
     for name, value in plan.expect.arguments.items():
@@ -77,7 +76,7 @@ def trained_tensors(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 
     With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases;
     otherwise all. Catches: target modules that match nothing or too much among this release's names, an adapter
-    whose requires_grad was switched off, and a base model that was left trainable beside it.
+    whose requires_grad was turned off, and a base model that stayed trainable beside it.
     Source: peft 0.21.2 tuners/lora, for the names of the tensors.
     """
     yield Compared("trained but not planned", "none", _names(seen.trained - seen.expected))
@@ -96,8 +95,8 @@ def dtype_of_the_weights(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 
     With cast_lm_head_to_fp32 the output layer, and an embedding that is tied to it, is in float32 instead.
 
-    Catches: weights in a different dtype than the recipe's, before the minutes that a first step takes (PRF006
-    checks the same while the loss is computed, when a package or a patch may have cast them).
+    Catches: weights in a different dtype than the recipe's, before the first step takes minutes. PRF006 checks the
+    same while the loss is computed, when a package or a patch may have cast them.
     Source: trl 1.16.0 grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26, `dtype` after).
     """
     if plan.expect.weights_dtype is not None:
@@ -108,7 +107,7 @@ def dtype_of_the_weights(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 def device(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     """Each process holds the whole model on its own device, if the plan loads it there.
 
-    Catches: a quantized model that was loaded onto a different GPU than its process has, or spread over several; it
+    Catches: a quantized model that was loaded onto a different GPU than its process uses, or spread over several; it
     cannot be moved afterwards. A model that the trainer moves is checked in the first step (PRF002).
     Source: trl 1.16.0 grpo_trainer.py (device_map), transformers 5.23.0 quantizers.
     """
@@ -134,10 +133,10 @@ def dtype_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 def tokens_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     """A token id means the same token for vLLM as for the trainer.
 
-    vLLM reads its own tokenizer, from the folder that it was started with. Completions travel as token ids, so a
-    token that only one side knows is not an error by itself. Catches: an end, a stop or an added token for which
-    vLLM has no row, and a stop text that it would never see, because it spells the tokens of that text differently
-    and does not get their ids either. A server that does not report its tokens is not checked.
+    vLLM reads its own tokenizer, from the folder that it was started with. Completions are sent as token ids, so a
+    token that only one side knows raises no error. Catches: an end, a stop or an added token for which vLLM has no
+    row, and a stop text that vLLM would never see, because its tokenizer spells the text differently and it does not
+    get the token ids. A server that does not report its tokens is not checked.
     Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop that is not in it,
     /detokenize).
     """

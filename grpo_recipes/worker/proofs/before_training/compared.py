@@ -25,7 +25,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What one proof compared, on all processes. id, name: of the proof."""
+    """The values that one proof compared, on all processes. id, name: of the proof."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class Comparison:
 
     @property
     def finding(self) -> Finding | None:
-        """All differences, each with its planned and its live value; None for a proof that holds."""
+        """Returns all differences, each with its planned and its live value; None for a proof that holds."""
         different = [value for value in self.values if not value.ok]
         if not different:
             return None
@@ -48,7 +48,7 @@ class Comparison:
 
 
 def as_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """The values as run.json holds them: id of the proof, name, plan, live, ok."""
+    """Returns the values as in run.json: id of the proof, name, plan, live, ok."""
     return [
         {"id": one.id, "name": value.name, "plan": value.plan, "live": value.live, "ok": value.ok}
         for one in comparisons
@@ -57,7 +57,7 @@ def as_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
 
 
 def line(comparisons: Sequence[Comparison]) -> str:
-    """One line for the terminal; arguments that agree are counted, not listed."""
+    """Returns a line for the terminal; arguments that agree are counted, not listed."""
     agreeing = [value for one in comparisons for value in one.values if value.ok]
     arguments = [value for value in agreeing if value.name.startswith("GRPOConfig.")]
     listed = [value for value in agreeing if value not in arguments]
@@ -74,10 +74,10 @@ def line(comparisons: Sequence[Comparison]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VllmTokens:
-    """What vLLM knows about the tokens. vocabulary: rows of its model, None if it does not report them.
+    """vLLM's tokens. vocabulary: rows of its model, None if it does not report them.
 
-    beyond: needed tokens without a row, in words. stops: for each stop that it has to see as a text, the text, the ids
-    that the trainer's tokenizer makes of it, and what they spell in vLLM's. spells: whether it reports that.
+    beyond: needed tokens without a row, in words. stops: for each stop that vLLM has to recognize as text, the text,
+    its ids in the trainer's tokenizer, and the text of these ids in vLLM's. spells: whether vLLM reports that text.
     """
 
     vocabulary: int | None

@@ -1,11 +1,10 @@
-"""No token of a tool's reply is in the loss, and every token that the policy wrote is.
+"""Every token that the policy wrote is in the loss, and no token of a tool's reply is.
 
-A completion with tools is one row of tokens: a turn of the policy, the reply that the chat template makes of the tool's
-result, the next turn. Trained on replies, the policy learns to write what tools say instead of calling them; with turns
-left out it learns less than it sampled. Catches: a trainer or a patch that builds the loss from the mask of the
-completion alone, a mask that is shifted against its tokens, a loss that does not use the mask. The proof finds replies
-by what the generator received and returned in each turn, not by the mask. It also checks the gradient of the loss for
-each token: on a reply it is zero.
+A completion with tools is one row of tokens: a turn of the policy, the rendered reply of the tool, the next turn, and
+so on. A policy that is trained on replies learns to write them instead of calling tools; if turns are left out, it
+learns from less than it sampled. Catches: a trainer or a patch that builds the loss only from the completion mask, a
+mask that is shifted against its tokens, and a loss that ignores the mask. The proof finds replies by the generator's
+inputs and outputs in each turn, not by the mask. It also checks that the gradient of the loss is zero on replies.
 Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop and tool_mask.
 """
 
@@ -25,19 +24,19 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         for index, row in enumerate(process.turns.rows if process.turns is not None else ()):
             if (fault := _wrong(row)) is not None:
                 return _failed(f"completion {index + 1} of rank {process.rank}: {fault}")
-    with_replies = [row for row in rows if row.told]
+    with_replies = [row for row in rows if row.reply]
     if not with_replies:
-        return PROOF.unseen("tool replies not seen: no completion of the first loss has one")
+        return PROOF.unseen("tool replies not checked: no completion of the first loss has one")
     words = f"{sum(row.replies for row in with_replies)} tool replies outside the loss"
-    has_gradients = any(row.told_moved is not None for row in with_replies)
+    has_gradients = any(row.reply_moved is not None for row in with_replies)
     return PROOF.holds(words + (", without a gradient" if has_gradients else ""))
 
 
 def _wrong(row: TurnedRow) -> str | None:
-    if row.told_trained:
-        return f"{row.told_trained} of {row.told} tokens of replies are in the loss"
-    if row.told_moved:
-        return f"the loss has a gradient for {row.told_moved} of {row.told} tokens of replies, whatever its mask"
+    if row.reply_trained:
+        return f"{row.reply_trained} of {row.reply} reply tokens are in the loss"
+    if row.reply_moved:
+        return f"the loss has a gradient for {row.reply_moved} of {row.reply} reply tokens, despite its mask"
     if row.own_left_out:
         return f"{row.own_left_out} of {row.own} tokens that the policy wrote are not in the loss"
     return None
@@ -47,6 +46,6 @@ def _failed(found: str) -> Proof:
     return PROOF.fails(
         found,
         planned=PLANNED,
-        because="the policy would learn to write what tools say, or would not learn from all that it wrote",
+        because="the policy would learn to write tool replies, or would not learn from all of its own tokens",
         fix="look for code that replaces the trainer's masks, its loss or its tool loop; or use trl 1.16.0 or newer",
     )

@@ -1,6 +1,6 @@
 """The policy called a tool in the first step. If not, the proof prints what it wrote instead, and the run continues.
 
-A model that was not taught the format of its template writes something similar, which no parser takes for a call, and
+A model that was not trained on its template's format for calls writes something similar that no parser recognizes, and
 the run silently trains single turns. The same happens if every reply is dropped: if a reply would make the completion
 longer than max_completion_length, TRL leaves it out and ends the completion.
 Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop; the metric tools/call_frequency.
@@ -19,7 +19,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     all_turns = [process.turns for process in seen if process.turns is not None]
     calls = next((turns.calls for turns in all_turns if turns.calls is not None), None)
     if calls is None:
-        return PROOF.unseen("tool calls not seen: TRL did not log them")
+        return PROOF.unseen("tool calls not checked: TRL did not log them")
     if not calls:
         written = next((text for turns in all_turns for text in turns.written), "")
         begins = f"; the first completion begins {written!r}" if written else ""

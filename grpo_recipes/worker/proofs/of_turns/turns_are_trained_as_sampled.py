@@ -1,17 +1,17 @@
-"""The trained tokens are those that were sampled, turn by turn, with the probabilities that they had.
+"""The trained tokens are the sampled tokens, turn by turn, with the same probabilities.
 
-Between two turns a conversation becomes text and then tokens again. Text that is tokenized again need not give the
-tokens that the policy drew: the loss then gives it credit for tokens it did not choose, with probabilities that it did
-not have, and a run silently drifts, or collapses late. TRL continues from the tokens themselves; a rollout, a patch or
-a chat template that rewrites earlier turns does not. Catches: turns that are tokenized again, lost or reordered, and
-context other than the one that a turn was sampled after.
+Between two turns a conversation may become text and then tokens again. Tokenizing the text again can give different
+tokens than the policy sampled. The loss then credits the policy for tokens that it did not choose, with wrong
+probabilities, and the run silently drifts, or collapses late. TRL continues from the sampled tokens; a rollout, a patch
+or a chat template that rewrites earlier turns may not. Catches: turns that are tokenized again, lost or reordered, and
+turns whose context differs from the one that they were sampled in.
 
 The same tokens can still be scored in a different conversation: with replies that the attention mask hides, at a
-different temperature, shifted by a column. So the proof takes the loss's log-probabilities of what the policy wrote, in
-all turns and without the replies, and compares them with a plain forward pass over each conversation as it was sampled.
-It judges first turns and later ones separately, since replies change only the later ones. Measured on a CPU in float32,
-models of 0.1 to 0.4 million parameters: at most 1e-6 on average; with hidden replies 0.05 and more. The bounds are
-those of PRF010. With dropout in the policy there is nothing to compare.
+different temperature, or shifted by a column. The proof therefore compares the loss's log-probabilities of the policy's
+tokens, in all turns, with a plain forward pass over each conversation as it was sampled. It checks first and later
+turns separately, since replies change only the later ones. Measured on a CPU in float32, models of 0.1 to 0.4 million
+parameters: at most 1e-6 on average; with hidden replies 0.05 and more. The bounds are those of PRF010. With dropout in
+the policy, scores cannot be compared.
 Source: trl 1.16.0 grpo_trainer.py, _generate_single_turn, _tool_call_loop and _get_per_token_logps_and_entropies.
 """
 
@@ -29,7 +29,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """Compares the tokens and scores of the first step's completions with those of their turns."""
     rows = [row for process in seen if process.turns is not None for row in process.turns.rows]
     if not rows:
-        return PROOF.unseen("turns not seen: no completion came from the trainer's own generation")
+        return PROOF.unseen("turns not checked: no completion came from the trainer's own generation")
     for process in seen:
         for index, row in enumerate(process.turns.rows if process.turns is not None else ()):
             if row.unknown is not None:
@@ -43,7 +43,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
             return _other_scores(which, found, most)
     if not compared:
         reason = next(
-            (found.reason for process in seen for found in process.scored if found.reason), "no scores were seen"
+            (found.reason for process in seen for found in process.scored if found.reason), "no scores were recorded"
         )
         return PROOF.holds(f"{words}; log-probs not compared: {reason}")
     figures = f"max {max(found.most for found in compared):.1e} of {sum(found.tokens for found in compared)} tokens"
@@ -55,12 +55,12 @@ def _scored(seen: tuple[FirstStep, ...], index: int) -> Sampled | None:
 
 
 def _other_tokens(which: str, token: int) -> Proof:
-    found = f"{which} is not made of what was sampled: it differs at or after token {token + 1}"
+    found = f"{which} does not consist of the sampled tokens: it differs at or after token {token + 1}"
     return PROOF.fails(
         found,
-        planned="the tokens of each turn as the generator gave them, each after the tokens that it was given",
-        because="text that is tokenized again need not give the tokens that were drawn",
-        fix="look for code that makes tokens from text between turns, and a chat template that changes earlier turns",
+        planned="the tokens that the generator returned in each turn, after the tokens that it received",
+        because="tokenizing text again can give different tokens than were sampled",
+        fix="look for code that tokenizes text again between turns, and a chat template that changes earlier turns",
     )
 
 
