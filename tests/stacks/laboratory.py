@@ -82,7 +82,8 @@ class StackProcess:
         assert environment.is_built(), f"run: python tests/stacks/environments.py '{environment.name}'"
         folder.mkdir(exist_ok=True, parents=True)
         self._errors = folder / "stderr.txt"
-        behind = {"PYTHONPATH": os.pathsep.join(map(str, environment.folders()))}
+        paths = [*map(str, environment.folders()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        behind = {"PYTHONPATH": os.pathsep.join(paths)}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("in_stack.py"))],
             stdin=subprocess.PIPE,

@@ -46,6 +46,7 @@ FAMILIES = tuple(
     )
     for family in PLACEHOLDERS
 )
+ON_TWO_PROCESSES = ("idefics3", "llava_next", "gemma3", "qwen2_vl", "qwen2_5_vl")
 EVEN = """
 def even(completions, images, prompts, **kwargs):
     for of_row, prompt in zip(images, prompts, strict=True):
@@ -234,7 +235,7 @@ def test_an_evaluation_that_loses_its_images_is_warned_of(
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])
-@pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
+@pytest.mark.parametrize("family", [one for one in FAMILIES if one.values[0] in ON_TWO_PROCESSES])
 def test_two_processes_train_on_images_as_a_hand_written_script_does(
     family: str,
     mode: str,
