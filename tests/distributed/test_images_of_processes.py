@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from distributed_runs import STEPS, Run, recipe_run
+from safetensors import safe_open
 from support.seeing_models import write_seeing_model, write_squares
 
 pytestmark = [pytest.mark.stack, pytest.mark.distributed]
@@ -75,6 +76,15 @@ def _trained(run: Run) -> dict[str, Any]:
     return dict(model.named_parameters())
 
 
+def _names(run: Run) -> set[str]:
+    """The names of the tensors in `final`."""
+    names = set[str]()
+    for file in (run.folder / "final").glob("*.safetensors"):
+        with safe_open(file, "pt") as opened:
+            names.update(opened.keys())
+    return names
+
+
 @pytest.mark.parametrize("strategy", ["zero2", "zero3"])
 @pytest.mark.parametrize("kind", ["full", "LoRA"])
 @pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
@@ -91,6 +101,8 @@ def test_zero_trains_on_images_as_ddp_does(family: str, kind: str, strategy: str
     assert run.evaluations() == reference.evaluations()
     blanked = [json.loads((one.folder / "run.json").read_text())["evaluation"]["blanked"] for one in (run, reference)]
     assert blanked[0] == blanked[1]
+    names, expected = _names(run), _names(reference)
+    assert names == expected, "other tools read weights by these names"
     weights, others = _trained(run), _trained(reference)
     assert max(float((weights[name] - others[name]).detach().abs().max()) for name in others) < CLOSE
     first = [run_of(family, kind, one).evaluations()["step-0.jsonl"] for one in ("single", strategy)]

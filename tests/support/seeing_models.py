@@ -59,7 +59,7 @@ def write_seeing_model(folder: Path, family: str = "idefics3", width: int = 32) 
     }
     config, processor = globals()[f"_{family}"](library, tokenizer, text)
     torch.manual_seed(0)
-    model = getattr(library, config.architectures[0])(config)
+    model = getattr(library, vars(config)["architectures"][0])(config)  # old Qwens have those of the text model
     model.generation_config = library.GenerationConfig(**ids)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -242,6 +242,9 @@ def _of_qwen(
     rope = {"rope_type": "default", "mrope_section": sections, "rope_theta": 10_000.0}
     if "out_hidden_size" in seen:
         seen = {**seen, "out_hidden_size": text["hidden_size"]}
+    if library.__version__.startswith("4."):  # where these processors accept no other class of tokenizer
+        tokenizer.__class__ = library.Qwen2TokenizerFast
+        text = {**text, "rope_scaling": {"type": "mrope", "mrope_section": sections}}
     config = getattr(library, f"{name}Config")(
         text_config={**text, "rope_parameters": rope},
         vision_config=seen,

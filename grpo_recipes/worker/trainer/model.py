@@ -89,9 +89,21 @@ def build_trainer(
     if plan.ancestor is not None and plan.ancestor.use == "continue":
         continue_adapter(trainer, plan.ancestor)
     seed_generations(trainer)
+    _save_by_the_names_of_its_files(base_model(trainer, trainer.model))
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
     return trainer
+
+
+def _save_by_the_names_of_its_files(model: Any) -> None:
+    """Forgets the renamings of weights that loading did not need, as transformers does without ZeRO-3.
+
+    transformers 5.23.0 reverses the renamings that it keeps when it saves. ZeRO-3 keeps all that it has for a family:
+    LLaVA-NeXT and Gemma 3 were written with names that their files never had, such as `language_model.model.model`.
+    """
+    known = getattr(model, "_weight_conversions", None)
+    if known is not None:
+        model._weight_conversions = [one for one in known if not hasattr(one, "was_used") or one.was_used()]
 
 
 def _quantization(plan: Plan, arguments: Any) -> dict[str, Any]:
