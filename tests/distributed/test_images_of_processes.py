@@ -1,4 +1,4 @@
-"""A vision model trains the same under ZeRO as with DDP: rewards, losses, held-out answers and weights."""
+"""A vision model trains the same under ZeRO and FSDP2 as with DDP: rewards, losses, held-out answers and weights."""
 
 import hashlib
 import json
@@ -85,10 +85,13 @@ def _names(run: Run) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
 @pytest.mark.parametrize("kind", ["full", "LoRA"])
-@pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
-def test_zero_trains_on_images_as_ddp_does(family: str, kind: str, strategy: str, run_of: Callable[..., Run]) -> None:
+@pytest.mark.parametrize(
+    ("family", "strategy"),
+    [(name, zero) for name in ("idefics3", "llava_next", "gemma3") for zero in ("zero2", "zero3")]
+    + [("idefics3", "fsdp2")],
+)
+def test_shards_train_on_images_as_ddp_does(family: str, kind: str, strategy: str, run_of: Callable[..., Run]) -> None:
     run, reference = (run_of(family, kind, one) for one in (strategy, "ddp"))
     for one in (run, reference):
         assert one.exit_code == 0, one.output

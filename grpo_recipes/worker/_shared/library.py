@@ -14,7 +14,7 @@ from types import MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import fsdp_utils, gather_object
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import other
 from transformers import GenerationConfig
@@ -201,6 +201,24 @@ def base_model(trainer: Any, model: Any) -> Any:
     """Returns the model without the wrappers of accelerate and PEFT."""
     model = trainer.accelerator.unwrap_model(model)
     return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def gather_output_layer_with_its_norm() -> None:
+    """Makes FSDP2 gather each output layer together with the last norm of the text model, so all processes train it.
+
+    TRL 1.16.0 multiplies by the output layer's weights and does not call it, so FSDP2 gathers them only if another
+    module of their group is called. accelerate 1.15.0 adds the last norm, but not if it is in a part of a vision model
+    or below PEFT. TRL then gathers the weights itself, and each process trains its shard without the others' gradient.
+    """
+    find = getattr(fsdp_utils, "_find_final_norm", None)
+
+    def found(model: Any) -> Any:
+        parts = list(model.get_decoder().children()) if hasattr(model, "get_decoder") else []
+        norms = [part for part in parts if "Norm" in type(part).__name__]
+        return find(model) or (norms[-1] if norms else None)
+
+    if find is not None and find.__name__ != found.__name__:
+        fsdp_utils._find_final_norm = found
 
 
 def set_forward(model: Any, forward: Callable[..., Any]) -> None:

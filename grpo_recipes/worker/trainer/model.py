@@ -28,7 +28,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import awaited, base_model, seed_of
+from grpo_recipes.worker._shared.library import awaited, base_model, gather_output_layer_with_its_norm, seed_of
 from grpo_recipes.worker._shared.planned import (
     ON_OWN_DEVICE,
     dequantized_folder,
@@ -75,6 +75,7 @@ def build_trainer(
     """
     lora = plan.arguments.LoraConfig
     path = model_path(plan, folder)
+    gather_output_layer_with_its_norm()
     with seeded_adapter(plan.arguments.GRPOConfig["seed"]), planned_engine(plan, folder):  # type: ignore[arg-type]
         trainer = GRPOTrainer(
             model=path,
