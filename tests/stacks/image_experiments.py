@@ -1,7 +1,6 @@
 """Experiments on image rows: a vision model written by the stack's own transformers, and its training."""
 
 import json
-import os
 import random
 import sys
 from pathlib import Path

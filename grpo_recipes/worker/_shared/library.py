@@ -204,21 +204,24 @@ def base_model(trainer: Any, model: Any) -> Any:
 
 
 def gather_output_layer_with_its_norm() -> None:
-    """Makes FSDP2 gather each output layer together with the last norm of the text model, so all processes train it.
+    """Makes FSDP2 gather a trained output layer together with the last norm of the text model.
 
     TRL 1.16.0 multiplies by the output layer's weights and does not call it, so FSDP2 gathers them only if another
-    module of their group is called. accelerate 1.15.0 adds the last norm, but not if it is in a part of a vision model
-    or below PEFT. TRL then gathers the weights itself, and each process trains its shard without the others' gradient.
+    module of their group is called. accelerate 1.15.0 adds the last norm, but does not find it in a part of a vision
+    model or below PEFT. TRL then gathers the weights itself, and each process trains its shard with its own gradient.
     """
     find = getattr(fsdp_utils, "_find_final_norm", None)
+    if find is None or find.__name__ == "norm_of_text":
+        return
 
-    def found(model: Any) -> Any:
-        parts = list(model.get_decoder().children()) if hasattr(model, "get_decoder") else []
-        norms = [part for part in parts if "Norm" in type(part).__name__]
-        return find(model) or (norms[-1] if norms else None)
+    def norm_of_text(model: Any) -> Any:
+        norm, output = find(model), getattr(model, "get_output_embeddings", lambda: None)()
+        if norm is not None or output is None or not any(weight.requires_grad for weight in output.parameters()):
+            return norm
+        norms = [part for part in model.get_decoder().children() if "Norm" in type(part).__name__]
+        return norms[-1] if norms else None
 
-    if find is not None and find.__name__ != found.__name__:
-        fsdp_utils._find_final_norm = found
+    fsdp_utils._find_final_norm = norm_of_text
 
 
 def set_forward(model: Any, forward: Callable[..., Any]) -> None:
