@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from support.seeing_models import write_seeing_model, write_squares
 
 pytestmark = [pytest.mark.stack, pytest.mark.distributed]
 CLOSE = 1e-5
+LORA = {"LoRA": {"lora": {"r": 4}}, "LoRA, lm_head": {"lora": {"r": 4, "modules_to_save": ["lm_head"]}}}
 EVEN = """
 def even(completions, images, **kwargs):
     assert all(len(of_row) == 1 for of_row in images)
@@ -49,7 +51,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
             },
             "grpo": {"num_generations": 4},
             "generation": {"max_completion_length": 6},
-            **({"lora": {"r": 4}} if kind == "LoRA" else {}),
+            **LORA.get(kind, {}),
         }
         if strategy == "zero3":
             own = {"zero_optimization": {"stage3_param_persistence_threshold": 0}}
@@ -85,11 +87,12 @@ def _names(run: Run) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("kind", ["full", "LoRA"])
 @pytest.mark.parametrize(
-    ("family", "strategy"),
-    [(name, zero) for name in ("idefics3", "llava_next", "gemma3") for zero in ("zero2", "zero3")]
-    + [("idefics3", "fsdp2")],
+    ("family", "kind", "strategy"),
+    [
+        *product(["idefics3", "llava_next", "gemma3"], ["full", "LoRA"], ["zero2", "zero3"]),
+        *product(["idefics3"], ["full", *LORA], ["fsdp2"]),
+    ],
 )
 def test_shards_train_on_images_as_ddp_does(family: str, kind: str, strategy: str, run_of: Callable[..., Run]) -> None:
     run, reference = (run_of(family, kind, one) for one in (strategy, "ddp"))
