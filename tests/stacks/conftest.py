@@ -58,6 +58,6 @@ def laboratory(
     if place is not None:
         page = Path(place)
         before = page.read_text(encoding="utf-8") if page.exists() else ""
-        asked = chosen(request.config.getoption("--stacks").split(","))  # others are only compared with it
+        asked = chosen(request.config.getoption("--stacks"))  # others are only compared with it
         cpu_s = {name: seconds for name, seconds in opened.cpu_s.items() if name in asked}
         page.write_text(stacks_table.text(cpu_s, before), encoding="utf-8")
