@@ -172,4 +172,7 @@ def test_the_plan_is_what_the_parser_of_trl_makes(
         if theirs.result[name] != ours.result[name] and name not in DIFFERENT
     }
     assert differing == {}, taken.text
-    assert taken.is_complete, [row for row in taken.rows if row.fate == "refused"]
+    refused = [row.key for row in taken.rows if row.fate == "refused"]
+    cuts = stack.startswith("0.24.")  # by default, and with the tokenizer, which no key of a recipe means
+    assert refused == (["max_prompt_length (the default of trl 0.24.0)"] if cuts else [])
+    assert taken.is_complete or cuts
