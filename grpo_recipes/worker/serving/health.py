@@ -195,7 +195,7 @@ def _wait(url: str, timeout_s: float) -> None:
 
 
 def _refuse_another_model(url: str, served: dict[str, Any], wanted: str) -> None:
-    """Raises Refused if the server's model differs: by its configuration if readable, otherwise by its name."""
+    """Raises Refused if the server's model differs: by its configuration if readable, otherwise by name."""
     names = [str(served[key]) for key in ("root", "id") if served.get(key)]
     ours = _shape(wanted)
     theirs = next((shape for name in names if (shape := _shape(name)) is not None), None)
