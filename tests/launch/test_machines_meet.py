@@ -103,10 +103,12 @@ def started(networks: tuple[Network, Network], warm_python: Path) -> Iterator[St
     ) -> Process:
         network = network or networks[min(node, 1)]
         words = [str(node), str(nodes), networks[0].address, str(PORT)]
-        command = ["worker/meet.py", *words, "--resume"] if trains else ["-c", MEET, str(folder), *words]
+        command = ["worker/meet.py", *words, "--resume"]
+        if not trains:
+            command = ["-c", MEET, str(folder), *words, str(patience), change]
         processes.append(
             subprocess.Popen(
-                [*network.prefix, str(warm_python / "python"), "-Xwarm", "-P", *command, *([] if trains else [str(patience), change])],
+                [*network.prefix, str(warm_python / "python"), "-Xwarm", "-P", *command],
                 cwd=folder,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"},
                 stdout=subprocess.PIPE,
