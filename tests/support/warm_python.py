@@ -202,6 +202,8 @@ def _settle(request: dict[str, Any], streams: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.executable = request["python"]
     sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    with contextlib.suppress(ModuleNotFoundError):
+        import sitecustomize  # noqa: F401 (as the interpreter does when it starts)
     is_unbuffered = "-u" in request["words"]
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = io.FileIO(number, "w", closefd=False)
