@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,14 @@ def _keep(monkeypatch: pytest.MonkeyPatch, recipe: Path, counted: CountedPrompts
     keep_counted(key, counted)
 
 
+@pytest.fixture
+def warm(warm_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks the preflight from a process with the libraries."""
+    monkeypatch.setattr(sys, "executable", str(warm_python / "python"))
+
+
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_a_preflight_tells_the_estimate_how_long_prompts_are(grpo_run: Callable, recipe: Path) -> None:
     assert f"assumed: {ASSUMED}" in grpo_run("fit", str(recipe), *ON_A_GPU).out
     before = grpo_run("plan", str(recipe), *ON_A_GPU, "--json").out
@@ -57,6 +65,7 @@ def test_a_preflight_tells_the_estimate_how_long_prompts_are(grpo_run: Callable,
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_a_preflight_tells_the_estimate_what_is_made_of_images(
     grpo_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

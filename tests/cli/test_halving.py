@@ -26,8 +26,8 @@ LONG = {
     "rewards": "[{python: tight.py:place}]",
     "generation.max_completion_length": "100",
     "generation.min_tokens": "100",
-    "training.prompts_per_step": "64",
-    "training.per_device_train_batch_size": "512",
+    "training.prompts_per_step": "16",
+    "training.per_device_train_batch_size": "128",
     "training.on_out_of_memory": "halve",
 }
 
@@ -54,23 +54,23 @@ def content(folder: Path, name: str) -> dict[str, object]:
 
 @pytest.mark.stack
 def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(tmp_path: Path, warm_python: Path) -> None:
-    done = trial(tmp_path, warm_python / "python", 1500)
+    done = trial(tmp_path, warm_python / "python", 700)
     assert done.returncode == 0, done.stderr
     assert "\nsmoke passed, peak memory " in done.stdout
-    assert f"restarted with a micro-batch of 256 instead of 512 in {tmp_path / 'run-halved'}" in done.stderr
+    assert f"restarted with a micro-batch of 64 instead of 128 in {tmp_path / 'run-halved'}" in done.stderr
     first, second = content(tmp_path / "run", "run.json"), content(tmp_path / "run-halved", "run.json")
     assert (first["status"], first["begun_anew"]) == ("failed", str(tmp_path / "run-halved"))
     assert (second["status"], second.get("begun_anew")) == ("completed", None)
     whole, half = content(tmp_path / "run", "plan.json"), content(tmp_path / "run-halved", "plan.json")
-    assert whole["batch"] == {**half["batch"], "micro_batch": 512, "accumulation": 1, "steps_per_generation": 1}  # type: ignore[dict-item]
-    assert (half["batch"]["micro_batch"], half["batch"]["accumulation"]) == (256, 2)  # type: ignore[index]
+    assert whole["batch"] == {**half["batch"], "micro_batch": 128, "accumulation": 1, "steps_per_generation": 1}  # type: ignore[dict-item]
+    assert (half["batch"]["micro_batch"], half["batch"]["accumulation"]) == (64, 2)  # type: ignore[index]
     rows = {row["key"]: row["origin"] for row in half["settings"]}  # type: ignore[attr-defined]
-    assert rows["GRPOConfig.per_device_train_batch_size"] == "--set training.per_device_train_batch_size=256"
+    assert rows["GRPOConfig.per_device_train_batch_size"] == "--set training.per_device_train_batch_size=64"
 
 
 @pytest.mark.stack
 def test_a_half_that_does_not_fit_either_is_the_end(tmp_path: Path, warm_python: Path) -> None:
-    done = trial(tmp_path, warm_python / "python", 800)
+    done = trial(tmp_path, warm_python / "python", 200)
     assert done.returncode == 1
     assert done.stdout.count("out of memory in step 1 while updating the policy") == 1
     assert done.stdout.endswith("smoke failed\n")

@@ -98,7 +98,8 @@ def test_a_run_never_writes_into_a_folder_that_is_in_use(tmp_path: Path) -> None
 
 
 def test_an_interrupted_run_ends_with_75_and_goes_on_where_it_was(tmp_path: Path, warm_python: Path) -> None:
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", str(QUICKSTART), "--set", "training.max_steps=10"]
+    warm = str(warm_python / "python")
+    command = [warm, "-m", "grpo_recipes.cli.main", str(QUICKSTART), "--set", "training.max_steps=10"]
     command += ["--set", ONE_THREAD, "--set", "evaluation=null", "--out", "run"]
     environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "config"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
@@ -115,7 +116,7 @@ def test_an_interrupted_run_ends_with_75_and_goes_on_where_it_was(tmp_path: Path
     stopped = _record(tmp_path / "run")
     assert stopped["status"] == "interrupted"
     assert 0 < stopped["step"] < 10
-    resume = [str(warm_python / "python"), "-m", "grpo_recipes.cli.main", "run", "--resume"]
+    resume = [warm, "-m", "grpo_recipes.cli.main", "run", "--resume"]
     for arguments in (["nowhere"], ["run", "--set", "seed=1"]):
         assert subprocess.run([*resume, *arguments], cwd=tmp_path, env=environment).returncode == 2
     assert subprocess.run([*resume, "run"], cwd=tmp_path, env=environment, timeout=600).returncode == 0

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The interpreter of all runs but those of fsdp2, whose environment changes an interpreter when it starts; conftest.py
-# puts one here that begins with the libraries imported.
+# The interpreter of all runs; conftest.py puts one here that begins with the libraries imported.
 PYTHON = [sys.executable]
 RECIPE = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"
 LIMIT_S = 300
@@ -94,11 +93,6 @@ def options(strategy: str, kind: str, **more: object) -> list[str]:
     return accepted + [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
 
 
-def python(strategy: str) -> str:
-    """The interpreter that a run of this strategy begins with."""
-    return sys.executable if strategy == "fsdp2" else PYTHON[-1]
-
-
 def environment(folder: Path, strategy: str = "") -> dict[str, str]:
     """That of this process, without the network and with extensions in a folder of their own.
 
@@ -106,7 +100,7 @@ def environment(folder: Path, strategy: str = "") -> dict[str, str]:
     """
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     changed = {"PYTHONPATH": str(Path(__file__).with_name("fsdp_on_cpu"))} if strategy == "fsdp2" else {}
-    own = {"TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "PYTHON": python(strategy)}
+    own = {"TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "PYTHON": PYTHON[-1]}
     return {**os.environ, **offline, **own, **changed}
 
 
@@ -127,14 +121,14 @@ def _timed(command: list[str], folder: Path, strategy: str) -> tuple[int, float,
 
 def grpo_run(strategy: str, kind: str, folder: Path, inside: Sequence[str] = (), **more: object) -> Run:
     """`grpo-run RECIPE` to its end. inside: a command that runs it."""
-    command = [*inside, python(strategy), "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run")]
+    command = [*inside, PYTHON[-1], "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run")]
     ended = _timed([*command, *options(strategy, kind, **more)], folder, strategy)
     return Run(strategy, kind, folder / "run", *ended)
 
 
 def recipe_run(recipe: Path, strategy: str, folder: Path, *words: str) -> Run:
     """`grpo-run` of another recipe to its end, in a folder beside it, with more words."""
-    command = [python(strategy), "-m", "grpo_recipes.cli.main", str(recipe), "--out", str(folder)]
+    command = [PYTHON[-1], "-m", "grpo_recipes.cli.main", str(recipe), "--out", str(folder)]
     processes = 1 if strategy == "single" else 2
     command += ["--set", f"distributed.strategy={strategy}", "--set", f"launch.num_processes={processes}", *words]
     command += ["--accept", "WLD003"] if strategy == "fsdp2" else []
@@ -143,7 +137,7 @@ def recipe_run(recipe: Path, strategy: str, folder: Path, *words: str) -> Run:
 
 def looked_at(strategy: str, kind: str, folder: Path, **more: object) -> Run:
     """The same through `--dry-run` and launch.sh, with looking_train.py as its worker/train.py."""
-    command = [python(strategy), "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run"), "--dry-run"]
+    command = [PYTHON[-1], "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run"), "--dry-run"]
     exit_code, cpu_s, output = _timed([*command, *options(strategy, kind, **more)], folder, strategy)
     assert exit_code == 0, output
     looking = Path(__file__).with_name("looking_train.py").read_text()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from distributed_runs import LIMIT_S, RECIPE, Run, RunOf, environment, grpo_run, options, python
+from distributed_runs import LIMIT_S, PYTHON, RECIPE, Run, RunOf, environment, grpo_run, options
 
 pytestmark = pytest.mark.stack
 
@@ -24,7 +24,7 @@ def on_two_machines(tmp_path: Path) -> Iterator[Machines]:
         more = {"launch__num_nodes": 2, "launch__gpus_per_node": 0, "launch__num_processes": processes}
         words = [str(RECIPE), "--out", str(tmp_path / "two"), *options(strategy, kind, **more)]
         made = subprocess.run(
-            [python(strategy), "-m", "grpo_recipes.cli.main", *words],
+            [PYTHON[-1], "-m", "grpo_recipes.cli.main", *words],
             env=environment(tmp_path, strategy),
             capture_output=True,
             text=True,

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def texts() -> dict[Path, str]:
     return {PAGE: page()}
 
 
+@cache
 def page() -> str:
     """The whole page, in the order of the recipe."""
     properties = recipe_schema()["properties"]

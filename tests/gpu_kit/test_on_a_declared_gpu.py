@@ -15,13 +15,14 @@ import yaml
 from gpu_kit import bench as benches
 from gpu_kit.bench import Bench
 from gpu_kit.scale import SHAPES, Scale
-from gpu_kit.scripts import make_model
 from gpu_kit.stages import attention, images, out_of_memory, quantized, real_model, sharded, with_vllm
 from gpu_kit.stages.catalog import STAGES
 from gpu_kit.trained import Trained
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.target import parse_target
+
+pytestmark = pytest.mark.stack
 
 TARGET = "tested,vllm==0.30.0,gpus={}xH200-141GB"
 # Their own process says what they find, in the same words on a CPU, where they are run.
@@ -47,6 +48,8 @@ class Planned(Bench):
 
     def model(self, size: str) -> Path:
         """config.json and the tokenizer of a model, without weights."""
+        from gpu_kit.scripts import make_model
+
         place = self.work / "models" / size
         if not place.exists():
             place.mkdir(parents=True)

@@ -269,7 +269,7 @@ ENDS = {
 @pytest.mark.parametrize("case", ENDS)
 def test_a_run_ends_when_it_has_ended(case: str, tmp_path: Path, warm_python: Path) -> None:
     source, code, words = ENDS[case]
-    python = str(warm_python / "python") if case in ("NaN alone", "sys.exit") else sys.executable
+    python = sys.executable if case == "everything at once" else str(warm_python / "python")
     place = placed(made_place(tmp_path), Attempt("misbehaves", TRAINS, {"r.py": source}))
     asked = run(place, "run", "recipe.yaml")
     sha256 = asked.printed.rsplit("--allow-code ", 1)[1][:64]

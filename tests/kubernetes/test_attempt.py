@@ -109,14 +109,14 @@ def job(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return write
 
 
-def pod(job: dict[str, Any], log: Path, number: int = 0) -> "subprocess.Popen[bytes]":
+def pod(job: dict[str, Any], log: Path, number: int = 0, python: str | Path = sys.executable) -> Pod:
     """A pod of the Job: its command and its variables; the name of the first pod is an address here."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     name = job["metadata"]["name"]
     command = [word.replace(f"{name}-0.{name}", "127.0.0.1") for word in container["command"]]
     cache = log.with_suffix(".cache")
     variables = {one["name"]: one["value"].replace("/cache", str(cache)) for one in container["env"]}
-    more = {"PYTHON": sys.executable, "OMP_NUM_THREADS": "1", "JOB_COMPLETION_INDEX": str(number)}
+    more = {"PYTHON": str(python), "OMP_NUM_THREADS": "1", "JOB_COMPLETION_INDEX": str(number)}
     with log.open("ab") as output:
         return subprocess.Popen(
             command, env={**os.environ, **variables, **more}, stdout=output, stderr=output, start_new_session=True
@@ -131,10 +131,10 @@ def steps(folder: Path) -> int:
 
 @pytest.mark.stack
 def test_a_pod_that_is_told_to_end_saves_and_one_that_is_killed_fails_the_job(
-    job: Callable[..., dict[str, Any]], tmp_path: Path
+    job: Callable[..., dict[str, Any]], tmp_path: Path, warm_python: Path
 ) -> None:
     manifest, folder = job(), tmp_path / "run"
-    first = pod(manifest, tmp_path / "log")
+    first = pod(manifest, tmp_path / "log", python=warm_python / "python")
     wait_until(lambda: steps(folder) > 3 or first.poll() is not None)
     first.send_signal(signal.SIGTERM)
     code = first.wait(timeout=120)
@@ -150,7 +150,7 @@ def test_a_pod_that_is_told_to_end_saves_and_one_that_is_killed_fails_the_job(
     assert code == 137, (tmp_path / "log").read_text()
     assert (after(manifest, code), after(manifest, code, disrupted=True)) == ("FailJob", "Ignore")
 
-    third = pod(manifest, tmp_path / "log")
+    third = pod(manifest, tmp_path / "log", python=warm_python / "python")
     assert third.wait(timeout=240) == 0, (tmp_path / "log").read_text()
     assert json.loads((folder / "run.json").read_text())["status"] == "completed"
     assert f"checkpoint-{saved}" in (tmp_path / "log").read_text()

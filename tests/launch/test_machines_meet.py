@@ -21,9 +21,10 @@ LIMIT_S = 240
 PORT = 29611
 WORKER = Path(grpo_recipes.worker.__file__).parent
 MEET = """
-import sys
+import os, sys
 from pathlib import Path
 from grpo_recipes.worker import rendezvous
+print("process", os.getpid())
 folder, node, nodes, address, port, patience, change = sys.argv[1:]
 exec(change)
 machine = rendezvous.Machine(Path(folder), int(node), int(nodes), address, int(port))
@@ -84,7 +85,7 @@ def make(folder: Path, plan: str, train: str = TRAIN) -> Path:
 
 
 @pytest.fixture
-def started(networks: tuple[Network, Network]) -> Iterator[Start]:
+def started(networks: tuple[Network, Network], warm_python: Path) -> Iterator[Start]:
     """Starts a machine, the first in one network and each other in the second; none of them outlives the test.
 
     change: of the module of the meeting. trains: becomes the launcher, too.
@@ -102,10 +103,12 @@ def started(networks: tuple[Network, Network]) -> Iterator[Start]:
     ) -> Process:
         network = network or networks[min(node, 1)]
         words = [str(node), str(nodes), networks[0].address, str(PORT)]
-        command = ["worker/meet.py", *words, "--resume"] if trains else ["-c", MEET, str(folder), *words]
+        command = ["worker/meet.py", *words, "--resume"]
+        if not trains:
+            command = ["-c", MEET, str(folder), *words, str(patience), change]
         processes.append(
             subprocess.Popen(
-                [*network.prefix, sys.executable, "-P", *command, *([] if trains else [str(patience), change])],
+                [*network.prefix, str(warm_python / "python"), "-Xwarm", "-P", *command],
                 cwd=folder,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"},
                 stdout=subprocess.PIPE,
@@ -135,7 +138,7 @@ def wait_for_first(network: Network, sent: bytes = b"") -> None:
     """Waits until machine 0 serves."""
     call = f"import socket; socket.create_connection(({network.address!r}, {PORT}), 5).sendall({sent!r})"
     give_up = time.monotonic() + LIMIT_S
-    while subprocess.run([*network.prefix, sys.executable, "-c", call], stderr=subprocess.DEVNULL).returncode:
+    while subprocess.run([*network.prefix, sys.executable, "-IS", "-c", call], stderr=subprocess.DEVNULL).returncode:
         assert time.monotonic() < give_up, "nobody serves"
         time.sleep(0.1)
 
@@ -175,10 +178,13 @@ def test_a_missing_first_machine_is_named(folder: Path, started: Start) -> None:
 
 def test_a_machine_that_is_there_twice_ends_all_and_is_named(folder: Path, started: Start) -> None:
     machines = [started(folder, node, nodes=3) for node in (0, 1, 1)]
-    for code, output in map(end, machines):
+    ends = [end(machine) for machine in machines]
+    twice = [output.splitlines()[0] for _, output in ends[1:]]
+    assert twice[0].startswith("process ") and twice[0] != twice[1]
+    for code, output in ends:
         assert code == 3, output
         assert "machine 1 of 3 was started twice" in output
-        assert f"process {machines[1].pid}" in output and f"process {machines[2].pid}" in output
+        assert all(process in output for process in twice), output
     assert record(folder)[0] == "stopped"
 
 

@@ -1,5 +1,6 @@
 """The formulas say what the code of the installed libraries holds."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,17 +54,19 @@ SHORT_AND_LONG = [
 
 @pytest.mark.stack
 @pytest.mark.parametrize("families", SHORT_AND_LONG)
-def test_the_peak_of_each_family_is_that_of_a_trace(families: dict[str, dict[str, Any]]) -> None:
+def test_the_peak_of_each_family_is_that_of_a_trace(families: dict[str, dict[str, Any]], warm_python: Path) -> None:
     off = {}
-    for (name, asked), result in zip(families.items(), traces(list(families.values())), strict=True):
+    results = traces(list(families.values()), python=str(warm_python / "python"))
+    for (name, asked), result in zip(families.items(), results, strict=True):
         off[name] = round(_peak(asked) / result["peak"] - 1, 3)
     assert {name: share for name, share in off.items() if abs(share) > 0.05} == {}
 
 
 @pytest.mark.stack
-def test_terms_and_moments_are_those_of_a_trace() -> None:
+def test_terms_and_moments_are_those_of_a_trace(warm_python: Path) -> None:
     wrong = {}
-    for (name, asked), result in zip(CASES.items(), list(traces(list(CASES.values()))), strict=True):
+    results = list(traces(list(CASES.values()), python=str(warm_python / "python")))
+    for (name, asked), result in zip(CASES.items(), results, strict=True):
         architecture = read_architecture(asked["config"])
         assert architecture is not None
         computed = moments(architecture, update_of(asked))

@@ -1,5 +1,6 @@
 """A trace counts what torch would hold, without holding it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ WIDE = {"hidden_size": 512, "intermediate_size": 2048, "vocab_size": 256}
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, dict[str, Any]]:
+def results(warm_python: Path) -> dict[str, dict[str, Any]]:
     asked = {
         "full": traced(),
         "checkpointed": traced(checkpointing=True),
@@ -21,7 +22,7 @@ def results() -> dict[str, dict[str, Any]]:
         "wide": traced(WIDE),
         "packed": traced(WIDE, quantization="nf4", lora=LORA),
     }
-    return dict(zip(asked, traces(list(asked.values())), strict=True))
+    return dict(zip(asked, traces(list(asked.values()), python=str(warm_python / "python")), strict=True))
 
 
 def test_terms_of_the_states_are_those_of_the_parameters(results: dict[str, dict[str, Any]]) -> None:

@@ -49,11 +49,13 @@ def traced(config: dict[str, Any] | None = None, **values: Any) -> dict[str, Any
     return {"config": SMALL | (config or {}), **asked, **values}
 
 
-def traces(asked: Sequence[dict[str, Any]], packages: str = "") -> Iterator[dict[str, Any]]:
+def traces(
+    asked: Sequence[dict[str, Any]], packages: str = "", python: str = sys.executable
+) -> Iterator[dict[str, Any]]:
     """The bytes of each update, one after the other from one process. packages: a folder that stands before .venv."""
     path = os.pathsep.join([*filter(None, [packages]), str(ROOT / "tests")])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "support.tracing"]
+    command = [python, "-Xwarm", "-m", "support.tracing"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
     ) as process:

@@ -1,4 +1,4 @@
-"""The parts of preflight that need no stack."""
+"""The parts of preflight, nearly all without a stack."""
 
 import ast
 import contextlib
@@ -29,8 +29,6 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_teach,
 )
 from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_problem, of_refused
-from grpo_recipes.worker.preflight.inspect import spread
-from grpo_recipes.worker.preflight.play_tools import made_calls
 from grpo_recipes.worker.preflight.summary import trials
 from grpo_recipes.worker.user_code.reward_call import called
 
@@ -53,7 +51,10 @@ def _called(function: Callable[..., Any], count: int = 2, **given: Any) -> dict[
     return called(function, given, count, "", contextlib.nullcontext())
 
 
+@pytest.mark.stack
 def test_rows_are_drawn_from_all_parts_of_the_data_and_the_same_ones_each_time() -> None:
+    from grpo_recipes.worker.preflight.inspect import spread
+
     places = spread(1000, 10, seed=3)
     assert [place // 100 for place in places] == list(range(10))
     assert places == spread(1000, 10, seed=3) != spread(1000, 10, seed=4)
@@ -213,6 +214,8 @@ def test_what_was_played_is_shown_turn_by_turn() -> None:
 
 
 def test_calls_are_made_of_the_types_of_a_schema() -> None:
+    from grpo_recipes.worker.preflight.play_tools import made_calls
+
     def calls(required: list[str] | None = None, /, **properties: Any) -> list[dict[str, Any]]:
         parameters = {"properties": properties, **({} if required is None else {"required": required})}
         return made_calls({"function": {"parameters": parameters}})

@@ -63,9 +63,8 @@ def test_the_rates_are_those_of_an_evaluation_of_the_same_rows_before_the_first_
     assert 0 < counts["between"] == 20 - sum(kinds), "a test of rates needs some of each"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_profile_goes_on_to_the_same_bytes(
-    number: signal.Signals, profile: Profile, sums: Path, tmp_path: Path
+    profile: Profile, sums: Path, tmp_path: Path, warm_python: Path
 ) -> None:
     whole = profile("-o", "whole.jsonl")
     assert whole.code == 0, whole.err
@@ -80,38 +79,42 @@ def test_a_stopped_profile_goes_on_to_the_same_bytes(
         "    return [float(text.strip() == answer) for text, answer in zip(texts, solution)]\n"
     )
     own = {"rewards": [{"python": str(slow) + ":exact", "weight": 1.0}]}
-    (tmp_path / "wait").touch()
     sha = hashlib.sha256(slow.read_bytes()).hexdigest()
     given = {"dataset.path": str(sums), "evaluation.path": None, **own}
     options = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    process = subprocess.Popen(
-        [sys.executable, *COMMAND, QUICKSTART, "-o", "rows.jsonl", "--allow-code", sha, *options],
-        cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    until = time.monotonic() + 120
-    while not (partial.exists() and partial.stat().st_size) and time.monotonic() < until:
-        time.sleep(0.05)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == (-9 if number == signal.SIGKILL else 75), said
-    assert number == signal.SIGKILL or "the same command continues with rows.partial.jsonl" in said
-    assert len(rows_of(partial)) == 16, "one block"
-    assert not (tmp_path / "rows.jsonl").exists()
-    with partial.open("a") as file:
-        file.write(json.dumps(rows_of(partial)[0])[:-20])  # what a full disk leaves
-
-    (tmp_path / "wait").unlink()
-    done = profile("-o", "rows.jsonl", **own)
-    assert done.code == 0, done.err
-    assert f"16 of {FEW} rows were answered before" in done.err
-    assert not partial.exists()
     undisturbed = profile("-o", "undisturbed.jsonl", **own)
     assert undisturbed.code == 0, undisturbed.err
-    assert (tmp_path / "rows.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
-    assert rates(tmp_path / "rows.jsonl") == rates(tmp_path / "whole.jsonl"), "exact_match judges these alike"
+    assert rates(tmp_path / "undisturbed.jsonl") == rates(tmp_path / "whole.jsonl"), "exact_match judges these alike"
+    # What ends with a killed command must be its own child.
+    warm = str(warm_python / "python")
+    for number, python in ((signal.SIGINT, warm), (signal.SIGTERM, warm), (signal.SIGKILL, sys.executable)):
+        (tmp_path / "wait").touch()
+        process = subprocess.Popen(
+            [python, *COMMAND, QUICKSTART, "-o", "rows.jsonl", "--allow-code", sha, *options],
+            cwd=tmp_path,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until = time.monotonic() + 120
+        while not (partial.exists() and partial.stat().st_size) and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == (-9 if number == signal.SIGKILL else 75), said
+        assert number == signal.SIGKILL or "the same command continues with rows.partial.jsonl" in said
+        assert len(rows_of(partial)) == 16, "one block"
+        assert not (tmp_path / "rows.jsonl").exists()
+        with partial.open("a") as file:
+            file.write(json.dumps(rows_of(partial)[0])[:-20])  # what a full disk leaves
+
+        (tmp_path / "wait").unlink()
+        done = profile("-o", "rows.jsonl", **own)
+        assert done.code == 0, done.err
+        assert f"16 of {FEW} rows were answered before" in done.err
+        assert not partial.exists()
+        assert (tmp_path / "rows.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes(), number
+        (tmp_path / "rows.jsonl").unlink()
 
 
 def test_a_different_recipe_model_or_number_of_samples_is_not_mixed(

@@ -3,14 +3,15 @@
 `made(folder)` yields an environment whose bin/python is a small program. In a fork of the server it runs a worker's
 train.py, the parts for preflight, export, generate and profile, accelerate's launcher, the hand-written scripts that
 trainings are compared with, gpu_kit's scripts that inspect torch or a model, and anything whose first argument is
--Xwarm. Everything else runs in the real Python, which reports the small program as sys.executable. The fork has its own
-session and is not a child of its caller: signals are passed on to it, and it dies with the waiting process. Use the
-real Python in tests of how processes are started.
+-Xwarm. Everything else runs in the real Python, which reports the small program as sys.executable. The fork has its
+caller's network and its own session, and is not a child of its caller: signals are passed on to it, and it dies with
+the waiting process. Use the real Python in tests of how processes are started.
 """
 
 import _imp
 import atexit
 import contextlib
+import ctypes
 import io
 import json
 import os
@@ -46,7 +47,8 @@ if not is_script and not is_part and not is_asked:
 with socket.socket(socket.AF_UNIX) as server:
     server.connect("{address}")
     request = json.dumps({{"words": words, "cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0]}})
-    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2])
+    network = os.open("/proc/self/ns/net", os.O_RDONLY)
+    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, network])
     server.sendall(request.encode())
     answers = server.makefile()
     child = int(answers.readline())
@@ -151,25 +153,26 @@ def _serve(address: str) -> None:
 
 def _begun(listener: socket.socket) -> _Served:
     connection, _ = listener.accept()
-    head, streams, _, _ = socket.recv_fds(connection, 4, 3)
-    with connection.makefile("rb") as file:
-        request = json.loads(file.read(int.from_bytes(head, "big")))
+    head, files, _, _ = socket.recv_fds(connection, 4, 4)
+    with connection.makefile("rb") as stream:
+        request = json.loads(stream.read(int.from_bytes(head, "big")))
     child = os.fork()
     if child == 0:
         listener.close()
         connection.close()
-        _run(request, streams)
-    for stream in streams:
-        os.close(stream)
+        _run(request, files)
+    for file in files:
+        os.close(file)
     connection.sendall(f"{child}\n".encode())
     return _Served(connection, child)
 
 
-def _run(request: dict[str, Any], streams: list[int]) -> None:
-    """Runs a request's program in the fork; never returns."""
+def _run(request: dict[str, Any], files: list[int]) -> None:
+    """Runs a request's program in the fork; never returns. files: the caller's streams and network."""
     code = 1
     try:
-        _settle(request, streams)
+        _enter(files.pop())
+        _settle(request, files)
         code = _exit_code(request["words"])
     except BaseException:
         traceback.print_exc()
@@ -177,6 +180,15 @@ def _run(request: dict[str, Any], streams: list[int]) -> None:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
+
+
+def _enter(network: int) -> None:
+    """Moves the fork into its caller's network namespace."""
+    if os.fstat(network).st_ino != os.stat("/proc/self/ns/net").st_ino:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(network, 0):
+            raise OSError(ctypes.get_errno(), "setns")
+    os.close(network)
 
 
 def _settle(request: dict[str, Any], streams: list[int]) -> None:
@@ -190,6 +202,8 @@ def _settle(request: dict[str, Any], streams: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.executable = request["python"]
     sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    with contextlib.suppress(ModuleNotFoundError):
+        import sitecustomize  # noqa: F401 (as the interpreter does when it starts)
     is_unbuffered = "-u" in request["words"]
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = io.FileIO(number, "w", closefd=False)

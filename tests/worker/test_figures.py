@@ -8,7 +8,6 @@ from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Evaluation, Plan, Reward
 from grpo_recipes.contract.plan_sections import Passes
-from grpo_recipes.worker.callbacks.evaluation_callback import BestEvaluation
 from grpo_recipes.worker.completions.figures import JudgedRow, change, rates, summary, turned, with_intervals
 
 REWARDS = (Reward("shipped", "right", "exact_match", 1.0), Reward("shipped", "short", "valid_json", 0.5))
@@ -127,16 +126,24 @@ def test_a_completion_without_a_judges_score_has_no_total() -> None:
     assert "without_score" not in summary(other_set, with_judge(rewards=("right",))), "which no judge was asked about"
 
 
+WHOLE, LACKING = judged((0.0, 1.0), (1.0, 0.0)), judged((1.0, None), (1.0, 1.0))
+
+
 def test_what_lacks_a_judges_score_is_not_compared() -> None:
-    whole, lacking = judged((0.0, 1.0), (1.0, 0.0)), judged((1.0, None), (1.0, 1.0))
-    assert change(whole, whole, with_judge(), 7) is not None
-    assert change(whole, lacking, plan_with(), 7) is not None
-    for pair in ((whole, lacking), (lacking, whole)):
+    assert change(WHOLE, WHOLE, with_judge(), 7) is not None
+    assert change(WHOLE, LACKING, plan_with(), 7) is not None
+    for pair in ((WHOLE, LACKING), (LACKING, WHOLE)):
         assert change(*pair, with_judge(), 7) is None
         assert turned(*pair, with_judge(passes=Passes("short", 0.5))) == {}
+
+
+@pytest.mark.stack
+def test_what_lacks_a_judges_score_is_not_the_best() -> None:
+    from grpo_recipes.worker.callbacks.evaluation_callback import BestEvaluation
+
     best = BestEvaluation({})
-    assert best.is_better({"step": 1, **summary(whole, with_judge())})
-    assert not best.is_better({"step": 2, **summary(lacking, with_judge())})
+    assert best.is_better({"step": 1, **summary(WHOLE, with_judge())})
+    assert not best.is_better({"step": 2, **summary(LACKING, with_judge())})
     assert (best.step, best.since) == (1, 0), "it is neither better nor one more without a gain"
 
 

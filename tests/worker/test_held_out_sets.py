@@ -127,6 +127,7 @@ def test_a_killed_run_of_several_sets_is_resumed_to_the_same(
     assert [known["best"]["step"] for _, known in of_each_set(done.record["evaluation"])] == [3, 3]
 
 
+@pytest.mark.usefixtures("warm")
 def test_two_processes_measure_the_same(
     whole: Trained, several: Callable[..., Changes], make_run: Callable[..., Path]
 ) -> None:

@@ -44,7 +44,8 @@ def holding_reward(sha256_of_text: Callable[[str], str]) -> Changes:
 def test_what_is_held_in_a_phase_is_the_peak_of_that_phase_alone(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
 ) -> None:
-    plan = make_plan(rewards=[holding_reward(sha256_of_text)], memory=estimates(update=300, score=200))
+    memory = estimates(update=300, score=200)
+    plan = make_plan(rewards=[holding_reward(sha256_of_text)], memory=memory, arguments={"max_steps": 2})
     run = trained(plan, user={"rewards.py": HOLDS})
     assert run.exit_code == 0, run.output
     memory = run.record["memory"]
@@ -86,7 +87,8 @@ def test_of_several_processes_the_largest_peak_is_told(
     text = HOLDS.replace("held =", "import os\n    held = os.environ['RANK'] == '1' and")
     reward = {**holding_reward(lambda _: sha256_of_text(text))}
     world = {"engine": "local", "num_nodes": 1, "num_processes": 2, "device": "cpu", "strategy": "ddp"}
-    plan = make_plan(rewards=[reward], world={**world, "main_process_ip": None, "main_process_port": 29500})
+    world |= {"main_process_ip": None, "main_process_port": 29500}
+    plan = make_plan(rewards=[reward], world=world, arguments={"max_steps": 2})
     plan["arguments"]["GRPOConfig"]["per_device_train_batch_size"] = 8
     plan["expect"] = {**plan["expect"], "world_size": 2, "arguments": {"beta": 0.0}}
     run = trained(plan, user={"rewards.py": text}, ranks=2)

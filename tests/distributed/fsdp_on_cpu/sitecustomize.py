@@ -53,4 +53,7 @@ def change(state: Any) -> None:
     state.AcceleratorState.__init__ = with_fsdp
 
 
-sys.meta_path.insert(0, Patching())
+if PATCHED in sys.modules:  # in a fork of a warm Python
+    change(sys.modules[PATCHED])
+else:
+    sys.meta_path.insert(0, Patching())
