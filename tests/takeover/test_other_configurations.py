@@ -390,7 +390,7 @@ def test_a_script_without_rewards_makes_the_prompts_too(tmp_path: Path) -> None:
     one = taken(tmp_path, text, "trl==0.16.0")
     assert recipe_of(one)["dataset"]["path"] == "owner/data"
     assert recipe_of(one)["rewards"] == [{"python": "rewards.py:reward", "weight": 1.0}]
-    assert (row(one, "prompt (of the script)").where, one.is_complete) == (("dataset.prompt",), True)
+    assert (row(one, "prompt (of the script)").where, one.is_complete) == (("dataset.prompt", "dataset.images"), True)
 
 
 def test_the_transformers_of_a_release_is_one_that_grpo_run_trains_with(tmp_path: Path) -> None:
