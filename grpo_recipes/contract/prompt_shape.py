@@ -8,7 +8,7 @@ SOURCE_NAME = "source_name"
 PICTURES = ("image", "images")
 """Columns from which TRL reads images, besides the prompt."""
 IMAGE_TAG = "<image>"
-"""Where an image stands in the texts of ms-swift's and LLaVA's rows, whatever the model."""
+"""Marks the place of an image in the texts of ms-swift's and LLaVA's rows, for every model."""
 _USERS = ("human", "user")
 _NO_ROLES = ("human", "gpt")
 """Roles of ShareGPT; chat templates know user and assistant."""
