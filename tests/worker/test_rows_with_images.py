@@ -231,7 +231,7 @@ def test_the_token_of_an_image_in_a_text_is_refused(data_of: Callable[..., Data]
 
     with pytest.raises(Refused, match=r"dataset: a prompt contains <image>(.|\n)*preflight names the row"):
         refuse_written_tokens(SimpleNamespace(image_token="<image>"), rows, "dataset", None)
-    with pytest.raises(Refused, match="has <image> in its text"):  # of ms-swift and LLaVA, which Qwen reads as text
+    with pytest.raises(Refused, match="contains <image>"):  # of ms-swift and LLaVA, which Qwen reads as text
         refuse_written_tokens(SimpleNamespace(image_token="<|image_pad|>"), rows, "dataset", None)
 
 

@@ -273,5 +273,6 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
             raise Refused.of(
                 f"{where}{source and f'.{source}'}: {row} contains {token}",
                 because=[f"the text is {text[:100]!r}", f"the processor takes {token} for one more image, or for text"],
-                fix=f"remove {token}, as {{{{ question | replace('{token}', '') }}}} does; trl adds images before the text{which}",
+                fix=f"remove {token}, as {{{{ question | replace('{token}', '') }}}} does; trl adds images before the "
+                f"text{which}",
             )

@@ -2,12 +2,12 @@
 
 Only with `dataset.images`. The first generation and each loss of the first step get `pixel_values`, and every image in
 a loss was in the generation. A row of a loss has the images that its completion was generated with; this is checked if
-the processor makes the same number of parts for every row. No image token is trained. In each evaluation, the first batch with images gets
-those of its rows, in their order.
+the processor makes the same number of parts for every row. No image token is trained. In each evaluation, the first
+batch with images gets those of its rows, in their order.
 
 Catches: a trainer that drops images before the loss or before generation, or gives the loss different ones. Without an
-error, the policy would be trained on answers about images that it did not see. An
-evaluation would score such answers.
+error, the policy would be trained on answers about images that it did not see. An evaluation with such a fault would
+score answers about images that it did not show.
 Source: trl 1.16.0 grpo_trainer.py, which runs the processor separately for generation and loss.
 """
 
