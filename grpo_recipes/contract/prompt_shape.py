@@ -7,6 +7,8 @@ SOURCE_NAME = "source_name"
 """The column of a mixture's rows with the name of their source."""
 PICTURES = ("image", "images")
 """Columns from which TRL reads images, besides the prompt."""
+IMAGE_TAG = "<image>"
+"""Marks the place of an image in the texts of ms-swift's and LLaVA's rows, for every model."""
 _USERS = ("human", "user")
 _NO_ROLES = ("human", "gpt")
 """Roles of ShareGPT; chat templates know user and assistant."""
@@ -71,11 +73,19 @@ def is_share_gpt(message: object) -> bool:
 
 
 def template_of(column: str, messages: object) -> str | None:
-    """A template that makes the prompt from a column of ShareGPT messages; None unless one message is the user's."""
-    if not isinstance(messages, Sequence) or isinstance(messages, str) or not all(map(is_share_gpt, messages)):
+    """A template that makes the prompt from a column of messages; None unless one message is the user's.
+
+    The messages are ShareGPT's, or answers follow the user's text. Without the IMAGE_TAG: images come before the text.
+    """
+    listed = [*messages] if isinstance(messages, Sequence) and not isinstance(messages, str) else []
+    role, key = ("from", "value") if all(map(is_share_gpt, listed)) else ("role", "content")
+    if not all(isinstance(one, Mapping) and isinstance(one.get(key), str) for one in listed):
         return None
-    asked = [index for index, message in enumerate(messages) if message["from"] in _USERS]
-    return f"{{{{ {column}[{asked[0]}].value }}}}" if len(asked) == 1 else None
+    asked = [place for place, one in enumerate(listed) if one.get(role) in _USERS]
+    if len(asked) != 1 or (key == "content" and any(one.get(role) not in (*_USERS, "assistant") for one in listed)):
+        return None
+    without = f" | replace('{IMAGE_TAG}', '')" if IMAGE_TAG in listed[asked[0]][key] else ""
+    return f"{{{{ {column}[{asked[0]}].{key}{without} }}}}"
 
 
 def _kind(value: object) -> str:

@@ -112,6 +112,14 @@ def test_an_adapter_by_default_and_the_most_of_an_image_are_assumed(tmp_path: Pa
     assert not written_out.update.adapter.spares_vision
 
 
+@pytest.mark.processes
+def test_a_list_of_images_counts_as_many_as_in_the_first_row(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"question": "q", "answer": "red 1", "image": ["a.png", "b.png", "c.png"]}\n')
+    needs, _ = _judged(tmp_path, "gemma3", "1xA100-80GB", f"dataset.path={tmp_path}/rows.jsonl")
+    assert (needs.update.pixels, needs.update.prompt) == (3 * PIXELS, 512 + 3 * (256 + 4))
+    assert needs.assumed[1] == "3 images in the first row with at most 260 tokens each, uncounted"
+
+
 def test_fewer_pixels_are_fewer_patches_of_qwen(tmp_path: Path) -> None:
     all_of_it, few = (
         _judged(tmp_path, "qwen2_5_vl", "1xA100-80GB", f"dataset.max_pixels={most}")[0].update

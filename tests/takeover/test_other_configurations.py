@@ -74,6 +74,16 @@ TEXTS = (
 )
 
 
+def test_the_rows_of_the_vision_script_of_trl_have_their_images(tmp_path: Path) -> None:
+    text = "model_name_or_path: Qwen/Qwen2.5-VL-3B-Instruct\ndataset_name: {}\nlearning_rate: 1.0e-5\n"
+    one = taken(tmp_path, text.format("lmms-lab/multimodal-open-r1-8k-verified"))
+    dataset = {"path": "lmms-lab/multimodal-open-r1-8k-verified", "prompt": "{{ problem }}", "images": "image"}
+    assert recipe_of(one)["dataset"] == dataset
+    assert "adds a system prompt too" in row(one, "prompt (of the script)").because
+    other = taken(tmp_path, text.format("owner/charts"))
+    assert "images if the rows have some" in row(other, "prompt (of the script)").because
+
+
 def test_a_configuration_of_open_r1_is_taken_over_in_full(tmp_path: Path) -> None:
     one = taken(tmp_path, OPEN_R1, "trl==0.18.0")
     recipe = recipe_of(one)
@@ -380,7 +390,7 @@ def test_a_script_without_rewards_makes_the_prompts_too(tmp_path: Path) -> None:
     one = taken(tmp_path, text, "trl==0.16.0")
     assert recipe_of(one)["dataset"]["path"] == "owner/data"
     assert recipe_of(one)["rewards"] == [{"python": "rewards.py:reward", "weight": 1.0}]
-    assert (row(one, "prompt (of the script)").where, one.is_complete) == (("dataset.prompt",), True)
+    assert (row(one, "prompt (of the script)").where, one.is_complete) == (("dataset.prompt", "dataset.images"), True)
 
 
 def test_the_transformers_of_a_release_is_one_that_grpo_run_trains_with(tmp_path: Path) -> None:

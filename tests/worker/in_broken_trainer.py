@@ -362,15 +362,24 @@ def images_of_the_next_row_in_the_loss() -> None:
     _masks(lambda _, made: made.update(pixel_values=made["pixel_values"].roll(1, dims=0)))
 
 
-def images_that_held_out_rows_do_not_get() -> None:
+def _called_in_evaluations_with(change: Callable[[dict[str, Any]], None]) -> None:
+    """Changes what the model is called with, of several processes on the second alone."""
     generate = GenerationMixin.generate
 
-    def blind(self: Any, *given: Any, **named: Any) -> Any:
-        if not self.training:
-            named = {name: value for name, value in named.items() if not name.startswith("pixel_")}
+    def changed(self: Any, *given: Any, **named: Any) -> Any:
+        if not self.training and os.environ.get("RANK", "1") == "1":
+            change(named)
         return generate(self, *given, **named)
 
-    GenerationMixin.generate = blind
+    GenerationMixin.generate = changed
+
+
+def images_that_held_out_rows_do_not_get() -> None:
+    _called_in_evaluations_with(lambda named: [named.pop(name) for name in [*named] if name.startswith("pixel_")])
+
+
+def images_of_the_next_held_out_row() -> None:
+    _called_in_evaluations_with(lambda named: named.update(pixel_values=named["pixel_values"].roll(1, dims=0)))
 
 
 def images_among_the_trained_tokens() -> None:

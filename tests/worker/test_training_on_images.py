@@ -210,9 +210,19 @@ def test_a_model_that_is_paid_whatever_it_says_does_not_look(
     assert told.text == "no sign that the model uses the images: reward 1 with them, 1 with grey ones, +0 [+0, +0]"
 
 
-@pytest.mark.parametrize("fault", [None, "images_that_held_out_rows_do_not_get"])
-def test_an_evaluation_that_loses_its_images_is_warned_of(
-    fault: str | None,
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("nothing", ""),
+        ("images_that_held_out_rows_do_not_get", "no images in the evaluation"),
+        ("images_of_the_next_held_out_row", "2 of 2 parts of images are not those of the rows in the evaluation"),
+    ],
+)
+def test_an_evaluation_that_loses_its_images_stops_the_run(
+    fault: str,
+    found: str,
+    ranks: int,
     models: dict[str, Path],
     squares: Path,
     seeing_plan: Callable[..., Changes],
@@ -221,17 +231,22 @@ def test_an_evaluation_that_loses_its_images_is_warned_of(
     tmp_path: Path,
 ) -> None:
     plan = seeing_plan(models["idefics3"], squares)
+    if ranks == 2:
+        plan = for_two(seeing_plan(models["idefics3"], squares, arguments={"per_device_train_batch_size": 8}))
     held = write_squares(tmp_path / "held", 9, seed=2)
-    plan["evaluation"] = held_out(data={**plan["data"], "path": str(held)})
+    plan["evaluation"] = held_out(data={**plan["data"], "path": str(held)}, batch_size=2)
+    plan["evaluation"]["at_start"] = at_start = fault != "images_that_held_out_rows_do_not_get"
 
-    done = trained(plan, *([fault] if fault else []), user={"mine.py": EVEN})
+    done = trained(plan, fault, user={"mine.py": EVEN}, ranks=ranks)
 
-    assert done.exit_code == 0, done.output
-    evaluation = done.record["evaluation"]
-    assert (evaluation["blanked"]["by_images"]["reward"] == 0.0) == (fault is not None)
-    ended = RunRecord(status="completed", step=6, final_step=6, evaluation=evaluation)
-    told = [one.text for one in verdicts(ended) if one.id == "VRD010"]
-    assert fault is None or told[0].startswith("no sign that the model uses the images"), told
+    if fault == "nothing":
+        assert done.exit_code == 0, done.output
+        assert done.record["evaluation"]["blanked"]["count"] == 9
+        return
+    assert done.exit_codes == [3] * ranks, done.output
+    assert "images: the proof failed in an evaluation [PRF037]" in done.output
+    assert found in done.output
+    assert at_start == ("step 1/" not in done.output), "the first evaluation"
 
 
 @pytest.mark.parametrize("mode", ["full", "lora"])

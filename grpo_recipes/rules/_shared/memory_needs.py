@@ -12,7 +12,7 @@ from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Upd
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.loaded_model import TOWERS, adapter_dtype, model_config, processor_config, quantized
 from grpo_recipes.rules._shared.machines import assumed_sizes, gpu_bytes
-from grpo_recipes.rules._shared.training_rows import image_columns
+from grpo_recipes.rules._shared.training_rows import first_row_of, image_columns
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
 from grpo_recipes.user_files.local_files import local_path
@@ -195,8 +195,10 @@ def _images(context: Context, config: Mapping[str, object], *, decides: bool) ->
     found = most_of_an_image(config, processor_config(context), most if isinstance(most, int) else None)
     if found is None:
         return None
-    number = len(image_columns(context))
-    said = f"{number} image{'s' if number > 1 else ''} in a row with at most {found[1]} tokens each, uncounted"
+    row, columns = first_row_of(context) or {}, image_columns(context)
+    number = sum(len(of) if isinstance(of := row.get(name), list) and of else 1 for name in columns)
+    where = "a row" if number == len(columns) else "the first row"
+    said = f"{number} image{'s' if number > 1 else ''} in {where} with at most {found[1]} tokens each, uncounted"
     return _Images(number * found[0], number * found[1] if counted is None else 0, (said,))
 
 

@@ -13,7 +13,10 @@ PARTS = "a part of the rows, whose number is not known here: write max_rows"
 STREAMS = "a filter, a mixture and an exact resume need all rows and their number; a file is not held in memory"
 # Names in custom scripts for dataset_name and dataset_train_split.
 OTHER_NAMES = ("dataset_id_or_path",)
-NO_PROMPT = "a script that names no rewards also builds the prompts: write prompt, unless the rows have that column"
+NO_PROMPT = "a script that names no rewards also builds the prompts: write prompt, and images if the rows have some"
+# The rows of TRL's own script for vision models, examples/scripts/grpo_vlm.py.
+GRPO_VLM = "lmms-lab/multimodal-open-r1-8k-verified"
+OF_GRPO_VLM = "TRL's grpo_vlm.py adds a system prompt too, and leaves out images of 512 pixels or more on a side"
 # The keys of a mixture in TRL, in open-r1 and in the recipe.
 MIXTURE_KEYS = {"path": "dataset.path", "id": "dataset.path", "name": "dataset.name", "config": "dataset.name"}
 MIXTURE_KEYS |= {"split": "dataset.split"}
@@ -158,9 +161,13 @@ def _prompt(situation: Situation) -> None:
     """Takes over the prompt: open-r1 makes a user message of one column, after a system message."""
     given = situation.given
     if situation.dialect == "trl" and not {"reward_funcs", "reward_model_name_or_path"} & set(given.values):
-        where = ("dataset.prompt",)
-        situation.draft.rows.append(Row("prompt (of the script)", None, "emulated", where, NO_PROMPT))
-        situation.draft.comments["dataset"] = NO_PROMPT
+        where, because = ("dataset.prompt", "dataset.images"), NO_PROMPT
+        if situation.draft.values.get("dataset.path") == GRPO_VLM:
+            because = OF_GRPO_VLM
+            situation.draft.put("dataset.prompt", "{{ problem }}")
+            situation.draft.put("dataset.images", "image")
+        situation.draft.rows.append(Row("prompt (of the script)", None, "emulated", where, because))
+        situation.draft.comments["dataset"] = because
     if situation.dialect != "open_r1":
         return
     column = given.take("dataset_prompt_column") if "dataset_prompt_column" in given else None

@@ -1,6 +1,5 @@
 """Records the loss of the first step: its inputs, the modules that ran and the model's output."""
 
-import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import chain
@@ -17,6 +16,7 @@ from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_gener
 from grpo_recipes.worker.callbacks.turn_recorder import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
+from grpo_recipes.worker.proofs.images_are_shown import digests
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion
 from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
@@ -244,24 +244,14 @@ def _shown(named: dict[str, Any]) -> _Shown:
     pixels, ids, mask = named.get("pixel_values"), named.get("input_ids"), named.get("attention_mask")
     if pixels is None:
         return _Shown([], [])
-    found = pixels.detach().float().cpu()
-    # batches are padded with empty tiles
-    digests = (
-        [[_digest(tile) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
-        if found.dim() > 3
-        else []
-    )
-    parts = [*chain.from_iterable(digests)] if digests else [_digest(patch) for patch in found]
-    if ids is None or mask is None or not digests or len(digests) % len(ids):
+    found = digests(pixels)
+    parts = [*chain.from_iterable(found)]
+    if ids is None or mask is None or pixels.dim() <= 3 or len(found) % len(ids):
         return _Shown(parts, [])
-    each = len(digests) // len(ids)  # images per row
+    each = len(found) // len(ids)  # images per row
     tokens = [row[seen.bool()].tolist() for row, seen in zip(ids, mask, strict=True)]
-    images = [[*chain.from_iterable(digests[each * place : each * (place + 1)])] for place in range(len(ids))]
+    images = [[*chain.from_iterable(found[each * place : each * (place + 1)])] for place in range(len(ids))]
     return _Shown(parts, [*zip(tokens, images, strict=True)])
-
-
-def _digest(values: Any) -> str:
-    return hashlib.sha256(values.contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
 def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:

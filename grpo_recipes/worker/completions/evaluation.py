@@ -3,19 +3,23 @@
 import asyncio
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
 
 import torch
 from trl.data_utils import apply_chat_template
 
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Evaluation, Plan
-from grpo_recipes.worker._shared.inputs import IMAGES, answer_text, decoded, prompt_text, shown_with
+from grpo_recipes.worker._shared.inputs import IMAGES, Refused, answer_text, decoded, prompt_text, replaced, shown_with
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.completions.figures import JudgedRow
-from grpo_recipes.worker.completions.generation import answers, undisturbed
+from grpo_recipes.worker.completions.generation import answers, as_tensor, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.completions.tool_turns import Row, has_environments, with_environments
 from grpo_recipes.worker.ends.ends import Ends, ends_of
+from grpo_recipes.worker.proofs.images_are_shown import digests, prove_evaluation
 
 # Not passed to reward functions as columns: TRL passes these itself.
 OWN_COLUMNS = ("prompt", "completion", "completion_ids")
@@ -28,14 +32,14 @@ def evaluate(
 
     All ranks must call it. Training is unaffected: module modes and all random states are restored. on_batch: called
     before each batch of prompts, and before the rewards score the answers. places: indices of the rows to evaluate,
-    None for all.
+    None for all. Raises Refused if the policy gets other images than those of the rows.
     """
     assert plan.evaluation is not None
     samples, places = plan.evaluation.samples, range(len(rows)) if places is None else places
     share = _share(len(places), trainer.accelerator.process_index, trainer.accelerator.num_processes)
     draws = [(places[at], sample) for at in share for sample in range(samples)]
     given = [rows[place] for place, _ in draws]
-    with undisturbed(trainer):
+    with undisturbed(trainer), _images_proved(trainer, given, plan.evaluation.batch_size) as failed:
         by_row = draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None
         given, completions, _, columns = answered_and_judged(
             trainer, given, plan.evaluation, ends_of(trainer, plan), on_batch, by_row, judging(trainer, plan)
@@ -53,6 +57,8 @@ def evaluate(
         for (place, sample), row, completion, *values in zip(draws, given, completions, *columns, strict=True)
     ]
     judged = gathered(trainer, judged)
+    if failed := gathered(trainer, failed):
+        raise Refused(failed[0])
     return [one for _, one in sorted({(one.row, one.sample): one for one in judged}.items())]
 
 
@@ -89,6 +95,48 @@ def answered_and_judged(
         completions += answered
         tokens += ids
     return asked, completions, tokens, columns
+
+
+@contextmanager
+def _images_proved(trainer: Any, rows: list[Row], count: int) -> Iterator[list[Finding]]:
+    """Yields a list that afterwards has a finding if the first `count` rows with images were shown without them."""
+    failed, seen = list[Finding](), list[list[str]]()  # seen: of each generation
+    due = [decoded(row) for row in [row for row in rows if row.get(IMAGES)][:count]]
+    # One by one, so that no row can get the images of another.
+    fields = [tokens_of_prompts(trainer, [shown_with(row["prompt"], row[IMAGES])])[1] for row in due]
+    expected = [part for one in fields for part in _parts(one.get("pixel_values"))]
+    policy = trainer.model.get_base_model() if hasattr(trainer.model, "get_base_model") else trainer.model
+    generate, encode = policy.generate, getattr(policy.base_model, "get_image_features", None)
+
+    def begun(*given: Any, **named: Any) -> Any:
+        seen.append([])
+        return generate(*given, **named)
+
+    def note(pixels: Any) -> None:
+        if pixels is not None and seen and not seen[-1] and sum(map(len, seen)) < len(expected):
+            seen[-1] = _parts(pixels)
+
+    def called(_: Any, __: Any, named: dict[str, Any]) -> None:
+        note(named.get("pixel_values"))
+
+    def encoded(*given: Any, **named: Any) -> Any:
+        note(named.get("pixel_values", given[0] if given else None))
+        return encode and encode(*given, **named)
+
+    with ExitStack() as watching:
+        watching.enter_context(replaced(policy, "generate", begun))
+        # transformers 5 encodes images before the first call of the model, older releases in it.
+        watching.callback(policy.register_forward_pre_hook(called, with_kwargs=True).remove)
+        if encode is not None:
+            watching.enter_context(replaced(policy.base_model, "get_image_features", wraps(encode)(encoded)))
+        yield failed
+    if finding := prove_evaluation(expected, [part for parts in seen for part in parts][: len(expected)]):
+        failed.append(finding)
+
+
+def _parts(pixels: Any) -> list[str]:
+    """Digests of a processor's images, of none a text that no image has."""
+    return [""] if pixels is None else [part for image in digests(as_tensor(pixels)) for part in image]
 
 
 def _share(count: int, rank: int, world_size: int) -> list[int]:

@@ -219,7 +219,7 @@ def _continued(
     device = trainer.accelerator.device
     padded = torch.tensor([[padding] * (width - len(ids)) + list(ids) for ids in prompt_ids], device=device)
     mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompt_ids], device=device)
-    fields = {name: _tensor(value).to(device) for name, value in (beside or {}).items()}
+    fields = {name: as_tensor(value).to(device) for name, value in (beside or {}).items()}
     with _drawn(trainer, draws):
         new = model.generate(
             input_ids=padded,
@@ -231,7 +231,7 @@ def _continued(
     return [list(row) for row in new.tolist()]
 
 
-def _tensor(value: Any) -> torch.Tensor:
+def as_tensor(value: Any) -> torch.Tensor:
     """Returns a processor's field as a tensor. Source: trl 0.29.1, 1.16.0 grpo_trainer.py (_generate_single_turn)."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         padded: torch.Tensor = pad([torch.tensor(numpy.array(row)) for row in value], 0, "left")

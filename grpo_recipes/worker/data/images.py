@@ -14,7 +14,7 @@ from datasets import Image
 from datasets import Sequence as ListOf  # a list, also before datasets 4
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.contract.prompt_shape import SOURCE_NAME
+from grpo_recipes.contract.prompt_shape import IMAGE_TAG, SOURCE_NAME
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused, decoded
 
 ROLES = ("system", "user", "assistant")
@@ -260,8 +260,9 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
     rows: those without images may contain it. number: returns the number of a row from its index, None if the rows were
     chosen or mixed.
     """
-    if IMAGES not in rows.column_names or not (tokens := tokens_of_images(processing)):
+    if IMAGES not in rows.column_names:
         return
+    tokens = [*tokens_of_images(processing), IMAGE_TAG]
     prompts = (prompt for batch in rows.select_columns("prompt").iter(1000) for prompt in batch["prompt"])
     for place, prompt in enumerate(prompts):
         text, token = next(((one["content"], t) for one in prompt for t in tokens if t in one["content"]), ("", ""))
@@ -271,6 +272,7 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
             which = "; grpo-run preflight names the row" if number is None else ""
             raise Refused.of(
                 f"{where}{source and f'.{source}'}: {row} contains {token}",
-                because=[f"the text is {text[:100]!r}", f"the model's processor takes {token} for one more image"],
-                fix=f"remove {token} from the prompts; trl adds the images before the text{which}",
+                because=[f"the text is {text[:100]!r}", f"the processor takes {token} for one more image, or for text"],
+                fix=f"remove {token}, as {{{{ question | replace('{token}', '') }}}} does; trl adds images before the "
+                f"text{which}",
             )
