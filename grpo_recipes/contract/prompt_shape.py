@@ -7,6 +7,17 @@ SOURCE_NAME = "source_name"
 """The column of a mixture's rows with the name of their source."""
 PICTURES = ("image", "images")
 """Columns from which TRL reads images, besides the prompt."""
+TEXT_BESIDE_IMAGES = (
+    "idefics3",
+    "smolvlm",
+    "llava_next",
+    "gemma3",
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "qwen3_5",
+    "qwen3_5_moe",
+)
+"""Families that train a row of text in a batch with images as they train it alone. Seen: transformers 5.23.0."""
 _USERS = ("human", "user")
 _NO_ROLES = ("human", "gpt")
 """Roles of ShareGPT; chat templates know user and assistant."""

@@ -10,8 +10,9 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from types import MethodType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
@@ -181,6 +182,44 @@ def images_by_row(trainer: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
     fields = taken(of_trl, **{name: value for name, value in inputs.items() if value is not None})
     score(model, ids, mask, inputs["completion_ids"].shape[1], batch_size=1, **fields)
     return rows
+
+
+class ShownImages(NamedTuple):
+    """What a model was called with. parts: digests of images, tiles or patches.
+
+    by_row: the tokens and parts of each row, if its images can be told from those of other rows.
+    """
+
+    parts: list[str]
+    by_row: list[tuple[list[int], list[str]]]
+
+
+def shown_images(named: dict[str, Any], counts: list[int] | None = None) -> ShownImages:
+    """Returns the images in a model's keywords. counts: of each row, if known."""
+    pixels, ids, mask = (named.get(name) for name in ("pixel_values", "input_ids", "attention_mask"))
+    found = torch.empty(0) if pixels is None else pixels.detach().float().cpu()
+    # batches are padded with empty tiles
+    digests = (
+        [[_digest(tile) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
+        if found.dim() > 3
+        else [[_digest(patch)] for patch in found]
+    )
+    parts = [*chain.from_iterable(digests)]
+    if ids is None or mask is None or (parts and found.dim() <= 3):
+        return ShownImages(parts, [])
+    if "pixel_attention_mask" in named or not counts or sum(counts) != len(digests):
+        if len(digests) % len(ids):
+            return ShownImages(parts, [])
+        counts = [len(digests) // len(ids)] * len(ids)
+    each = iter(digests)
+    images = [[*chain.from_iterable(islice(each, count))] for count in counts]
+    return ShownImages(
+        parts, [(row[seen.bool()].tolist(), own) for row, seen, own in zip(ids, mask, images, strict=True)]
+    )
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(values.contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
 def gathered(trainer: Any, own: list[Any]) -> list[Any]:

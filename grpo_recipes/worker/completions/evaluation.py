@@ -22,7 +22,7 @@ OWN_COLUMNS = ("prompt", "completion", "completion_ids")
 
 
 def evaluate(
-    trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: range | None = None
+    trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: Sequence[int] | None = None
 ) -> list[JudgedRow]:
     """Returns all held-out rows of one set, scored, in order, on every rank; each rank answers a share.
 
