@@ -17,7 +17,7 @@ from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.models import sections
-from grpo_recipes.worker.preflight.checks.catalog import checks
+from grpo_recipes.worker.preflight.start import checks
 from grpo_recipes.worker.shims.catalog import known_shims
 
 PACKAGE = Path(grpo_recipes.__file__).parent

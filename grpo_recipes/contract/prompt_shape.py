@@ -9,6 +9,17 @@ PICTURES = ("image", "images")
 """Columns from which TRL reads images, besides the prompt."""
 IMAGE_TAG = "<image>"
 """Marks the place of an image in the texts of ms-swift's and LLaVA's rows, for every model."""
+TEXT_BESIDE_IMAGES = (
+    "idefics3",
+    "smolvlm",
+    "llava_next",
+    "gemma3",
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "qwen3_5",
+    "qwen3_5_moe",
+)
+"""Families that train a row of text in a batch with images as they train it alone. Seen: transformers 5.23.0."""
 _USERS = ("human", "user")
 _NO_ROLES = ("human", "gpt")
 """Roles of ShareGPT; chat templates know user and assistant."""

@@ -195,14 +195,15 @@ def _changes(event: Event, wider: float) -> dict[str, _Change]:
 def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
     """Held-out rows that are as often right with grey images."""
     for name, known in of_each_set(record.evaluation):
-        blanked, now = mapping(known, "blanked"), {one: value for one, value, _ in figures_of(mapping(known, "after"))}
-        by = {one: (value, ends) for one, value, ends in figures_of(mapping(blanked, "by_images")) if one in now}
+        blanked = mapping(known, "blanked")  # of the rows with images
+        grey = {one: value for one, value, _ in figures_of(blanked)}
+        by = {one: (value, ends) for one, value, ends in figures_of(mapping(blanked, "by_images")) if one in grey}
         main = "pass@1" if "pass@1" in by else "reward"
         value, ends = by.get(main, (0.0, None))
         if ends is None or ends[0] > 0 or (number(blanked, "count") or 0) < LEAST_ROWS:
             continue
         told = f"no sign that the model uses the images{f' of {name}' if name else ''}: {main} "
-        told += f"{now[main]:.4g} with them, {now[main] - value:.4g} with grey ones, {figure(value, ends, '+.3g')}"
+        told += f"{grey[main] + value:.4g} with them, {grey[main]:.4g} with grey ones, {figure(value, ends, '+.3g')}"
         fix = "train and evaluate on rows that only the image answers, or on more rows"
         yield RunVerdict("VRD010", "warning", told, (), fix)
 

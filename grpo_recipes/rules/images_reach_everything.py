@@ -14,6 +14,8 @@ rollouts, redrawn groups and Liger's loss were not tried with images. A reward m
 PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
 generation feeds one step and there is no reference model.
 
+Rows without an image are text among the others (SHM031). In a mixture, either all sources have images or none.
+
 FSDP2 shards the classes that a model names: LLaVA-NeXT and Gemma 3 name classes that they do not have, which raises
 ValueError before the first step (accelerate 1.15.0). Idefics3 trains with it as with DDP; other families were not
 tried. ZeRO trains as DDP does.
@@ -140,7 +142,7 @@ def _of_paligemma(context: Context) -> Iterator[Finding]:
 
 def _without(context: Context) -> Iterator[Finding]:
     if any(one.get("images") for one in context.items("datasets")):
-        because = "either all rows have images or none, and a source without images has only text"
+        because = "all sources of a mixture have the same columns, and a source without images has only text"
         said = "some sources have images and others do not"
         yield context.finding(said, "datasets", because, fix="set images in each source")
     elif context.value("dataset.max_pixels") is not None:

@@ -71,7 +71,8 @@ class DatasetSection(Section):
     images: Word | list[Word] | None = None
     """Column with the images of a row, or several in the order in which the model sees them. A value is a file's path,
     relative to the data file, the bytes of a file, an image of `datasets`, or a list of these. They come before the
-    text of the first user message, and rewards receive them as `images`. null: no images, for rows of text.
+    text of the first user message, and rewards receive them as `images`. A row is text if each of its columns is null
+    or an empty list. null: no images, for rows of text.
     """
     max_pixels: PositiveInt | None = None
     """Largest width times height of an image; a larger one is scaled down before the model's processor sees it, e.g.

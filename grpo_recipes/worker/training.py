@@ -29,7 +29,7 @@ from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
-from grpo_recipes.worker.data.chosen_rows import refuse_tokens_of_images
+from grpo_recipes.worker.data.chosen_rows import refuse_rows_of_text, refuse_tokens_of_images
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
@@ -151,6 +151,7 @@ class Training:
         refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
         refuse_endless_template(trainer, self.rows)
         refuse_tokens_of_images(plan, trainer.processing_class, self.rows, self.held_out)
+        refuse_rows_of_text(plan, trainer.model.config.model_type, self.rows, self.held_out)
         if told:
             self._say(told)
         if ignored := set_aside(trainer):

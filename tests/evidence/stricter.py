@@ -109,6 +109,7 @@ PROVEN_IN = {
     "SHM028": "tests/with_vllm/test_adapter_sync.py",
     "SHM029": "tests/stacks/test_image_tokens.py",
     "SHM030": "tests/with_vllm/test_images.py",
+    "SHM031": "tests/worker/test_text_rows.py",
     "SHM011": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM012": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM013": "tests/worker/test_shims_of_data_and_precision.py",

@@ -86,6 +86,11 @@ def as_lists(rows: Rows) -> None:
         row["picture"] = [row["picture"]]
 
 
+def null_in_the_last(rows: Rows) -> None:
+    as_lists(rows)
+    rows[LAST]["picture"] = [None]
+
+
 def config_without_token(folder: Path) -> None:
     """As those of BLIP-2, Chameleon and 19 more families are where nobody writes the token."""
     config = {"architectures": ["Blip2ForConditionalGeneration"], "model_type": "blip-2", "vision_config": {}}
@@ -117,12 +122,21 @@ TRAPS: dict[str, Trap] = {
         every(images=[]),
         {"dataset": {"images": None}},
     ),
-    "every row without an image": Trap(("PFL001", "row 1 has no image"), every(picture=[])),
+    "every row without an image": Trap(("PFL001", "no row has an image"), every(picture=[])),
+    "a row without an image for PaliGemma": Trap(
+        ("PFL001", "row 24 has no image", "nothing has shown that paligemma trains them"),
+        one(LAST, picture=None),
+        family="paligemma",
+    ),
+    "a null in the list of a row": Trap(("PFL001", "an image of row 24 cannot be used", "null"), null_in_the_last),
+    "a missing file": Trap(("PFL001", "an image of row 24", "No such file"), one(LAST, picture="images/gone.png")),
     "a path that is relative to the data": Trap(None),
     "an address": Trap(("PFL001", "row 24", "downloads no images"), one(LAST, picture="http://127.0.0.1:9/a.png")),
     # Loud in TRL, at the first batch that has it.
-    "a later row without an image": Trap(
-        ("PFL001", "an image of row 24 cannot be used", "null"), one(LAST, picture=None)
+    "a later row without an image": Trap(None, one(LAST, picture=None)),
+    "the token of an image in the text of a row without one": Trap(
+        ("PFL001", "the prompt of row 24 contains <image>"),
+        one(LAST, picture=None, question="what is in <image> ?"),
     ),
     "a prompt that is a plain text": Trap(("PFL001", "row 1", "it is a text"), every(prompt=QUESTION), OWN_PROMPT),
     "a tokenizer instead of a processor": Trap(

@@ -82,7 +82,7 @@ def test_a_server_of_the_model_is_taken(served: str, tmp_path: Path) -> None:
 
 def test_a_server_without_a_list_is_taken_as_it_is(tmp_path: Path) -> None:
     with answering({"/health": "/health/", "/health/": {"status": "ok"}}) as url:  # TRL's own, up to 1.10
-        assert "does not say" in str(check_other_server(plan(), arguments(url), tmp_path))
+        assert "does not report its model" in str(check_other_server(plan(), arguments(url), tmp_path))
 
 
 def test_a_folder_of_another_name_is_known_by_its_sizes(tmp_path: Path) -> None:
@@ -103,7 +103,10 @@ def test_a_server_of_another_model_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_too_short_for_a_completion_stops_the_run(tmp_path: Path) -> None:
-    with answering(serving("Qwen/Qwen2-0.5B-Instruct", 64)) as url, pytest.raises(Refused, match="after 63 tokens"):
+    with (
+        answering(serving("Qwen/Qwen2-0.5B-Instruct", 64)) as url,
+        pytest.raises(Refused, match="after at most 63 tokens"),
+    ):
         check_other_server(plan(), arguments(url), tmp_path)
 
 

@@ -144,7 +144,7 @@ def test_trainers_that_wait_in_vain_say_why(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(other_machine, "_LONGER_S", 0.0)
     server = planned_server(startup_timeout=0, own_node=True)
     plan = plan_with_server(World("local", 1, 1, "cpu", "single"), server)
-    with pytest.raises(ServerProblem, match=r"no vllm_server\.json in .*"):
+    with pytest.raises(ServerProblem, match=r"it has not written vllm_server\.json"):
         other_machine.wait_for_server(plan, tmp_path)
     write_notice(tmp_path, Notice("up", "earlier", "http://127.0.0.1:9"))
     with pytest.raises(ServerProblem, match=r"up at http://127\.0\.0\.1:9, but does not answer this machine"):

@@ -121,8 +121,7 @@ def broken() -> bytes:
 @pytest.mark.parametrize(
     ("picture", "says"),
     [
-        (None, "it is null"),
-        ([], "row 2 has no image"),
+        ([None], "it is null"),
         ("gone.png", "gone.png: No such file or directory"),
         ("http://127.0.0.1:9/a.png", "is a URL, and grpo-run downloads no images"),
         ("data:image/png;base64,AAAA", "is a URL, and grpo-run downloads no images"),
@@ -179,6 +178,40 @@ def test_rows_that_images_do_not_fit_are_refused(
 
     (finding,) = refused.value.findings
     assert says in " ".join((finding.message, *finding.because)) and finding.fix
+
+
+@pytest.mark.parametrize("picture", [None, []])
+def test_a_row_without_an_image_is_text(picture: object, data_of: Callable[..., Data], tmp_path: Path) -> None:
+    from grpo_recipes.worker.data.images import WithGreyImages, decoding, rows_of_text
+
+    (tmp_path / "red.png").write_bytes(red())
+    data = data_of([row(["red.png"] if picture == [] else "red.png"), row(picture)])
+
+    rows = prepared(data, tmp_path)
+
+    assert rows_of_text(rows) == [1] and rows_of_text(rows.select([1, 0, 1])) == [0, 2]
+    assert [len(one["images"]) for one in decoding(rows)] == [1, 0] and images_of(rows, 1) == []
+    assert [len(WithGreyImages(rows)[place]["images"]) for place in (0, 1)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        pytest.param([row(None), row([])], "no row has an image", id="all"),
+        pytest.param([{"question": QUESTION, "one": "red.png", "two": None}], "it is null", id="one of two columns"),
+    ],
+)
+def test_images_that_are_missing_are_not_text(
+    rows: Rows, says: str, data_of: Callable[..., Data], tmp_path: Path
+) -> None:
+    (tmp_path / "red.png").write_bytes(red())
+    changes: dict[str, Any] = {"images": ("one", "two")} if "one" in rows[0] else {}
+
+    with pytest.raises(Refused) as refused:
+        prepared(data_of(rows, **changes), tmp_path)
+
+    (finding,) = refused.value.findings
+    assert says in " ".join((finding.message, *finding.because))
 
 
 def test_sources_have_images_all_or_none(data_of: Callable[..., Data], tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from types import MethodType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from accelerate.utils import fsdp_utils, gather_object
@@ -181,6 +182,54 @@ def images_by_row(trainer: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
     fields = taken(of_trl, **{name: value for name, value in inputs.items() if value is not None})
     score(model, ids, mask, inputs["completion_ids"].shape[1], batch_size=1, **fields)
     return rows
+
+
+class ShownImages(NamedTuple):
+    """What a model was called with. parts: digests of images, tiles or patches.
+
+    by_row: the tokens and parts of each row, if its images can be told from those of other rows.
+    """
+
+    parts: list[str]
+    by_row: list[tuple[list[int], list[str]]]
+
+
+def shown_images(named: dict[str, Any], counts: list[int] | None = None) -> ShownImages:
+    """Returns the images in a model's keywords. counts: of each row, if known."""
+    pixels, ids, mask = (named.get(name) for name in ("pixel_values", "input_ids", "attention_mask"))
+    digests = [] if pixels is None else image_digests(pixels)
+    parts = [*chain.from_iterable(digests)]
+    if ids is None or mask is None or (pixels is not None and parts and pixels.dim() <= 3):
+        return ShownImages(parts, [])
+    if "pixel_attention_mask" in named or not counts or sum(counts) != len(digests):
+        if len(digests) % len(ids):
+            return ShownImages(parts, [])
+        counts = [len(digests) // len(ids)] * len(ids)
+    each = iter(digests)
+    images = [[*chain.from_iterable(islice(each, count))] for count in counts]
+    return ShownImages(
+        parts, [(row[seen.bool()].tolist(), own) for row, seen, own in zip(ids, mask, images, strict=True)]
+    )
+
+
+def image_digests(pixels: Any) -> list[list[str]]:
+    """Digests of the parts of each image in a processor's `pixel_values`: tiles, or the image or patch as a whole.
+
+    Batches are padded with zeros: with empty tiles, and at the lower and right edges of tiles. Both are left out.
+    """
+    found = pixels.detach().float().cpu()
+    if found.dim() <= 3:
+        return [[_digest(patch)] for patch in found]
+    return [[_digest(_unpadded(tile)) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
+
+
+def _unpadded(tile: Any) -> Any:
+    used = tile.bool().any(0)
+    return tile[:, used.any(1)][:, :, used.any(0)]
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(values.contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
 def gathered(trainer: Any, own: list[Any]) -> list[Any]:

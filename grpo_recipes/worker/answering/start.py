@@ -30,8 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         check_tool_files(plan, user)
         with kept_imports():
             quiet_libraries()
-            from grpo_recipes.worker.answering.answered_rows import answered_rows
-            from grpo_recipes.worker.answering.conversation import converse
+            from grpo_recipes.worker.answering.answered_rows import answered_rows, converse
 
         if "prompt" not in request:
             with os.fdopen(os.dup(0)) as requests, open(os.devnull) as nothing:

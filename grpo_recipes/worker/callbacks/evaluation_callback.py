@@ -21,7 +21,7 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.progress import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import evaluate
 from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
-from grpo_recipes.worker.data.images import WithGreyImages
+from grpo_recipes.worker.data.images import WithGreyImages, rows_of_text
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 EVALUATION = "evaluation"
@@ -109,7 +109,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
                 self._record.update_evaluation(name, after=known.get("latest"), **self._turned(plan, state.global_step))
         for place, (_, rows) in enumerate(self._sets):
             if IMAGES in rows.column_names:
-                self._take_blanked(place, state.global_step)
+                of_text = {*rows_of_text(rows)}
+                shown = [row for row in range(len(rows)) if row not in of_text]
+                self._take_blanked(place, shown, state.global_step)
 
     def _take(self, moment: str, step: int) -> None:
         self._measured_at = step
@@ -151,17 +153,18 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self._record.update_evaluation(name if place else "", **moments, **more)
         return is_better
 
-    def _take_blanked(self, place: int, step: int) -> None:
-        """Evaluates one set with grey images: answers that are still right did not need the image."""
+    def _take_blanked(self, place: int, shown: list[int], step: int) -> None:
+        """Evaluates the rows of a set that have images with grey ones: right answers did not need the image."""
         plan, rows = self._sets[place]
         name = self._how.sets[place].name
         started = time.perf_counter()
         with self._peaks.during("evaluation"):
-            judged = evaluate(self._trainer, plan, WithGreyImages(rows), self.on_batch)
+            judged = evaluate(self._trainer, plan, WithGreyImages(rows), self.on_batch, shown)
         if self._log is not None:
             seed = int(self._trainer.args.seed)
             figures = {"step": step, **summary(judged, plan), "intervals": with_intervals(judged, plan, seed)}
             seen = _read_rows(self._run_folder, evaluation_file(name, step))
+            seen = None if seen is None else [one for one in seen if one.row in {*shown}]
             if seen is not None and (by := change(judged, seen, plan, seed)) is not None:
                 figures["by_images"] = by
             print(f"with grey images {evaluation_line({'event': 'evaluation', **figures})}", flush=True)

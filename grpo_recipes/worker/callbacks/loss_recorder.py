@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
@@ -11,12 +11,17 @@ from transformers.pytorch_utils import Conv1D
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
-from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import SCORING, micro_batches_per_generation, vllm_engine
+from grpo_recipes.worker._shared.inputs import IMAGES, replaced
+from grpo_recipes.worker._shared.library import (
+    SCORING,
+    ShownImages,
+    micro_batches_per_generation,
+    shown_images,
+    vllm_engine,
+)
 from grpo_recipes.worker.callbacks.turn_recorder import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
-from grpo_recipes.worker.proofs.images_are_shown import digests
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion
 from grpo_recipes.worker.shims.less_padding import padded_scores
 from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
@@ -51,12 +56,16 @@ class Witness:
         self.leave = standing.close
         if self.turns is not None:
             standing.callback(self.turns.leave)
-        self._generated: _Shown | None = None
-        self._shown: list[_Shown] = []
-        self._image_tokens = 0
+        self._generated: ShownImages | None = None
+        self._shown: list[ShownImages] = []
+        self._image_tokens = self._without = 0
+        self._given: list[int] = []
+        self._counts: list[int] | None = None
         if plan.data.images or any(source.images for source in plan.sources):
             policy = vllm_engine(trainer) or trainer.model
             standing.enter_context(replaced(policy, "generate", self._noted_images(policy.generate)))
+            made = trainer._generate_and_score_completions
+            standing.enter_context(replaced(trainer, "_generate_and_score_completions", self._noted_rows(made)))
         standing.enter_context(replaced(trainer, "compute_loss", self._watched))
         scoring = next((name for name in SCORING if hasattr(trainer, name)), None)
         if scoring is not None:
@@ -78,6 +87,7 @@ class Witness:
             if len(self.losses) == self._trainer.args.gradient_accumulation_steps - 1:
                 self.unpadded = _of_less_padding(self._trainer, model, inputs)
         handles = self._hooks()
+        self._counts = inputs.get("num_images")
         try:
             with nullcontext() if has_completions else self._noted_generation():
                 loss = self._compute_loss(model, inputs, *given, **named)
@@ -99,20 +109,31 @@ class Witness:
             self._on_dead_loss()
         return loss
 
+    def _noted_rows(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps the trainer's method that generates, to count the images in the rows of the first generation."""
+
+        def noted(rows: Any, *given: Any, **named: Any) -> Any:
+            if not self._given and self._trainer.model.training:
+                self._given = [len(row.get(IMAGES) or ()) for row in rows]
+            return generate(rows, *given, **named)
+
+        return noted
+
     def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
         """Wraps generate of the policy or vLLM. Only the first generation counts: the first step trains on it."""
-        self._generated = _Shown([], [])
+        self._generated = ShownImages([], [])
         is_first = True
 
         def noted(*given: Any, **named: Any) -> Any:
             nonlocal is_first
             found = generate(*given, **named)
             if is_first and vllm_engine(self._trainer) is not None:
-                self._generated = _shown(images_given_to_vllm(self._trainer, given[0], found))
+                self._generated = shown_images(images_given_to_vllm(self._trainer, given[0], found))
             elif is_first and self._trainer.model.training and "input_ids" in named:
                 mask = torch.ones_like(found)
                 mask[:, : named["input_ids"].shape[1]] = named["attention_mask"]
-                self._generated = _shown({**named, "input_ids": found, "attention_mask": mask})
+                made = {**named, "input_ids": found, "attention_mask": mask}
+                self._generated = shown_images(made, self._given)
             is_first = is_first and not self._trainer.model.training
             return found
 
@@ -130,9 +151,10 @@ class Witness:
                 own = [seen for longer, seen in made.by_row if longer[: len(tokens)] == tokens]
                 misplaced += parts not in own
         return ImagesSeen(
+            sum(self._given),
             frozenset(made.parts),
             frozenset(chain.from_iterable(trained)),
-            sum(not parts for parts in trained),
+            self._without,
             misplaced,
             rows,
             self._image_tokens,
@@ -140,7 +162,12 @@ class Witness:
 
     def _note_input(self, _: Any, __: Any, named: dict[str, Any]) -> None:
         if torch.is_grad_enabled():
-            self._shown.append(_shown(named))
+            shown, token = (
+                shown_images(named, self._counts),
+                getattr(self._trainer.model.config, "image_token_id", None),
+            )
+            self._shown.append(shown)
+            self._without += not shown.parts and (token is None or bool((named["input_ids"] == token).any()))
 
     def _noted_generation(self) -> AbstractContextManager[None]:
         """Records the lengths of what the policy generates inside a with block."""
@@ -228,30 +255,6 @@ class Witness:
             masked=bool(getattr(arguments, "mask_truncated_completions", False)),
             clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
-
-
-class _Shown(NamedTuple):
-    """The inputs of one call of the model. parts: digests of images, tiles or patches.
-
-    by_row: the tokens and parts of each row, if its images can be told apart from those of other rows.
-    """
-
-    parts: list[str]
-    by_row: list[tuple[list[int], list[str]]]
-
-
-def _shown(named: dict[str, Any]) -> _Shown:
-    pixels, ids, mask = named.get("pixel_values"), named.get("input_ids"), named.get("attention_mask")
-    if pixels is None:
-        return _Shown([], [])
-    found = digests(pixels)
-    parts = [*chain.from_iterable(found)]
-    if ids is None or mask is None or pixels.dim() <= 3 or len(found) % len(ids):
-        return _Shown(parts, [])
-    each = len(found) // len(ids)  # images per row
-    tokens = [row[seen.bool()].tolist() for row, seen in zip(ids, mask, strict=True)]
-    images = [[*chain.from_iterable(found[each * place : each * (place + 1)])] for place in range(len(ids))]
-    return _Shown(parts, [*zip(tokens, images, strict=True)])
 
 
 def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sampled | None:

@@ -14,19 +14,19 @@ from trl.data_utils import apply_chat_template
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Evaluation, Plan
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused, answer_text, decoded, prompt_text, replaced, shown_with
-from grpo_recipes.worker._shared.library import gathered
+from grpo_recipes.worker._shared.library import gathered, image_digests
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, as_tensor, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.completions.tool_turns import Row, has_environments, with_environments
 from grpo_recipes.worker.ends.ends import Ends, ends_of
-from grpo_recipes.worker.proofs.images_are_shown import digests, prove_evaluation
+from grpo_recipes.worker.proofs.images_are_shown import prove_evaluation
 
 # Not passed to reward functions as columns: TRL passes these itself.
 OWN_COLUMNS = ("prompt", "completion", "completion_ids")
 
 
 def evaluate(
-    trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: range | None = None
+    trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None], places: Sequence[int] | None = None
 ) -> list[JudgedRow]:
     """Returns all held-out rows of one set, scored, in order, on every rank; each rank answers a share.
 
@@ -136,7 +136,7 @@ def _images_proved(trainer: Any, rows: list[Row], count: int) -> Iterator[list[F
 
 def _parts(pixels: Any) -> list[str]:
     """Digests of a processor's images, of none a text that no image has."""
-    return [""] if pixels is None else [part for image in digests(as_tensor(pixels)) for part in image]
+    return [""] if pixels is None else [part for image in image_digests(as_tensor(pixels)) for part in image]
 
 
 def _share(count: int, rank: int, world_size: int) -> list[int]:

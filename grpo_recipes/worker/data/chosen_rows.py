@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from grpo_recipes.contract.findings.finding import dotted, mistake
 from grpo_recipes.contract.plan import Data, Plan
-from grpo_recipes.contract.prompt_shape import wrong_prompt
+from grpo_recipes.contract.prompt_shape import TEXT_BESIDE_IMAGES, wrong_prompt
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused
-from grpo_recipes.worker.data.images import refuse_written_tokens, wrong_prompt_for_images
+from grpo_recipes.worker.data.images import refuse_written_tokens, rows_of_text, wrong_prompt_for_images
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.row_filter import TOKENS, RowFilter
 from grpo_recipes.worker.data.unreadable_rows import TooMuch
@@ -63,6 +63,39 @@ def refuse_tokens_of_images(plan: Plan, processing: Any, rows: Any, held_out: Se
     whole += [(one.section, one.data, of_set) for one, of_set in zip(sets, held_out, strict=True)]
     for where, data, of_data in whole:
         refuse_written_tokens(processing, of_data, where, None if chooses(data) else lambda place: place + 1)
+
+
+def refuse_rows_of_text(plan: Plan, family: str, rows: Any, held_out: Sequence[Any]) -> None:
+    """Raises Refused for a row without an image if the run cannot train it. family: of the model, as its config says.
+
+    rows, held_out: as in refuse_tokens_of_images.
+    """
+    sets = () if plan.evaluation is None else plan.evaluation.sets
+    whole = [("datasets" if plan.sources else "dataset", plan.data, rows)]
+    whole += [(one.section, one.data, of_set) for one, of_set in zip(sets, held_out, strict=True)]
+    for where, data, of_data in whole:
+        is_known = not plan.sources and not chooses(data)
+        refuse_text(plan, family, of_data, where, (lambda place: place + 1) if is_known else None)
+
+
+def refuse_text(
+    plan: Plan, family: str | None, rows: Any, where: str, number: Callable[[int], int] | None = None
+) -> None:
+    """Raises Refused for the first row without an image if the run cannot train it.
+
+    number: as in refuse_written_tokens.
+    """
+    decided = plan.shims.get("text_rows", "the shim text_rows is not applied")
+    if decided is True:
+        decided = None if family in TEXT_BESIDE_IMAGES else f"nothing has shown that {family} trains them"
+    if decided is None or not (places := rows_of_text(rows)):
+        return
+    row = "a row" if number is None else f"row {number(places[0])}"
+    raise Refused.of(
+        f"{where}: {row} has no image",
+        because=[f"{len(places)} of {len(rows)} rows have none", str(decided)],
+        fix="an image in each row; or leave rows without one out with a filter",
+    )
 
 
 def counts_tokens(data: Data) -> bool:

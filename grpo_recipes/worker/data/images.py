@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Image
 from datasets import Sequence as ListOf  # a list, also before datasets 4
 
@@ -62,8 +63,9 @@ def with_images(
 ) -> Any:
     """Returns the rows with their images in the column `images`, instead of the columns that they come from.
 
-    places: indices of the rows in the data, if only a part. how: keywords for writing them. seen: gets a digest of all
-    images. Raises Refused for a row without an image, and for an image that cannot be read.
+    A row is text if each of its columns is null or an empty list. places: indices of the rows in the data, if only a
+    part. how: keywords for writing them. seen: gets a digest of all images. Raises Refused for an image that cannot be
+    read, and if no row has an image.
     """
     digest, folder = hashlib.sha256(), _folder_of(data)
 
@@ -72,13 +74,8 @@ def with_images(
         found = []
         for index, values in zip(indices, zip(*columns, strict=True), strict=True):
             row = (index if places is None else places[index]) + 1
-            images = [_read(value, folder, data, where, row) for value in _flat(values)]
-            if not images:
-                raise Refused.of(
-                    f"{where}: row {row} has no image",
-                    because=f"{', '.join(data.images)} is empty there, and if any row has images, every row needs one",
-                    fix=f"leave such rows out of {data.path}, or filter them out by another column",
-                )
+            is_text = all(value is None or value == [] for value in values)
+            images = [] if is_text else [_read(value, folder, data, where, row) for value in _flat(values)]
             for image in images:
                 digest.update(hashlib.sha256(image).digest())
             found.append([{"bytes": _kept(image, data.max_pixels), "path": None} for image in images])
@@ -92,8 +89,15 @@ def with_images(
     rows = rows.with_format("arrow").map(
         made, with_indices=True, batched=True, batch_size=_AT_ONCE, features=features, **how
     )
+    rows = rows.with_format(None)
+    if len(rows_of_text(rows)) == len(rows):
+        raise Refused.of(
+            f"{where}: no row has an image",
+            because=f"{', '.join(data.images)} is empty in each of {len(rows)} rows of {data.path}",
+            fix="dataset.images: the column with the images; or remove it, and train on text",
+        )
     seen[f"{where}.images"] = digest.hexdigest()
-    return rows.with_format(None)
+    return rows
 
 
 def decoding(rows: Any) -> Any:
@@ -276,3 +280,12 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
                 fix=f"remove {token}, as {{{{ question | replace('{token}', '') }}}} does; trl adds images before the "
                 f"text{which}",
             )
+
+
+def rows_of_text(rows: Any) -> list[int]:
+    """The places of prepared rows without an image among rows with images; [] without a column of images."""
+    if IMAGES not in rows.column_names:
+        return []
+    tables = rows.select_columns(IMAGES).with_format("arrow").iter(1000)
+    lengths = [length for table in tables for length in pc.list_value_length(table[IMAGES]).to_pylist()]
+    return [place for place, length in enumerate(lengths) if not length]

@@ -144,8 +144,8 @@ def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
     if len({IMAGES in rows.column_names for rows in found}) > 1:
         raise Refused.of(
             "datasets: some sources have images and others do not",
-            because="trl needs images in every row or in no row",
-            fix="images in each source",
+            because="the sources of a mixture have the same columns; a row without an image has null in its column",
+            fix="dataset.images of each source, null in the rows that have no image",
         )
     known: dict[str, tuple[Data, Any]] = {}
     for data, rows in zip(sources, found, strict=True):

@@ -3,11 +3,15 @@
 FOLDER is temporary. It contains the plan's run folder, and request.json with the options.
 """
 
+import importlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import grpo_recipes.worker.preflight.checks as package
 from grpo_recipes.contract.files.exchange_files import read_request, write_answer
 from grpo_recipes.contract.findings.finding import Finding, as_record, dotted
 from grpo_recipes.contract.plan import Data, Plan
@@ -29,7 +33,6 @@ def main(arguments: Sequence[str]) -> int:
     check_tool_files(plan, folder / "worker" / "user")
     with kept_imports():
         quiet_libraries()
-        from grpo_recipes.worker.preflight.checks.catalog import faults_of
         from grpo_recipes.worker.preflight.inspect import look
         from grpo_recipes.worker.preflight.summary import shown
 
@@ -43,6 +46,18 @@ def main(arguments: Sequence[str]) -> int:
         answer = {"faults": [as_record(fault) for fault in faults[0]], "shown": shown(looked[0])}
     write_answer(here, answer)
     return 0
+
+
+def checks() -> list[ModuleType]:
+    """Returns the checks by id: every module of checks/ with a `check`. Those that run while data is read have none."""
+    names = (name.removesuffix(".py") for name in os.listdir(package.__path__[0]) if name.endswith(".py"))
+    modules = (importlib.import_module(f"{package.__name__}.{name}") for name in names if name[0] != "_")
+    return sorted((one for one in modules if hasattr(one, "check")), key=lambda one: one.ID)
+
+
+def faults_of(seen: Any) -> list[Finding]:
+    """Returns all faults, beginning with those found while data was read. seen: a Seen."""
+    return [*seen.faults, *(fault._replace(rule=one.ID) for one in checks() for fault in one.check(seen))]
 
 
 def _of_sources(plan: Plan) -> list[Plan]:

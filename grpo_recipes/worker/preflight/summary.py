@@ -26,7 +26,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     mean,
 )
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
-from grpo_recipes.worker.preflight._shared.tokens import word
+from grpo_recipes.worker.preflight._shared.tokens import told_of_text, word
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 
@@ -76,9 +76,9 @@ def _images(rows: Rows, sample: Sequence[int]) -> str:
     sizes = sorted((image.size for of_row in shown for image in of_row), key=lambda size: (math.prod(size), size))
     counts = sorted({len(of_row) for of_row in shown})
     each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    (low, high), (wide, tall) = sizes[0], sizes[-1]
-    size = f"{low} x {high}" if sizes[0] == sizes[-1] else f"{low} x {high} to {wide} x {tall}"
-    return f"{each} per row, {size} pixels; their tokens count as part of the prompts"
+    size = " to ".join(f"{wide} x {high}" for wide, high in dict.fromkeys(sizes[:1] + sizes[-1:]))
+    told = told_of_text(rows.rows)
+    return f"{each} per row{size and f', {size} pixels'}; their tokens count as part of the prompts{told}"
 
 
 def _left_out(seen: Seen) -> list[tuple[str, str]]:

@@ -1,9 +1,9 @@
 """The policy sees the same images while it generates and in the loss.
 
-Only with `dataset.images`. The first generation and each loss of the first step get `pixel_values`, and every image in
-a loss was in the generation. A row of a loss has the images that its completion was generated with; this is checked if
-the processor makes the same number of parts for every row. No image token is trained. In each evaluation, the first
-batch with images gets those of its rows, in their order.
+Only with `dataset.images`. The first generation and each loss of the first step get `pixel_values`, except for rows of
+text alone, and every image in a loss was in the generation. A row of a loss has the images that its completion was
+generated with, and a row of text has none; this is checked unless the processor divides images into patches. No image
+token is trained. In each evaluation, the first batch with images gets those of its rows, in their order.
 
 Catches: a trainer that drops images before the loss or before generation, or gives the loss different ones. Without an
 error, the policy would be trained on answers about images that it did not see. An evaluation with such a fault would
@@ -11,9 +11,7 @@ score answers about images that it did not show.
 Source: trl 1.16.0 grpo_trainer.py, which runs the processor separately for generation and loss.
 """
 
-import hashlib
 from itertools import zip_longest
-from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
@@ -29,6 +27,8 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """Checks the images in generation and losses of the first step on each process."""
     for process in seen:
         images = process.images
+        if images is not None and not (images.given or images.generated or images.trained or images.without):
+            continue  # rows of text alone
         if images is None or not (images.generated or images.trained):
             return _failed("no images in generation and loss", "they were lost before they reached the model")
         if not images.generated:
@@ -62,26 +62,6 @@ def prove_evaluation(expected: list[str], seen: list[str]) -> Finding | None:
         found, because = "no images", "images that it was not shown"
     failed = _failed(f"{found} in the evaluation", f"the rewards would judge the policy's answers to {because}")
     return failed.finding and failed.finding._replace(message=f"{failed.finding.message} in an evaluation")
-
-
-def digests(pixels: Any) -> list[list[str]]:
-    """Digests of the parts of each image in a processor's `pixel_values`: tiles, or the image or patch as a whole.
-
-    Batches are padded with zeros: with empty tiles, and at the lower and right edges of tiles. Both are left out.
-    """
-    found = pixels.detach().float().cpu()
-    if found.dim() <= 3:
-        return [[_digest(patch)] for patch in found]
-    return [[_digest(_unpadded(tile)) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
-
-
-def _unpadded(tile: Any) -> Any:
-    used = tile.bool().any(0)
-    return tile[:, used.any(1)][:, :, used.any(0)]
-
-
-def _digest(values: Any) -> str:
-    return hashlib.sha256(values.contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
 def _failed(found: str, because: str) -> Proof:

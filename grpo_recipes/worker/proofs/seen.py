@@ -224,11 +224,13 @@ class Sampled:
 class ImagesSeen:
     """The images that the model received.
 
-    generated, trained: digests of their parts, such as an image or a tile, in the first generation and in the losses.
-    without: losses without any. misplaced: rows of losses with images that no generated row with the same tokens had.
+    given: images in the rows of the first generation. generated, trained: digests of their parts, such as an image or a
+    tile, in that generation and in the losses. without: losses without any, although their prompts have image tokens or
+    each row has an image. misplaced: rows of losses with images that no generated row with the same tokens had.
     rows: those that could be compared. tokens: trained image tokens.
     """
 
+    given: int
     generated: frozenset[str]
     trained: frozenset[str]
     without: int

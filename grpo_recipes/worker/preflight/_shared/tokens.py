@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.worker._shared.inputs import IMAGES, decoded, shown_with
+from grpo_recipes.worker.data.chosen_rows import refuse_text
 from grpo_recipes.worker.data.dataset import prompts_of
-from grpo_recipes.worker.data.images import refuse_written_tokens
+from grpo_recipes.worker.data.images import refuse_written_tokens, rows_of_text
 from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, is_conversational
 
@@ -85,16 +86,23 @@ def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int], 
     """
     for rows in (data, *seen.held_out):
         refuse_written_tokens(seen.processor, rows.rows, rows.where, rows.number)
+        refuse_text(seen.plan, getattr(seen.config, "model_type", None), rows.rows, rows.where, rows.number)
     sizes = [[_size(image["bytes"]) for image in row[IMAGES]] for row in data.rows.select_columns(IMAGES)]
     every = range(len(sizes))
     most = max(every, key=lambda place: sum(wide * high for wide, high in sizes[place]))
-    narrowest = max(every, key=lambda place: max(max(size) / min(size) for size in sizes[place]))
+    narrowest = max(every, key=lambda place: max((max(size) / min(size) for size in sizes[place]), default=0))
     places = sorted({*seen.sample, most, narrowest})
     lengths = [_with_images(seen, data, [place]) for place in places]
     fewest, at_most = (choose(every, key=lambda place: len(sizes[place])) for choose in (min, max))
     if len(sizes[fewest]) < len(sizes[at_most]):
         _with_images(seen, data, [fewest, at_most])
     return places, [tokens for tokens, _ in lengths], max(pixels for _, pixels in lengths)
+
+
+def told_of_text(rows: Any) -> str:
+    """Returns the end of a sentence on rows with images that counts those without, "" if there are none."""
+    count = len(rows_of_text(rows))
+    return f"; {count} of {len(rows)} rows have none, and are trained as text" if count else ""
 
 
 def _size(content: bytes) -> tuple[int, int]:
@@ -115,7 +123,7 @@ def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> tuple[int, in
         found = list(made["input_ids"][0])
     except Exception as problem:  # a processor may raise anything
         raise ValueError(f"row {named}: {type(problem).__name__}: {problem}") from problem
-    if getattr(seen.config, "image_token_id", None) not in (None, *found):
+    if data.rows[places[0]][IMAGES] and getattr(seen.config, "image_token_id", None) not in (None, *found):
         raise ValueError(f"row {named}: the chat template ignores message parts of the type image")
     return len(found), _numbers(made.get("pixel_values", ()))
 
