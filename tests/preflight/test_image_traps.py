@@ -115,7 +115,7 @@ TRAPS: dict[str, Trap] = {
         TEXT_ALONE,
     ),
     "image_url parts, in a later row": Trap(
-        ("PFL003", "row 24: a message has a picture"), link_in_the_last, TEXT_ALONE
+        ("PFL003", "row 24: a message has an image"), link_in_the_last, TEXT_ALONE
     ),
     "every row without an image, in a column that nobody names": Trap(
         ("DAT005", "the rows have images in a column images, which dataset.images does not name"),
@@ -138,7 +138,7 @@ TRAPS: dict[str, Trap] = {
         ("PFL001", "the prompt of row 24 contains <image>"),
         one(LAST, picture=None, question="what is in <image> ?"),
     ),
-    "a prompt that is a plain text": Trap(("PFL001", "row 1", "it is a text"), every(prompt=QUESTION), OWN_PROMPT),
+    "a prompt that is a plain text": Trap(("PFL001", "row 1", "it is plain text"), every(prompt=QUESTION), OWN_PROMPT),
     "a tokenizer instead of a processor": Trap(
         ("PFL010", "the processor of", "cannot be loaded", "copy processor_config.json"), model=without_processor
     ),

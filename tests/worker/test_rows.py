@@ -208,7 +208,7 @@ def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], 
         (None, "it is null"),
         ([], "it is an empty list"),
         (5, "it is a number"),
-        ([{"role": "user", "content": [{"type": "image", "text": ""}]}], "a message has a picture"),
+        ([{"role": "user", "content": [{"type": "image", "text": ""}]}], "a message has an image"),
     ],
     ids=str,
 )

@@ -153,7 +153,7 @@ def test_an_image_that_cannot_be_used_is_refused_by_its_row(
         ([{"question": QUESTION, "image": "a.png"}], {"images": ()}, "a column `image` that dataset.images does not"),
         ([{"question": QUESTION, "photo": "a.png"}], {}, "no column `picture`"),
         ([{**row("a.png"), "images": "b"}], {}, "a column `images` that dataset.images does not name"),
-        ([row("a.png")], {"prompt_format": "standard"}, "it is a text"),
+        ([row("a.png")], {"prompt_format": "standard"}, "it is plain text"),
         ([{"prompt": [{"role": "developer", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "role developer"),
         ([{"prompt": [{"role": "system", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "no message of the"),
         (
@@ -164,7 +164,7 @@ def test_an_image_that_cannot_be_used_is_refused_by_its_row(
         (
             [{"prompt": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}], "picture": "a.png"}],
             {"prompt": None},
-            "a message has a picture",
+            "a message has an image",
         ),
     ],
 )
