@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grpo_recipes.contract.run_record import RunRecord
     from grpo_recipes.launch.progress import View
 
-NAMING_CODE = {
+CODE_KEYS = {
     ("rewards",),
     ("tools",),
     ("environment",),
@@ -50,7 +50,7 @@ Restart = Callable[[Plan, str], tuple[Plan, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A plan to launch. recipe_text: of its recipe.yaml. beside: the parent of its run folder.
+    """A plan to launch. recipe_text: the text of its recipe.yaml. beside: the parent of its run folder.
 
     is_pinned: planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe.
     continues_from: the run folder whose checkpoint it resumes, None if it begins at step 0.
@@ -78,10 +78,10 @@ def ready_of(resolution: Resolution) -> Ready:
 
 def recipe_files(source: Source) -> tuple[str, ...]:
     """The recipe, and its own (not shipped) parents that set its rewards and tools."""
-    said = {
-        mark.file for path, mark in source.marks.items() if {path[:1], path[:2]} & NAMING_CODE
+    with_code = {
+        mark.file for path, mark in source.marks.items() if {path[:1], path[:2]} & CODE_KEYS
     } - source.folders.keys()
-    return tuple(file for file in source.files if file == source.file or file in said)
+    return tuple(file for file in source.files if file == source.file or file in with_code)
 
 
 def ask_trust(
@@ -170,10 +170,10 @@ def launched(
 ) -> int:
     """Starts a run folder through the engine of its plan, reports the result, returns the exit code.
 
-    Files in the folder never choose the engine. follow: follow the active run instead of starting one. For a trial
-    (--smoke) it prints whether it passed. view: how much is shown. prepare: called after the folder is locked and
-    before anything is started; returns lines to print. `restart`: called after the run; returns a plan and a run folder
-    to launch instead, once.
+    Files in the folder never choose the engine. follow: follow the active run instead of starting one. view: how much
+    is shown. For a --smoke run, it prints whether it passed. prepare: called after the folder is locked and before
+    anything is started; returns lines to print. `restart`: called after the run; returns a plan and a run folder to
+    launch instead, once.
     """
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.progress import NORMAL
@@ -241,7 +241,7 @@ def _print_commands(plan: Plan, folder: str, commands: list[str], advice: list[s
         click.echo(redact(line), err=True)
     if as_json:
         job = job_of(plan)
-        said = {"folder": folder, "address": job.address, "port": job.port, "commands": commands}
-        click.echo(redact(json.dumps(said, indent=2)))
+        answer = {"folder": folder, "address": job.address, "port": job.port, "commands": commands}
+        click.echo(redact(json.dumps(answer, indent=2)))
     else:
         click.echo(redact("\n".join(commands)))

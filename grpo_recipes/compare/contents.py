@@ -137,7 +137,7 @@ def _rewards(ours: Reward, theirs: Reward) -> tuple[Values, Values]:
     """Both rewards by what they compute; their common name is in the key."""
     mine, others = dataclasses.asdict(ours), dataclasses.asdict(theirs)
     if ours.package is not None and theirs.package is not None:
-        # Values unknown on one side's stack are no difference.
+        # Values unknown on one side's stack do not count as a difference.
         for name in [one for one in mine["package"] if None in (mine["package"][one], others["package"][one])]:
             del mine["package"][name], others["package"][name]
     known = _both("sha256", mine, others)

@@ -119,7 +119,7 @@ class Reward:
 
     kind "shipped": target is a file of grpo_recipes/rewards/ and its function of the same name.
     kind "python": target is "file.py:function", the file is in worker/user/ of the run folder, sha256 is its digest,
-    path its absolute path when the plan was made. imports: files beside it, by name with their digests; in user/ too.
+    path its absolute path when the plan was made. imports: files next to it, by name with their digests; in user/ too.
     kind "package": target is "module:name" of an installed package. kind "model": target is what TRL takes as a
     reward-model id; path and sha256 of a folder, as for the policy. kind "judge": target is the address of an endpoint,
     kwargs are the other keys of the recipe's `judge`.

@@ -140,7 +140,7 @@ class PlannedMemory:
 # scripted turns of a preflight, and the packages that rewards come from.
 #
 # Files are pinned like those of a Reward of kind "python": target is "file.py:name", the file is in worker/user/ of the
-# run folder, sha256 is its digest, path its absolute path when the plan was made. imports: files beside it that it
+# run folder, sha256 is its digest, path its absolute path when the plan was made. imports: files next to it that it
 # imports, by name with their digests; they are in worker/user/ too.
 
 
@@ -222,7 +222,7 @@ class VllmServer:
     """The vLLM server that the run starts and stops.
 
     command: the arguments of the run's Python; {model}, {host} and {port} are filled in at the start, when the model's
-    revision is added. {host} is the address that it listens on: 127.0.0.1 beside its trainer.
+    revision is added. {host} is the address that it listens on: 127.0.0.1 next to its trainer.
     gpus: its GPUs, as indexes into the run's visible ones; none on a CPU.
     port: None takes a free one at each start. startup_timeout: seconds until it must answer.
     max_restarts: how often server and trainer are restarted after the server died.

@@ -71,7 +71,7 @@ class JobState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended for good."""
+        """Whether the job has ended permanently."""
         return self.state in ("", *_ENDED)
 
 

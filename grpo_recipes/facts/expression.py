@@ -64,7 +64,7 @@ def expression(field: ClassifiedField, value: object, values: Mapping[str, objec
         return NotExpressed("its GRPOConfig has no such field")
     allowed = target.fields[field.name].allowed
     if allowed is not None and not _is_in(value, allowed) and _is_in(value, _words(field.name)):
-        return NotExpressed(f"it knows {', '.join(map(str, allowed))}", allowed)
+        return NotExpressed(f"it accepts {', '.join(map(str, allowed))}", allowed)
     return Passed(f"GRPOConfig.{field.name}", value)
 
 

@@ -11,13 +11,13 @@ from typing import TextIO
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 
 _WAITING = 1 << 10  # lines, or redraws of a progress bar
-_LAST_WORDS_S = 2.0
+_FLUSH_S = 2.0
 
 
 class Echo(io.TextIOBase):
-    """Writes text to a stream that may be stopped, full or gone. Drops what the stream does not accept in time.
+    """Writes text to a stream that may be stopped, full or closed. Drops text that the stream does not accept in time.
 
-    problem: why writing has failed for good, None while it works. Writes directly to a stream without a descriptor.
+    problem: why writing has failed permanently, None while it works. Writes directly to a stream without a descriptor.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -65,7 +65,7 @@ class Echo(io.TextIOBase):
                 self._waiting.put_nowait(None)
             except queue.Full:
                 return
-            self._thread.join(_LAST_WORDS_S)
+            self._thread.join(_FLUSH_S)
 
     def _write_all(self, descriptor: int) -> None:
         while (text := self._waiting.get()) is not None:
@@ -82,7 +82,7 @@ class Echo(io.TextIOBase):
 # train.log while it is written: everything that a run prints, without secrets.
 
 
-_COPYING_S = 5.0
+_COPY_S = 5.0
 
 
 @contextlib.contextmanager
@@ -100,4 +100,4 @@ def redacted_log(path: str) -> Iterator[tuple[int, RedactedFile]]:
         yield writing, file
     finally:
         os.close(writing)
-        copying.join(_COPYING_S)
+        copying.join(_COPY_S)

@@ -240,7 +240,7 @@ def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> H
     tape = Tape()
     count = update.tokens * vision.hidden
     hidden = tape.tensor(count, update.weight_width, needs_gradient)
-    for part in (_seeing_attention, _seeing_mlp):
+    for part in (_vision_attention, _vision_mlp):
         read = vision_norm(tape, vision, update, hidden)
         mixed = part(tape, vision, update, read)
         hidden = tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
@@ -257,7 +257,7 @@ def vision_norm(tape: Tape, vision: Vision, update: Update, read: TapeTensor) ->
     return tape.made([wide], count, wide.width, keeps=[wide, sums], trains=trains, holds=[read])
 
 
-def _seeing_attention(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
+def _vision_attention(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
     hidden, count = vision.hidden, update.tokens * vision.hidden
     if vision.is_fused:
         every = linear(tape, update, "attn.qkv", read, hidden, 3 * hidden)
@@ -272,7 +272,7 @@ def _seeing_attention(tape: Tape, vision: Vision, update: Update, read: TapeTens
     return linear(tape, update, "attn.proj" if vision.is_fused else "self_attn.out_proj", mixed, hidden, hidden)
 
 
-def _seeing_mlp(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
+def _vision_mlp(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
     hidden, inner = vision.hidden, vision.intermediate
     wide = linear(tape, update, "mlp.gate_proj" if vision.is_gated else "mlp.fc1", read, hidden, inner)
     active = active_of(tape, wide, vision.is_quick)

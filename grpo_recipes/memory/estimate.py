@@ -78,23 +78,23 @@ def estimate(
 ) -> MemoryEstimate:
     """Estimates the memory that a run needs on each GPU, phase by phase.
 
-    config: config.json of the model. The estimate is unknown if model or optimizer are not covered.
+    config: config.json of the model. The estimate is unknown if the model or the optimizer is not covered.
     """
     if config is None:
-        return MemoryEstimate((), gpu_bytes, "the config.json of the model is not here")
+        return MemoryEstimate((), gpu_bytes, "the model's config.json is not on this machine")
     architecture = read_architecture(config)
     if architecture is None:
-        from grpo_recipes.user_files.seeing_model import read_seeing  # not needed for a text model
+        from grpo_recipes.user_files.vision_model import read_vision_model  # not needed for a text model
 
-        architecture = read_seeing(config)
+        architecture = read_vision_model(config)
     if architecture is None:
         why = f"models of type {config.get('model_type')} are not covered"
         if config.get("vision_config") is not None:
-            why += ": neither the part that sees nor the tokens of images; a run with --smoke measures them"
+            why += ": neither the vision part nor the tokens of images; a run with --smoke measures them"
         return MemoryEstimate((), gpu_bytes, why)
     held, computed = states(architecture, update, layout), _moments(architecture, update, layout)
     if held is None or computed is None:
-        return MemoryEstimate((), gpu_bytes, f"the states of the optimizer {update.optimizer} are not known")
+        return MemoryEstimate((), gpu_bytes, f"the size of the states of {update.optimizer} is unknown")
     return MemoryEstimate(_phases(architecture, update, layout, held, computed, gpu_bytes), gpu_bytes)
 
 
@@ -131,9 +131,9 @@ def _phases(
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
     if layout.strategy == "zero3":  # they stay from the start
         trained["gradients"] = held.gradients
-    around = {"libraries": LIBRARIES}
+    overhead = {"libraries": LIBRARIES}
     if update.device == "cuda":
-        around = {"context": _CONTEXT, "communicators": _COMMUNICATORS if layout.processes > 1 else 0}
+        overhead = {"context": _CONTEXT, "communicators": _COMMUNICATORS if layout.processes > 1 else 0}
     tensor = architecture.vocabulary * architecture.hidden * update.weight_width
     loading = {"largest tensor": tensor}
     if layout.strategy == "ddp" and (sent := min(held.weights + held.adapter, _BROADCAST)) > tensor:
@@ -143,17 +143,17 @@ def _phases(
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
     idle = {"vllm": (VLLM_LEFT_BYTES if layout.vllm_sleeps else pool) if pool else 0}
     # vLLM takes its whole share when it starts, after the policy; asleep, it is woken for weights without the cache.
-    getting = {"vllm": min(pool, needed) if layout.vllm_sleeps else pool}
-    always, gathered = stays | trained | around | images, {"gathered": held.gathered}
+    syncing = {"vllm": min(pool, needed) if layout.vllm_sleeps else pool}
+    always, gathered = stays | trained | overhead | images, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout, update.accumulation > 1)
     found = [
-        _phase("load", stays | around, {"vllm": pool} if pool else loading),
+        _phase("load", stays | overhead, {"vllm": pool} if pool else loading),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
         _evaluating(layout, always, idle, pool, _answering(architecture, update, layout, update.batch, held)),
         _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,
         _phase("update", always | idle | gathered, update_holds),
-        _phase("sync", always, {**getting, **_merged(update, layout, held, tensor)}) if pool else None,
+        _phase("sync", always, {**syncing, **_merged(update, layout, held, tensor)}) if pool else None,
         _phase("save", always | idle, {"largest tensor": tensor}),
     ]
     return tuple(phase for phase in found if phase is not None)
@@ -176,7 +176,7 @@ def _generating(architecture: Architecture, update: Update, layout: Layout, pool
 def _evaluating(
     layout: Layout, always: Mapping[str, int], idle: Mapping[str, int], pool: int, answering: Mapping[str, int]
 ) -> MemoryPhase | None:
-    """The memory of an evaluation: that of vLLM's generation, or of transformers beside vLLM."""
+    """The memory of an evaluation: that of vLLM's generation, or of transformers next to vLLM."""
     if not layout.evaluates:
         return None
     if layout.asks_vllm:
@@ -215,8 +215,8 @@ def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool
     """The temporary memory at the peak of an update: gradients, activations and workspace.
 
     A step works on a process's part of the states. ZeRO-1 copies its part of the gradients out of all, and
-    ZeRO-2 has the part of one micro-batch beside that of those before, until both are added (deepspeed 0.19.8,
-    runtime/zero/stage_1_and_2.py: copy_grads_in_partition, independent_gradient_partition_epilogue).
+    ZeRO-2 has the part of one micro-batch in addition to that of the earlier ones, until both are added (deepspeed
+    0.19.8, runtime/zero/stage_1_and_2.py: copy_grads_in_partition, independent_gradient_partition_epilogue).
     """
     constant = computed.weights + computed.adapter + computed.optimizer
     moments = computed.in_order()
@@ -241,9 +241,9 @@ def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool
 LIBRARIES = 600 * 2**20
 """Resident memory of Python with torch, transformers, trl, peft and datasets in a process that trains on the CPU.
 
-Measured as what trainings of 0.4 and 135 million parameters held beside their tensors: 540 to 660 MiB. With them
-the estimate of the larger was 2 % above its peak, alone and in two processes, where freed blocks went back to the
-kernel; glibc's malloc by itself leaves holes beside it."""
+Measured as what trainings of 0.4 and 135 million parameters held in addition to their tensors: 540 to 660 MiB. With
+them the estimate of the larger was 2 % above its peak, alone and in two processes, where freed blocks went back to the
+kernel; glibc's malloc by itself leaves holes in addition."""
 _BROADCAST = 2 * 250 * 2**20
 """Copies in which DDP sends all weights from the first process to the others, at most two of 250 MiB at a time.
 

@@ -94,7 +94,7 @@ def scoring_bytes(architecture: Architecture, update: Update) -> int:
     decoder, output = decoder_held(architecture, update), output_held(architecture, update)
     layer = decoder.shared + decoder.between + max(decoder.other.passing, decoder.last_norm.passing)
     copies = _cached_copies(architecture, update._replace(is_checkpointing=True))
-    seen = seeing_bytes(architecture, update, update.batch)
+    seen = vision_bytes(architecture, update, update.batch)
     return max(seen, copies + max(layer, 2 * decoder.between + output.forward)) + _batch(update)
 
 
@@ -193,7 +193,7 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
     copied = cache_bytes(architecture._replace(windows=None), update, sequences) // architecture.layers
     casts = _cached_copies(architecture, update._replace(is_checkpointing=True)) if update.trains_weights() else 0
-    seen = seeing_bytes(architecture, prompts, sequences)
+    seen = vision_bytes(architecture, prompts, sequences)
     return casts + max(first, seen, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
 
 
@@ -265,7 +265,7 @@ def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) 
     return (trained - seen) * width * is_first + tower.backward(seen // vision.layers * width * is_first)
 
 
-def seeing_bytes(architecture: Architecture, update: Update, rows: int) -> int:
+def vision_bytes(architecture: Architecture, update: Update, rows: int) -> int:
     """The memory of tower and projector for this many rows in a no-grad pass."""
     tower = vision_held(architecture, update._replace(batch=rows))
     if tower is None or architecture.vision is None:

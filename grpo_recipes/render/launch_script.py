@@ -28,7 +28,7 @@ def launch_sh(plan: Plan) -> str:
 
 
 def train_sh(plan: Plan) -> str | None:
-    """The text of train.sh, which starts the trainer beside a server; None if launch.sh does that."""
+    """The text of train.sh, which starts the trainer next to a server; None if launch.sh does that."""
     return None if _server(plan) is None else _script(plan)
 
 
@@ -107,7 +107,7 @@ def _mixed_precision(plan: Plan) -> str:
     return next((name for name in ("bf16", "fp16") if plan.arguments.GRPOConfig.get(name)), "no")
 
 
-# Fills in the jinja2 templates beside this file.
+# Fills in the jinja2 templates next to this file.
 
 
 def fill(template: str, **values: object) -> str:

@@ -64,7 +64,7 @@ def write_run_folder(
 
 @contextlib.contextmanager
 def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
-    """The absolute path of a folder, and a folder beside it in which to build it before it is renamed.
+    """The absolute path of a folder, and a folder next to it in which to build it before it is renamed.
 
     The folder must be missing or empty. If two runs want the same folder, one gets it, and a failure leaves nothing
     behind. what: run or sweep. Raises Refusal if the folder is taken or cannot be written.

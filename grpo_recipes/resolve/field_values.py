@@ -83,8 +83,8 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
     article = _algorithm(field.name, setting, source)
     close = [] if article else _nearest(str(value), words)
     known = field.allowed if len(field.allowed) <= MOST_WORDS or not longer else longer
-    these = "" if known is field.allowed else f"of {len(field.allowed)} words "
-    because = [f"{facts.source(owner)} knows {these}{', '.join(map(shown_word, known))}"]
+    these = "" if known is field.allowed else f"{len(field.allowed)} values, among them "
+    because = [f"{facts.source(owner)} supports {these}{', '.join(map(shown_word, known))}"]
     if article:
         because += article[0]
     elif owner == "GRPOConfig":
@@ -93,7 +93,7 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         source,
         NOT_ALLOWED,
         setting.path or (),
-        f"{field.name} {shown(value)} is not a value of the target",
+        f"{field.name} {shown(value)} is not supported",
         because=tuple(because),
         fix=article[1] if article else None,
         patch=article[2] if article else (Patch(setting.path, close[0]),) if close and setting.path else (),

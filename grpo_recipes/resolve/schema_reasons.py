@@ -9,7 +9,7 @@ from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.scalars import is_underflow
 
-# Keys with mistakes that come from other programs: the reason and the fix.
+# Mistakes that come from other programs: the reason and the fix for each.
 _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
     ("generation.temperature", "0"): (
         "at temperature 0 all completions of a group are the same, so there is nothing to learn",
@@ -28,7 +28,7 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
         "python: file.py:function, or remove rollout",
     ),
 }
-# Keys for one thing written as several, or the reverse: the reason and the fix.
+# Single values written as lists, or the reverse: the reason and the fix for each.
 _SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
     (
         "dataset",
@@ -68,7 +68,7 @@ def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
         why = "decided_by names the set, for stop_after and the lists of runs too"
         return finding._replace(because=(why,), fix=f"keep_best: true, and decided_by: {value}", patch=by)
     because, fix = finding.because, finding.fix
-    several = next((said for named, kind, said in _SEVERAL if named == key and isinstance(value, kind)), None)
+    several = next((advice for named, kind, advice in _SEVERAL if named == key and isinstance(value, kind)), None)
     if several is not None:
         return finding._replace(because=several[:1], fix=several[1])
     if not because:

@@ -9,7 +9,7 @@ from grpo_recipes.rewards.completion_text import Completion, completion_text, ta
 
 # 9^9^9^9, or an exponent of five digits: sympy would compute it until its timeout, for each completion.
 TOO_LARGE = re.compile(r"(?:\*\*|\^)[\s{(]*\d+[\s})]*(?:\*\*|\^)|(?:\*\*|\^)[\s{(]*\d{5,}")
-# A letter beside an operator, a single letter, or a LaTeX command.
+# A letter next to an operator, a single letter, or a LaTeX command.
 ONLY_FORMULA = re.compile(r"[A-Za-z)]\s*[-+*/^=(]|[-+*/^=(]\s*[A-Za-z]|^[A-Za-z]$|\\(?!boxed)[A-Za-z]")
 WORD = re.compile(r"(?<!\\)\b[A-Za-z]{3,}")
 PARSING_TIMEOUT_S = 5

@@ -46,7 +46,7 @@ def shipped_reward(name: str) -> Signature | None:
 
 @functools.cache
 def _modules() -> frozenset[str]:
-    """The names of the modules beside this one."""
+    """The names of the modules next to this one."""
     names = os.listdir(Path(__file__).parent)
     return frozenset(name.removesuffix(".py") for name in names if name.endswith(".py"))
 

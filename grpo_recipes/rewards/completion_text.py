@@ -11,7 +11,7 @@ def completion_text(completion: Completion) -> str:
     """Returns the text of a plain completion, or of the last message of the model in a conversational one.
 
     With tools a completion has several messages: text before a call is not the answer, and tool replies are not the
-    model's. A call without an answer after it counts as the text beside the call, which is usually empty.
+    model's. A call without an answer after it counts as the text next to the call, which is usually empty.
     """
     if isinstance(completion, str):
         return completion

@@ -38,7 +38,7 @@ def _word(context: Context, start: str) -> Iterator[Finding]:
     if kind not in WORDS and lowered not in ("gaussian", "olora", "mica"):
         close = nearest_words(lowered, WORDS, cutoff=0.6)
         told = f"init_lora_weights {start!r} is unknown to PEFT"
-        because = f"PEFT raises ValueError after loading the model; it knows true, {', '.join(WORDS)}, pissa_niter_16"
+        because = f"PEFT raises ValueError after loading the model; it accepts true, {', '.join(WORDS)}, pissa_niter_16"
         yield context.wrong(told, START, because, close[0] if close and close[0] not in PREPARED else None)
     elif kind in PREPARED:
         because = "grpo-run does not prepare this initialisation, so PEFT silently uses the default"

@@ -1,6 +1,6 @@
 """The attention kernel that a recipe asks for is available.
 
-transformers knows eager, sdpa, flex_attention, the flash_attention_ family and hub kernels by name
+transformers supports eager, sdpa, flex_attention, the flash_attention_ family and hub kernels by name
 (kernels-community/flash-attn2). A misspelt word raises ValueError, and a kernel without its package or its hardware
 raises ImportError, both in the middle of loading the model. flash_attention_2 needs the package flash-attn, or
 `kernels` to fetch it from the hub. Any flash attention needs a GPU of capability 8.0 or newer and 16-bit numbers: with
@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _unknown(context: Context, word: str) -> Finding:
     said = word.lower().replace("-", "_")
     close = ["flash_attention_2"] if said in OTHER_WORDS else nearest_words(said, WORDS, cutoff=0.7)
-    because = f"transformers knows {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
+    because = f"transformers supports {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
     return context.wrong(f"{word} is not an attention kernel", KEY, because, close[0] if close else "auto")
 
 

@@ -2,7 +2,7 @@
 
 With reentrant checkpointing and a frozen base no input of a checkpointed block needs a gradient, and the backward pass
 fails with "element 0 of tensors does not require grad" unless some layer enables gradients on the inputs. Which layer
-does so changed with every second release. `use_reentrant: false` works on all of them and gives the same numbers. PEFT
+does so changed in every other release. `use_reentrant: false` works on all of them and gives the same numbers. PEFT
 with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
 """
 

@@ -2,7 +2,7 @@
 
 TRL passes every column to the reward functions by name, together with its own arguments: a column `prompts` or
 `completions` raises TypeError at the first reward. Columns with some other names never arrive: TRL withholds `prompt`
-and `completion`, and under completion_ids, trainer_state, log_extra and log_metric a reward gets TRL's own value, never
+and `completion`, and for completion_ids, trainer_state, log_extra and log_metric a reward gets TRL's own value, never
 the column. With a column `image` or `images`, TRL treats the rows as images, which a text model cannot read (KeyError:
 pixel_values).
 """

@@ -1,9 +1,9 @@
 """4-bit weights on the CPU are never repacked for inference.
 
-On processors with AVX512-BF16, bitsandbytes repacks 4-bit weights for good in the first forward pass in eval mode.
-Later training passes then use a kernel without a backward: with biases they raise, without biases they compute wrong
-gradients and only warn. The shim `bnb_cpu_packing` switches the repacking off. It can be removed when bitsandbytes
-keeps both forms.
+On processors with AVX512-BF16, bitsandbytes permanently repacks 4-bit weights in the first forward pass in eval mode.
+Later training passes then use a kernel without a backward pass: with biases they raise; without biases they compute
+wrong gradients and only warn. The shim `bnb_cpu_packing` switches the repacking off. It can be removed when
+bitsandbytes keeps both forms.
 """
 
 from collections.abc import Iterator

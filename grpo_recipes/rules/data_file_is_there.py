@@ -1,8 +1,8 @@
-"""Local data exists, can be read, and has the columns that templates and rewards ask for.
+"""Local data exists, can be read, and has the columns that templates and rewards read.
 
 The rule reads the first 64 rows of a .jsonl file and the header of a .csv; preflight and the run check other files, a
 .jsonl that is one array of rows, and hub data sets. Without the rule, a missing column shows up after loading the
-model, as a KeyError or an undefined template variable, and one line that is not JSON ends the run with a
+model, as a KeyError or an undefined template variable, and a single line that is not JSON ends the run with a
 DatasetGenerationError that does not name the line.
 """
 

@@ -1,8 +1,8 @@
 """The data has enough prompts for at least one generation.
 
 TRL draws whole generation batches and drops an incomplete last one. If the data has fewer rows than one batch has
-prompts, no batch is left. With max_steps the run ends at once, after 0 steps and without an error, and saves the model
-that it loaded; with num_train_epochs transformers raises ValueError for a data loader without a length.
+prompts, no batch is left. With max_steps the run ends immediately, after 0 steps and without an error, and saves the
+model that it loaded; with num_train_epochs transformers raises ValueError for a data loader without a length.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """DeepSpeed on the CPU communicates only over gloo.
 
-At start DeepSpeed compiles a shared-memory operation, for a minute or more. A process killed meanwhile leaves a lock
-behind, and every later run silently waits for that lock forever. The shim `deepspeed_shm` marks the operation as not
+When it starts, DeepSpeed compiles a shared-memory operation for a minute or more. If a process is killed during that
+time, it leaves a lock behind, and every later run silently waits for that lock forever. The shim `deepspeed_shm` marks
+the operation as not
 available: same numbers, no compilation. It can be removed when torch's extension lock has a time-out.
 """
 

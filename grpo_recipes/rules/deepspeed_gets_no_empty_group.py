@@ -1,8 +1,8 @@
 """DeepSpeed gets no empty parameter group for an adapter.
 
-transformers gives the optimizer of an adapter an empty group of parameters, which DeepSpeed drops. Up to 5.2
-transformers makes the schedule of learning rates before that, and the first step ends in "ValueError: zip() argument 2
-is longer than argument 1". The shim `empty_parameter_groups` leaves the empty group out.
+transformers gives the optimizer of an adapter an empty group of parameters, which DeepSpeed drops. Up to 5.2,
+transformers creates the learning-rate schedule before that, and the first step ends in "ValueError: zip() argument 2 is
+longer than argument 1". The shim `empty_parameter_groups` leaves the empty group out.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """ZeRO-3 on the CPU uses a weight only after it has arrived.
 
 To gather several parameters at once deepspeed starts one operation for each and waits only for the last. GPUs finish
-them in that order. gloo, which the CPU uses, runs two at a time, so a busy machine now and then reads weights that have
+them in that order. gloo, which the CPU uses, runs two at a time, so a busy machine occasionally reads weights that have
 not arrived: the run silently trains a different model, or its first generation ends in NaN. The shim `zero3_gathers`
 waits for each of them. It can be removed when no deepspeed before 0.19.8 is supported; that release waits for all.
 """

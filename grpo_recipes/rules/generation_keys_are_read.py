@@ -86,13 +86,13 @@ def _unknown(context: Context, name: str, value: object, known: frozenset[str], 
     other = TRANSFORMERS if backend == VLLM else VLLM
     if name in named_by(other, context.facts):
         wanted = str(backend != VLLM).lower()
-        said = f"only {other} knows {name}, but {backend} generates"
+        said = f"only {other} supports {name}, but {backend} generates"
         why = (
             f"use_vllm is {str(backend == VLLM).lower()}: {context.origin(USE_VLLM)}; {_what_happens(context, backend)}"
         )
         return _finding(context, path, said, why, f"remove {name}, or use_vllm: {wanted}")
     near = nearest_words(name, sorted(known | set(homes())), cutoff=0.7)
-    said = f"neither vLLM nor transformers knows {name}"
+    said = f"neither vLLM nor transformers supports {name}"
     if not near:
         return _finding(context, path, said, _what_happens(context, backend), f"remove {name}")
     place: Path = tuple(homes()[near[0]].split(".")) if near[0] in homes() else (*HOME, near[0])

@@ -184,7 +184,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _misplaced(context: Context) -> bool:
-    """Whether the recipe sets a batch field of TRL beside the micro-batch."""
+    """Whether the recipe sets a batch field of TRL in addition to the micro-batch."""
     written = context.source.values.get("training")
     return isinstance(written, dict) and any(written.get(key.partition(".")[2]) is not None for key in TRL_FIELDS)
 
@@ -219,7 +219,7 @@ def _not_of_the_cut(context: Context, size: int) -> Finding:
     if completions % processes == 0:
         smaller = [f"{SIZE}: {_nearest_below(context, completions // processes, processes, size)}"]
     return context.wrong(
-        f"{completions} completions per step cannot be cut into micro-batches of {size} in {_counted(processes)}",
+        f"{completions} completions per step cannot be split into micro-batches of {size} in {_counted(processes)}",
         micro_batch_key(context),
         [
             _made_of(context, prompts, generations),
@@ -256,7 +256,7 @@ def _not_cut(context: Context, size: int) -> Finding:
     per_process = completions // processes
     better = _nearest_below(context, per_process, processes, size)
     made_of = _made_of(context, prompts, completions // prompts).partition(" = ")[2]
-    said = f"{per_process} completions per process cannot be cut into micro-batches of {size}"
+    said = f"{per_process} completions per process cannot be split into micro-batches of {size}"
     return context.wrong(said, MICRO_BATCH, f"{per_process} = {made_of} / {_counted(processes)}", better)
 
 

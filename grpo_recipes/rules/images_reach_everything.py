@@ -1,24 +1,24 @@
 """Images are in the columns that `dataset.images` names, and reach generation, loss, evaluation and rewards.
 
 TRL trains on the images of a column `image` or `images`, and of parts of messages, whatever a recipe says. Evaluation,
-preflight and rewards get those of `dataset.images` and no others: a held-out score would silently belong to a different
+preflight and rewards get those of `dataset.images` and no others: a held-out score would silently measure a different
 task than training. An `image_url` in a message is loaded for generation and missing in the loss. So rows with other
 images are refused. A vision-language model also trains on text, which TRL supports since 0.20 (MDL003); its processor
-needs Pillow, for some families torchvision (STK010).
+needs Pillow and, for some families, torchvision (STK010).
 
-TRL takes a list of images for each row since 0.24; before, it reads one column `image`, and with `images` it silently
-trains on text. Images need messages and a vision-language model. The rule refuses settings that would lose them:
-continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. vLLM sees the images of
-the loss only in the training process, on the releases and for the families that SHM030 names. Tools, environments,
-rollouts, redrawn groups and Liger's loss were not tried with images. A reward model would judge the text alone.
+Since 0.24, TRL takes a list of images for each row. Older releases read one column `image`, and with `images` they
+silently train on text. Images need messages and a vision-language model. The rule refuses settings that would lose
+them: continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. vLLM sees the images
+of the loss only in the training process, on the releases and for the families that SHM030 names. Tools, environments,
+rollouts, redrawn groups and Liger's loss have not been tested with images. A reward model would judge the text alone.
 PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
 generation feeds one step and there is no reference model.
 
-Rows without an image are text among the others (SHM031). In a mixture, either all sources have images or none.
+Rows without an image are trained as text (SHM031). In a mixture, either all sources have images or none.
 
 FSDP2 shards the classes that a model names: LLaVA-NeXT and Gemma 3 name classes that they do not have, which raises
-ValueError before the first step (accelerate 1.15.0). Idefics3 trains with it as with DDP; other families were not
-tried. ZeRO trains as DDP does.
+ValueError before the first step (accelerate 1.15.0). Idefics3 trains the same with FSDP2 as with DDP; other families
+have not been tested. ZeRO gives the same result as DDP.
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,7 +3,7 @@
 Slurm kills a job at its time limit. `slurm.signal_seconds` before that it signals the run, which finishes its
 generation, saves and stops; the job then requeues itself (`slurm.max_requeues`). How long a step takes is not known
 before a run, so auto is ten minutes, or a quarter of a shorter limit. Slurm may signal up to a minute early. If
-signal_seconds covers the whole limit, each start of the job saves at once and makes no progress.
+signal_seconds covers the whole limit, each start of the job saves immediately and makes no progress.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
     if limit is not None and signal >= limit:
         better = _within(limit)
         said = f"signal_seconds {signal} covers the whole time limit of {limit} seconds"
-        because = [f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"]
+        because = [f"slurm.time: {context.origin(TIME)}", "each start of the job would save immediately and stop"]
         yield context.wrong(said, SIGNAL, because, better)
 
 

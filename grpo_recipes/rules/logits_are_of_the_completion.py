@@ -2,8 +2,8 @@
 
 TRL scores the last C + 1 positions and asks the model for only their logits: by num_logits_to_keep in trl 0.14, by
 logits_to_keep up to 1.14. transformers uses the first name up to 4.48 and the second since 4.49, and GPT2, OPT, Bloom,
-Qwen2-VL and others had neither for long. If the names differ, the model builds the logits of the whole sequence, (P +
-C) / (C + 1) times the memory, or the step ends in TypeError or RuntimeError, or trl 0.14 silently takes
+Qwen2-VL and others had neither for a long time. If the names differ, the model builds the logits of the whole sequence,
+(P + C) / (C + 1) times the memory, or the step ends in TypeError or RuntimeError, or trl 0.14 silently takes
 log-probabilities from the wrong positions. The shim `logits_to_keep` makes every class build (B, C + 1, V). For an
 unknown class, of a hub model or with its own code, it inspects the loaded model, and does nothing if nothing is needed.
 
@@ -41,7 +41,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _model_class(context: Context) -> str | None:
-    """The class that config.json names, None if unknown or if its code is beside the weights."""
+    """The class that config.json names, None if unknown or if its code is next to the weights."""
     config = model_config(context) or {}
     names = config.get("architectures")
     return str(names[0]) if isinstance(names, list) and names and not has_own_code(config) else None

@@ -2,8 +2,8 @@
 
 The sections `slurm`, `kubernetes` and `skypilot` need the `launch.engine` of the same name. `launch.main_process_ip` is
 for the commands that `launch.engine: local` prints for several machines: a cluster uses the address of its first
-machine. So is `launch.main_process_port` with Slurm, where a job derives the port from its number, so that two jobs do
-not collide.
+machine. Slurm also ignores `launch.main_process_port`: a job derives the port from its job id, so that two jobs do not
+collide.
 """
 
 from collections.abc import Iterator

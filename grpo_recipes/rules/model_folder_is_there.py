@@ -85,7 +85,7 @@ def _is_model(snapshot: Path) -> bool:
 
 
 def _near_folder(context: Context, value: str) -> str | None:
-    """The model folder beside the recipe with a similar name."""
+    """The model folder next to the recipe with a similar name."""
     place, name = os.path.split(value)
     parent = os.path.join(context.source.directory(("model", "model_name_or_path")), place)
     try:

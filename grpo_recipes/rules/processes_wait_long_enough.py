@@ -6,8 +6,8 @@ of torch and transformers, covers what one process does while the others wait: a
 call a service, a checkpoint on a slow disk. The longest expected generation is added: `max_completion_length` tokens,
 one after another, at a quarter of a second each on GPUs, and at one second if weights are gathered for each token
 (ZeRO-3, FSDP) or on a CPU. These times are pessimistic, because ending a hung run a few minutes late costs less than
-ending a healthy one. For an evaluation the longest batch counts. Each process answers the same number of rows, so it
-has the same length.
+ending a healthy one. For an evaluation, the longest batch counts; every process has the same number of rows, so none
+waits longer.
 
 The worker sets it for all process groups. By default, transformers ignores it on the CPU, and DeepSpeed and FSDP create
 groups that wait 10 minutes on GPUs and 30 on a CPU, regardless of ddp_timeout.

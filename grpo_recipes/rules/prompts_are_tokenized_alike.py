@@ -2,8 +2,8 @@
 
 TRL before 0.26 tokenizes a plain string without the tokenizer's special tokens, later releases with them: a model whose
 tokenizer begins each text with a special token, as Llama's does, gets different prompts. The shim `prompt_tokens` adds
-them on older releases too. Conversations are the same on all releases, unless they end with a message of the assistant;
-these rows stop the run on older releases.
+them on older releases too. Conversations are the same on all releases, unless they end with an assistant message; these
+rows stop the run on older releases.
 """
 
 from collections.abc import Iterator

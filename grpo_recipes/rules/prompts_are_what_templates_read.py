@@ -1,8 +1,8 @@
-"""Messages in the data reach the chat template as messages, with roles that it knows.
+"""Messages in the data reach the chat template as messages, with roles that it supports.
 
 If a list of messages is written as text, in the data or by `dataset.prompt: "{{ messages }}"`, TRL reads a single
-string: the prompt contains brackets, quotes and role names, and the model learns from that. Hardly any chat template
-knows ShareGPT's roles human and gpt: it raises, drops the message, or writes a role that the model was not trained on.
+string: the prompt contains brackets, quotes and role names, and the model learns from that. Few chat templates support
+ShareGPT's roles human and gpt. The others raise, drop the message, or write a role that the model was not trained on.
 The rule reads the first 64 rows of a local .jsonl file; preflight reads all.
 """
 

@@ -6,8 +6,8 @@ sets that key, with all its effects on each release. If you write both, one of t
 max_prompt_length keeps the last tokens of the others.
 
 An environment extends a prompt when it is reset, and the prompt also describes its methods. The final length is
-therefore unknown while rows are selected, so `over: drop`, `over: error` and prompt_tokens in `dataset.filter` cannot
-use it.
+therefore unknown while rows are selected, so `over: drop`, `over: error` and prompt_tokens in `dataset.filter` are not
+available.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""transformers knows every service under logging.report_to, and its package is installed.
+"""transformers supports every service under logging.report_to, and its package is installed.
 
 transformers sets the services up when it builds the Trainer, after loading the model, and raises there for an unknown
 name or a missing package. `all` means every service whose package is installed, and cannot be combined with other
@@ -41,9 +41,10 @@ def _unknown(context: Context, services: list[object], service: str) -> Finding:
     known = table("trainer_words")["services"]
     near = [] if service in ALONE else nearest_words(service, sorted(known), cutoff=0.5)
     left = _without(services, service, near[0] if near else None)
-    reason = f"{service} cannot be combined with other services" if service in ALONE else f"it knows {', '.join(known)}"
+    supported = f"it supports {', '.join(known)}"
+    reason = f"{service} cannot be combined with other services" if service in ALONE else supported
     because = f"{reason}; the Trainer raises ValueError, after loading the model"
-    return context.wrong(f"transformers does not know the service {service}", KEY, because, left)
+    return context.wrong(f"transformers does not support the service {service}", KEY, because, left)
 
 
 def _package(context: Context, services: list[object], service: str) -> Iterator[Finding]:

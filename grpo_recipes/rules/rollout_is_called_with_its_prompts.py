@@ -1,8 +1,8 @@
 """A rollout takes the prompts and the trainer.
 
 TRL calls `rollout(prompts, trainer)` once for each generation of a process, with one prompt for each completion, and
-uses the result at once. A function with other parameters raises TypeError at the first generation, after loading the
-model; from `async def` TRL gets a coroutine and raises AttributeError.
+uses the result immediately. A function with other parameters raises TypeError at the first generation, after loading
+the model; from `async def` TRL gets a coroutine and raises AttributeError.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,11 @@
 """A row is padded to the longest row of its micro-batch, not of the whole generation.
 
 TRL pads a whole generation batch to its longest prompt and its longest completion, shuffles it, and cuts it into
-micro-batches: with completions of GSM8K's lengths half of what the model computes for scores and updates is padding,
-with MATH's two thirds. The shim `less_padding` sorts the rows that an optimizer step trains by their length, and scores
-each micro-batch as wide as its longest row. The gradient is the same, up to about 1e-6 relative in float32. Rows keep
-their micro-batch ("packed") for a loss that depends on it: `loss_type: bnpo`, `top_entropy_quantile` below 1, a bonus
-for entropy.
+micro-batches: with completions as long as GSM8K's, half of what the model computes for scores and updates is padding;
+with MATH's, two thirds. The shim `less_padding` sorts the rows that an optimizer step trains by their length, and
+scores each micro-batch as wide as its longest row. The gradient is the same, up to about 1e-6 relative in float32. Rows
+keep their micro-batch ("packed") for a loss that depends on it: `loss_type: bnpo`, `top_entropy_quantile` below 1, a
+bonus for entropy.
 
 The shim applies to model families that score a row the same without its padding; run.json records what it did, and
 PRF036 compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip

@@ -1,14 +1,14 @@
 """Rows without an image are trained as text among rows with images.
 
 A row is text if each column that `dataset.images` names is null or an empty list. TRL raises TypeError for a batch in
-which some rows have no image. The shim `text_rows` gives each row of a micro-batch its own images, and a micro-batch of
-text none. A row's log-probabilities are those of the row alone, within 2e-6 (Idefics3, SmolVLM, LLaVA-NeXT, Gemma 3,
-Qwen2-VL, Qwen2.5-VL and Qwen3.5, trl 1.16). Nothing changes if every row has an image.
+which some rows have no image. The shim `text_rows` gives each row of a micro-batch its own images, and leaves a
+micro-batch of text without images. A row's log-probabilities are those of the row alone, within 2e-6 (Idefics3,
+SmolVLM, LLaVA-NeXT, Gemma 3, Qwen2-VL, Qwen2.5-VL and Qwen3.5, trl 1.16). Nothing changes if every row has an image.
 
 Otherwise preflight and the run stop at the first row without an image, with the reason: older releases of TRL raise
-IndexError or silently train on a different image, vLLM and other families were not tried, PaliGemma's processor takes
-no text alone, and Gemma 4's pads shorter prompts as if the padding was text. ZeRO expects every process to run the same
-layers, and a micro-batch of text skips the vision part.
+IndexError or silently train on a different image, vLLM and other families have not been tested, PaliGemma's processor
+does not accept text alone, and Gemma 4's pads shorter prompts as if the padding was text. ZeRO expects every process to
+run the same layers, and a micro-batch of text skips the vision part.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 `generation.min_tokens` keeps the model's end tokens out of the first tokens of a completion: vLLM calls it min_tokens,
 transformers min_new_tokens, and TRL passes both on since 0.19. With a stop the two backends differ. Within that many
-tokens, vLLM does not search for stop texts and never samples stop ids, and it does not check them afterwards, so a
+tokens, vLLM does not search for stop strings and never samples stop ids, and it does not check them afterwards, so a
 completion continues past its stop. With transformers, a completion ends at its stop, however short it is. vLLM refuses
 a minimum above max_completion_length with an error, and transformers then never ends a completion.
 """

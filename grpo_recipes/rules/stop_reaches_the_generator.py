@@ -1,11 +1,11 @@
-"""A stop text or stop id reaches the generator and the mask.
+"""A stop string or stop id reaches the generator and the mask.
 
 TRL offers no way to pass a stop to transformers: `generation_kwargs: {stop_strings: ...}` raises ValueError ("could not
 locate a tokenizer"), `stop` is silently ignored, and `eos_token_id` leaves padding tokens in the loss. With vLLM a stop
 goes through `generation_kwargs`; TRL counts a completion that ends there as truncated, and drops it with
 mask_truncated_completions. The shim `completion_ends` ends each row of a generation at its stop, on every backend, and
-makes the mask, the lengths and the share of truncated completions end there too. A stop text that is an added token is
-also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never sees its text. Releases without
+makes the mask, the lengths and the share of truncated completions end there too. A stop string that is an added token
+is also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never sees its text. Releases without
 generation_kwargs cannot pass a stop to vLLM, and continuous batches of transformers do not support stops.
 """
 

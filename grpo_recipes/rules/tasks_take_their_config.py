@@ -1,9 +1,9 @@
 """The package reasoning_gym has each task of `dataset.reasoning_gym`, and accepts its configuration.
 
 The package raises ValueError for an unknown task and TypeError for an unknown key, when it generates the rows; a value
-of a wrong type raises in the middle, or generates different rows. The rule knows the names, keys and types of the
-tested release, and does not check additions of other releases. The package itself checks which values a task allows,
-when preflight or a launch generates the rows.
+of the wrong type raises partway through, or generates different rows. The rule knows the names, keys and types of the
+tested release, and does not check what other releases add. The package itself checks which values a task allows, when
+preflight or a launch generates the rows.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """TRL can parse the tool calls that a model writes.
 
-The chat template determines how a call is written. TRL knows the whole text of some templates. For any other it raises
-ValueError ("Unrecognized chat template") when it builds the trainer, after loading the model, unless the tokenizer
-itself has a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`, which only
+The chat template determines how a call is written. TRL recognizes some templates by their exact text. For any other it
+raises ValueError ("Unrecognized chat template") when it builds the trainer, after loading the model, unless the
+tokenizer itself has a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`, which only
 transformers before 5.15 reads. The rule reads the template from the file of the recipe, the model's folder, or the
 local hub cache. When TRL builds the trainer, it tests whether this template renders calls and answers.
 """
@@ -37,10 +37,10 @@ def check(context: Context) -> Iterator[Finding]:
     named = context.value(TEMPLATE) is not None
     families = ", ".join(sorted({name.partition("_")[0] for name in known.values()}))
     yield context.finding(
-        f"TRL cannot read tool calls of {'this chat template' if named else 'the chat template of the model'}",
+        f"TRL cannot parse the tool calls of {'this chat template' if named else 'the chat template of the model'}",
         TEMPLATE if named else MODEL,
         [
-            f"trl {trl} knows the texts of some templates of {families}; for others it raises ValueError",
+            f"trl {trl} recognizes only some templates of {families}; for others it raises ValueError",
             f"the tokenizer has no {' and no '.join(keys)}, which this stack could read"
             if keys
             else f"with transformers {transformers} it reads no such field of a tokenizer",

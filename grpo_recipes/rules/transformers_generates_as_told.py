@@ -1,6 +1,6 @@
 """transformers supports the options for its generation.
 
-`cache_implementation` is one of the names that transformers knows, and the keys of
+`cache_implementation` is one of the names that transformers supports, and the keys of
 `transformers_continuous_batching_config` are fields of its ContinuousBatchingConfig. GRPOTrainer passes both on when it
 is built: transformers raises ValueError for an unknown name and TypeError for an unknown key, after loading the model.
 Under vLLM, and without continuous batching, they have no effect.
@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
     word = context.value(CACHE)
     if isinstance(word, str) and word not in CACHES:
         close = nearest_words(word, CACHES, cutoff=0.6)
-        because = f"transformers knows {', '.join(CACHES)}, and raises ValueError after loading the model"
+        because = f"transformers supports {', '.join(CACHES)}, and raises ValueError after loading the model"
         yield context.wrong(f"transformers has no cache {word}", CACHE, because, close[0] if close else None)
     if context.value(BATCHING) is True:
         yield from _options(context)

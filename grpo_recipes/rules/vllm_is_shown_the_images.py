@@ -6,8 +6,8 @@ each generation it compares vLLM's tokens with those of the loss, and the first 
 caches the output of its vision part, which would stay that of the first generation's weights; the shim clears this
 cache whenever vLLM gets new weights. The token of an image is not sampled. This was tested in the training process with
 trl 1.16 and vllm 0.31, for the families in `FAMILIES`. DAT005 refuses everything that was not tested: other families,
-older releases, a server, several processes that share one vLLM, and `weight_sync: adapter`. transformers answers
-held-out rows.
+older releases, a server, several processes that share one vLLM, and `weight_sync: adapter`. For held-out rows,
+transformers generates the completions.
 """
 
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ MOST = 0.9
 
 
 class Sizes(NamedTuple):
-    """GiB of a GPU, of vLLM's share of it, of its copy of the model, and of the trainer's weights beside it."""
+    """GiB of a GPU, of vLLM's share of it, of its copy of the model, and of the trainer's weights next to it."""
 
     memory: float
     share: float
@@ -76,7 +76,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _trainers_weights(context: Context, parameters: int) -> float:
-    """GiB of weights on each GPU beside vLLM; 0 if only parts of them are there at any time, or none."""
+    """GiB of weights on each GPU in addition to vLLM; 0 if only parts of them are there at any time, or none."""
     if has_a_gpu_of_its_own(context):
         return 0.0
     width, strategy = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 0), context.value(STRATEGY)

@@ -125,7 +125,7 @@ def run_schema() -> dict[str, Any]:
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"recipe": recipe_schema, "plan": plan_schema, "run": run_schema}
-"""Schemas made from classes; those of command output are files beside this one."""
+"""Schemas made from classes; those of command output are files next to this one."""
 PRINTED = ("findings", "diff", "doctor")
 
 

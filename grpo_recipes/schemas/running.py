@@ -162,7 +162,7 @@ class VllmServerSection(Section):
     one at each start.
     """
     startup_timeout: PositiveInt = 1800
-    """Seconds until the server must answer; the run notices at once if it exits. Large models take minutes to load."""
+    """Seconds until the server must answer; an exit is noticed immediately. Large models take minutes to load."""
     max_restarts: NonNegativeInt = 2
     """How often a run on one machine may restart server and trainer from the last checkpoint after the server died.
     With several machines the run ends with 75 and can be resumed; slurm.max_requeues limits how often Slurm does so.
@@ -192,7 +192,7 @@ class GuardsSection(Section):
     truncation_share: PositiveFraction = 0.95
     """Share of truncated completions, averaged over 10 optimizer steps, at which truncation acts."""
     not_finite: Action = "stop"
-    """A loss, gradient or trained weight is NaN or infinite. Acts at once, before the optimizer's step."""
+    """A loss, gradient or trained weight is NaN or infinite. Acts immediately, before the optimizer's step."""
     no_movement: Action = "stop"
     """The rewards vary, but no trained tensor has changed."""
     no_movement_steps: PositiveInt = 20

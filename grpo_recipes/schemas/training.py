@@ -48,8 +48,8 @@ class TrainingSection(Section):
     the machine decides, and values that depend on them are refused.
     """
     on_out_of_memory: Literal["stop", "halve"] = "stop"
-    """What a run does if it runs out of memory in its first optimizer step. halve: restart once, in a new folder beside
-    its own, with half the micro-batch and twice the accumulation; the same experiment.
+    """What a run does if it runs out of memory in its first optimizer step. halve: restart once, in a new folder next
+    to its own, with half the micro-batch and twice the accumulation; the same experiment.
     """
     max_steps: PositiveInt | None = None
     """Optimizer steps. null: num_train_epochs decides."""

@@ -1,4 +1,4 @@
-"""Reads and writes sweep.json, the planned runs of a sweep. It is beside their folders and never rewritten."""
+"""Reads and writes sweep.json, the planned runs of a sweep. It is next to their folders and is never rewritten."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The files that `grpo-run init smollm2` writes beside the model: a recipe, its reward and its rows."""
+"""The files that `grpo-run init smollm2` writes next to the model: a recipe, its reward and its rows."""
 
 import json
 from dataclasses import dataclass

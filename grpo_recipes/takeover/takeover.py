@@ -1,4 +1,4 @@
-"""Converts one configuration, with the files beside it, to a recipe."""
+"""Converts one configuration, with the files next to it, to a recipe."""
 
 import os
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ PROGRAMS = {"trl": "trl grpo", "open_r1": "open-r1", "axolotl": "axolotl"}
 class Takeover:
     """The result of a conversion.
 
-    files: to write beside the recipe, by name. stubs: functions in them for their author to fill in. moved: see
+    files: to write next to the recipe, by name. stubs: functions in them for their author to fill in. moved: see
     `disagreements`.
     """
 

@@ -228,15 +228,15 @@ def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePar
     return [part for part in parts if part.sha256 not in named and not (part.is_fixed and is_allowed(part.sha256))]
 
 
-def _brought(parts: Sequence[CodePart]) -> str:
+def _what_is_not_allowed(parts: Sequence[CodePart]) -> str:
     """A description of the code that is not allowed yet."""
     if all(part.kind in OF_THE_RECIPE for part in parts):
         keys = " and ".join(dict.fromkeys(part.kind for part in parts))
-        return f"this recipe's {keys} {'was' if len(parts) == 1 else 'were'} not allowed yet"
+        return f"this recipe's {keys} {'is' if len(parts) == 1 else 'are'} not allowed yet"
     variables = sum(part.kind == VARIABLE for part in parts)
     if variables == len(parts):
-        return f"this recipe sets {'a variable that was' if variables == 1 else 'variables that were'} not allowed yet"
-    return f"this recipe brings code {'and variables that were' if variables else 'that was'} not allowed to run yet"
+        return f"this recipe sets {'a variable that is' if variables == 1 else 'variables that are'} not allowed yet"
+    return f"this recipe contains code {'and variables that are' if variables else 'that is'} not allowed to run yet"
 
 
 def refusal(parts: Sequence[CodePart]) -> Finding:
@@ -248,7 +248,7 @@ def refusal(parts: Sequence[CodePart]) -> Finding:
     return Finding(
         "",
         "error",
-        _brought(parts),
+        _what_is_not_allowed(parts),
         because=tuple(f"{part.kind} {part.what} has the sha256 {part.sha256}" for part in parts),
         fix=f"read it, then add {given}; it is remembered for you until the {changes}",
         notes=(f"needs consent each time, since its content may change: {some}",) if each_time else (),

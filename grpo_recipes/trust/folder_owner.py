@@ -190,7 +190,7 @@ def _listed() -> frozenset[str]:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Locks the lists beside a path for one writer; does nothing if the file system has no locks."""
+    """Locks the lists next to a path for one writer; does nothing if the file system has no locks."""
     descriptor = os.open(path.with_name(".allowed.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with contextlib.suppress(OSError):

@@ -44,7 +44,7 @@ def listed() -> list[Allowed]:
     try:
         content = parsed(own_content(user_folder() / _FILE, _LARGEST_BYTES, around_others=0o022))
         if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
-            raise ValueError("it is no list of folders")
+            raise ValueError("it is not a list of folders")
         return [one for one in map(_entry, content["folders"]) if one is not None]
     except (FileNotFoundError, NoKey):
         return []

@@ -29,7 +29,7 @@ class UserFile(NamedTuple):
 
     @property
     def digests(self) -> dict[str, str | None]:
-        """The digests of the file and of the files beside it that it imports, by name."""
+        """The digests of the file and of the files next to it that it imports, by name."""
         return {self.target.rpartition(":")[0]: self.sha256, **self.imports}
 
 

@@ -10,7 +10,7 @@ from grpo_recipes.user_files.local_files import nodes_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
-_MAP, _TEXTS, _MAPS = "a map", "texts", "maps"
+_MAP, _TEXTS, _MAPS = "a map", "strings", "maps"
 _LISTS: dict[str | None, str] = {_TEXT: _TEXTS, _MAP: _MAPS}
 _MAKE_NUMBERS = ("float", "int", "len")
 _OF_SEVERAL = ("max", "min", "sum")
@@ -97,7 +97,7 @@ class _Reader:
         self._open: set[str] = set()
 
     def kind(self, value: ast.expr | None) -> str | None:
-        """The kind: "one number", "a number for each", "text", "a map", "texts", "maps", or None if it is open."""
+        """The kind: "one number", "a number for each", "text", "a map", "strings", "maps", or None if it is open."""
         match value:
             case ast.JoinedStr() | ast.Constant(value=str()):
                 return _TEXT

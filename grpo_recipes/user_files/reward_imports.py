@@ -1,4 +1,4 @@
-"""Finds the files beside a reward file that it imports, and that must travel with it. Nothing is run."""
+"""Finds the files next to a reward file that it imports, and that must travel with it. Nothing is run."""
 
 import ast
 import os
@@ -12,7 +12,7 @@ MOST_FILES = 32
 
 
 def imported_beside(path: str) -> dict[str, str]:
-    """File name -> absolute path of every module beside a reward file that it imports, directly or indirectly.
+    """File name -> absolute path of every module next to a reward file that it imports, directly or indirectly.
 
     Modules of the standard library take precedence over files. Raises OSError, SyntaxError or ValueError, naming the
     file, for invalid Python source and for imports that cannot travel: a package, a relative import, too many files.
@@ -26,12 +26,12 @@ def imported_beside(path: str) -> dict[str, str]:
             name = f"{module}.py"
             beside = os.path.join(folder, name)
             if os.path.isfile(os.path.join(folder, module, "__init__.py")):
-                raise ValueError(f"{file} imports the package {module} beside it, and only single files are copied")
+                raise ValueError(f"{file} imports the package {module} next to it, and only single files are copied")
             if name not in found and os.path.exists(beside):
                 found[name] = beside
                 waiting.append(name)
         if len(found) > MOST_FILES:
-            raise ValueError(f"{os.path.basename(path)} imports more than {MOST_FILES} files beside it")
+            raise ValueError(f"{os.path.basename(path)} imports more than {MOST_FILES} files next to it")
     return dict(sorted(found.items()))
 
 

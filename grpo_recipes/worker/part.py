@@ -9,7 +9,7 @@ import importlib
 import sys
 from pathlib import Path
 
-# Only the package of this file can be imported, nothing else beside it.
+# Only the package of this file can be imported, nothing else next to it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import grpo_recipes  # noqa: F401
 

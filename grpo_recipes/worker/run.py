@@ -255,12 +255,12 @@ def warn_of_small_limits(plan: Plan) -> None:
 
 
 def _end_at_once(record: Record) -> None:
-    record.end("interrupted", EXIT_INTERRUPTED, "ended at once by a signal")
+    record.end("interrupted", EXIT_INTERRUPTED, "ended immediately by a signal")
     expect_end()
 
 
 def _leave(exit_code: int) -> int:
-    """Exits at once if there are several processes: a normal exit would wait for ranks that wait for this rank."""
+    """Exits immediately if there are several processes: a normal exit would wait for ranks that wait for this rank."""
     expect_end()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Runs a vLLM server and the training beside it, until the last process has ended. train.sh starts the trainer."""
+"""Runs a vLLM server and the training that uses it, until the last process has ended. train.sh starts the trainer."""
 
 import os
 import signal
@@ -83,7 +83,7 @@ class Run:
 
 
 def serve(folder: Path, *, resume: bool) -> int:
-    """Starts the server, trains beside it and returns the run's exit code. No process is left behind.
+    """Starts the server, trains with it and returns the run's exit code. No process is left behind.
 
     0 done; 1 the trainer failed, or the server did not start or died too often; 3 a check stopped it; 75 interrupted by
     a signal. run.json has the reason, as from the worker.
@@ -156,7 +156,7 @@ def _served(run: Run, *, resume: bool) -> int | None:
 
 
 def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:
-    """Trains once beside a server; returns the exit code, and how the server died, if it did."""
+    """Trains once with a server; returns the exit code, and how the server died, if it did."""
     trainer = _trainer(run, started.url, ["--resume"] if resume else [])
     while trainer.poll() is None:
         asked = run.stop_requests.wait(_POLL_S)

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-# Only the package beside this file can be imported, nothing else in a run folder.
+# Only the package next to this file can be imported, nothing else in a run folder.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import grpo_recipes  # noqa: F401
 

@@ -48,7 +48,7 @@ class Source(NamedTuple):
         if self.files.index(mark.file) >= self.files.index(above.file):
             return ""
         value = value_at(self.values, other)
-        return f"{above.file}:{above.line} says {shown(str(value))}, and {mark.file} wins over it"
+        return f"{above.file}:{above.line} sets {shown(str(value))}, which {mark.file} overrides"
 
     def directory(self, path: Path) -> str:
         """The absolute directory to which a relative path written at `path` is relative.

@@ -1,7 +1,7 @@
-"""Finds the file that `extends` names: a recipe beside this one, in a folder of presets, or a shipped one.
+"""Finds the file that `extends` names: a recipe next to this one, in a folder of presets, or a shipped one.
 
-Shipped recipes are in recipes/ of a checkout, or installed beside the package's data. Most are in the folder catalogue,
-and extend the few files of its folder bases.
+Shipped recipes are in recipes/ of a checkout, or installed next to the package's data. Most are in the folder
+catalogue, and extend the few files of its folder bases.
 """
 
 import os
@@ -78,7 +78,7 @@ def _beside(file: str, written: str) -> str:
 
 
 def _named(place: Place, child: Place) -> Place:
-    """A recipe beside a shipped one, or a base below it, counts as shipped and gets its name."""
+    """A recipe next to a shipped one, or a base below it, counts as shipped and gets its name."""
     if not child.name.startswith(PREFIX):
         return place
     folder, own = (os.path.dirname(os.path.realpath(one.path)) for one in (place, child))
@@ -155,7 +155,7 @@ def _finding(rule: str, message: str, mark: Mark, because: str, fix: str) -> Fin
 def shipped_folder() -> Path | None:
     """The folder of the shipped recipes, None if they are not installed.
 
-    `pip install --target` moves the package's data beside the package, and leaves the original paths in its RECORD.
+    `pip install --target` moves the package's data next to the package, and leaves the original paths in its RECORD.
     """
     place = Path(grpo_recipes.__file__).parents[1]
     for beside in (place / "recipes", place / "share" / DISTRIBUTION / "recipes"):

@@ -197,7 +197,7 @@ def _patch(path: Path, value: object) -> tuple[Patch, ...]:
 def _meant(raw: str) -> tuple[str | None, str]:
     """The intended text of a double-quoted source, and how to write it; None if it is ambiguous.
 
-    It is clear if all other escapes are escaped quotes and backslashes; beside \\n or \\t the intention is unknown.
+    It is clear if all other escapes are escaped quotes and backslashes; next to \\n or \\t the intention is unknown.
     """
     letters = {escape[1] for escape in re.finditer(_ESCAPE, raw)}
     unmeant = letters & set(_CONTROL_LETTERS)

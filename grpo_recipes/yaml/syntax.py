@@ -14,7 +14,7 @@ _NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
 _INDENTATION = (
     "the keys of one mapping start in the same column, below it deeper",
-    "start the line in the column of the key that it belongs beside",
+    "start the line in the column of the keys around it",
 )
 
 

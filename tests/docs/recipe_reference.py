@@ -54,7 +54,7 @@ BECOMES = {
     "rollout": "GRPOTrainer's `rollout_func`",
     "preflight": "what `grpo-run preflight` plays instead of the model, `scripted_turns` of the plan",
     "preflight.turns": "a turn of `scripted_turns` in the plan",
-    "evaluation": "grpo-run's evaluation, beside the training; TRL's is switched off",
+    "evaluation": "grpo-run's own evaluation; TRL's is switched off",
     "evaluation.reasoning_gym": "the rows of that evaluation",
     "evaluation.sets": "the rows of that evaluation, by name",
     "evaluation.sets.prompt": "the prompts of these rows",

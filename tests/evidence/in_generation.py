@@ -37,7 +37,7 @@ def generated_until(ids: list[int], length: int) -> int:
 
 
 def ended_by(stop: str, token: str) -> bool:
-    """Whether a stop text ends a completion in which an added token is said again and again, before its last one."""
+    """Whether a stop string ends a completion in which an added token is said again and again, before its last one."""
     from in_library import FOLDER
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

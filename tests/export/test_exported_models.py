@@ -86,7 +86,7 @@ def test_what_is_handed_over_tells_its_ends_and_how_it_was_proved(exported: Call
     export = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])["export"]
     assert (export["merged"], export["dtype"]) == (True, "bfloat16")
     assert "library_name: transformers" in card
-    assert any("pass them as stop texts when generating: '</search>'" in note for note in export["notes"])
+    assert any("pass them as stop strings when generating: '</search>'" in note for note in export["notes"])
     assert summary["export"]["difference"] == answer["proof"]["difference"]
     assert str(place.parent) not in card
     assert {file.stat().st_mode for file in place.iterdir()} == {(place / "README.md").stat().st_mode}

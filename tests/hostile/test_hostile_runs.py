@@ -88,7 +88,7 @@ def test_code_that_was_not_allowed_is_not_run(command_name: str, tmp_path: Path)
     place = placed(made_place(tmp_path), Attempt("code", TRAINS, files))
     ended = run(place, command_name, "recipe.yaml")
     assert ended.codes == [2]
-    assert "this recipe brings code that was not allowed to run yet" in ended.printed
+    assert "this recipe contains code that is not allowed to run yet" in ended.printed
     assert ended.printed.count("--allow-code") == 2
     assert harms(place, ended) == []
 

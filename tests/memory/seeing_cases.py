@@ -14,7 +14,7 @@ from grpo_recipes.memory.layout import cache_bytes
 from grpo_recipes.memory.moments import generation_bytes, moments
 from grpo_recipes.memory.update import Update
 from grpo_recipes.user_files.architecture import Vision
-from grpo_recipes.user_files.seeing_model import read_seeing
+from grpo_recipes.user_files.vision_model import read_vision_model
 
 ROOT = Path(__file__).parents[2]
 _TEXT = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -234,7 +234,7 @@ def seeing_cases() -> list[tuple[str, dict[str, Any]]]:
 
 def read_vision(asked: dict[str, Any]) -> Vision:
     """The vision part of an update's model."""
-    architecture = read_seeing(asked["config"])
+    architecture = read_vision_model(asked["config"])
     assert architecture is not None and architecture.vision is not None
     return architecture.vision
 
@@ -258,7 +258,7 @@ def measured_updates(asked: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]
 
 def computed_update(asked: dict[str, Any]) -> dict[str, int]:
     """The same bytes from the formulas."""
-    architecture = read_seeing(asked["config"])
+    architecture = read_vision_model(asked["config"])
     assert architecture is not None
     update = seeing_update(asked)
     found = moments(architecture, update)

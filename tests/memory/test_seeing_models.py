@@ -17,7 +17,7 @@ from grpo_recipes.rules._shared.loaded_model import TOWERS
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.user_files.architecture import Architecture, Vision
-from grpo_recipes.user_files.seeing_model import most_of_an_image, read_seeing
+from grpo_recipes.user_files.vision_model import most_of_an_image, read_vision_model
 
 COLOURS = str(Path(__file__).parents[2] / "recipes" / "colours.yaml")
 GIB = 2**30
@@ -30,7 +30,7 @@ GRID = PUBLISHED["llava_next"]["image_grid_pinpoints"]
 
 
 def _read(config: dict[str, Any]) -> tuple[Architecture, Vision]:
-    found = read_seeing(config)
+    found = read_vision_model(config)
     assert found is not None and found.vision is not None
     return found, found.vision
 

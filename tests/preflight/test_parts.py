@@ -271,7 +271,7 @@ def test_equal_sums_are_equal_whatever_float_rounds() -> None:
     """0.1 + 0.2 is more than 0.3 in binary."""
     seen = _seen(_gave([0.1, 0.0]), _gave([0.2, 0.0]), _gave([0.0, 0.3]), gold="solution")
     (fault,) = rewards_teach.check(seen)
-    assert fault.message == "right answers get 0.3, and completions of the kind empty 0.3"
+    assert fault.message == "right answers get 0.3, but empty completions get 0.3"
 
 
 def test_rows_without_any_reward_are_one_mistake() -> None:

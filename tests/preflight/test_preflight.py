@@ -174,7 +174,7 @@ def test_each_fault_of_the_first_broken_data_is_named(preflight: Preflight, tmp_
         ],
         ("PFL003", "dataset.prompt"): ["dataset: 2 of 12 prompts are missing", "dataset: 1 of 12 prompts are blank"],
         ("PFL004", "dataset.columns.solution"): ["1 prompts are repeated with a different solution"],
-        ("PFL005", "dataset.prompt"): ["dataset: 1 of 12 prompts end with a message of the assistant"],
+        ("PFL005", "dataset.prompt"): ["dataset: 1 of 12 prompts end with an assistant message"],
         ("PFL006", "generation.max_prompt_length"): ["1 of 10 prompts lose their beginning"],
         ("PFL007", "evaluation"): ["2 of 2 prompts of the evaluation are also trained on"],
         ("PFL008", "dataset.columns.completion"): ["column completion does not reach the rewards"],

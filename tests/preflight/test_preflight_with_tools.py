@@ -227,7 +227,7 @@ def test_nothing_runs_before_the_turns_of_a_recipe_are_allowed(
     name = recipe("runs", more=turns)
     answer = preflight(name, "--rows", "2")
     assert (answer.code, canary.exists()) == (2, False), answer.out + answer.err
-    assert "error: this recipe's preflight.turns was not allowed yet" in answer.err
+    assert "error: this recipe's preflight.turns is not allowed yet" in answer.err
     assert f'preflight.turns runs({{"code": "open({str(canary)!r}' in answer.err
     (digest,) = re.findall(r"add --allow-code ([0-9a-f]{64});", answer.err)
     assert preflight(name, "--rows", "2", "--allow-code", digest).code == 0
@@ -295,7 +295,7 @@ def test_a_rollout_is_said_not_to_be_tried(preflight: Preflight, recipe: Callabl
     assert answer.code == 0, answer.out + answer.err
     (found,) = (finding for finding in answer.findings if finding["rule"] == "PFL035")
     assert (found["key"], found["severity"]) == ("rollout", "not-checked")
-    assert found["message"] == "rollout play makes the completions, and was not tried"
+    assert found["message"] == "rollout play makes the completions, so preflight does not test them"
     assert "--smoke" in found["fix"]
     assert preflight(name, "--rows", "2", "--strict").code == 2
     assert "PFL035" not in preflight(recipe("add"), "--rows", "2").out
@@ -479,7 +479,7 @@ def test_a_method_that_hangs_is_ended_and_named(tmp_path: Path, in_environment: 
     assert "PFL030" not in found
     assert [call["failed"] for call in answer["shown"]["played"]["calls"]] == [False, True]
     assert found["PFL020"]["severity"] == "not-checked"
-    assert found["PFL020"]["message"] == "reward reads asks for environments, and was not tried"
+    assert found["PFL020"]["message"] == "reward reads uses environments, so preflight does not test it"
 
 
 def test_a_method_that_nothing_ends_is_ended_from_outside(tmp_path: Path, in_environment: InEnvironment) -> None:

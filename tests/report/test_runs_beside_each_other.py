@@ -67,8 +67,8 @@ def test_a_run_that_redraws_groups_is_compared_by_what_it_drew_first(tmp_path: P
     [
         ({}, "completed"),
         ({"run.json": None}, "planned"),
-        ({"run.json": None, "launch.sh": None}, "half written"),
-        ({"run.json": None, "plan.json": None}, "half written"),
+        ({"run.json": None, "launch.sh": None}, "incomplete"),
+        ({"run.json": None, "plan.json": None}, "incomplete"),
         ({"run.json": '{"status": "comp'}, "damaged record"),
         ({"run.json": "[]"}, "damaged record"),
         ({"plan.json": "{"}, "damaged plan"),
@@ -124,8 +124,8 @@ def test_pipes_links_and_folders_that_are_no_runs_are_named(tmp_path: Path, grpo
     found = listed(grpo_run, str(tmp_path / "runs"), "--sort", "name")
     assert [(run["name"], run["status"]) for run in found["runs"]] == [
         ("linked", "completed"),
-        ("outside", "half written"),
-        ("piped", "half written"),
+        ("outside", "incomplete"),
+        ("piped", "incomplete"),
         ("sound", "completed"),
     ]
     assert found["others"] == {"notes": "it has no plan.json"}

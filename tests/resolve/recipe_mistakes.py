@@ -361,14 +361,14 @@ MISTAKES = [
         "grpo: {loss_type: dap}",
         "FCT005",
         "grpo.loss_type",
-        "loss_type 'dap' is not a value of the target",
+        "loss_type 'dap' is not supported",
         "loss_type: dapo",
     ),
     (
         "training: {optim: adam}",
         "FCT005",
         "training.optim",
-        "optim 'adam' is not a value of the target",
+        "optim 'adam' is not supported",
         None,
     ),
     (

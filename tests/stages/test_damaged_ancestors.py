@@ -284,7 +284,7 @@ def test_what_shows_a_run_marks_a_plan_or_record_that_was_changed(
     }
     marks = {name: [f"{name} was changed", f"{name} is missing"] for name in OF_THE_RUN}
     marks["plan.json"] += ["plan.json: No such file"]
-    marks["integrity.json"] += ["says integrity.json beside it"]
+    marks["integrity.json"] += ["says integrity.json next to it"]
     before = {command: show() for command, show in shown.items()}
     assert [command for command, text in before.items() if any(m in text for ms in marks.values() for m in ms)] == []
     wrong = {

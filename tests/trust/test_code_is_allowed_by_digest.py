@@ -259,12 +259,12 @@ VARIABLES = [CodePart("environment variable", f"{name}=1", name * 64) for name i
 @pytest.mark.parametrize(
     ("parts", "first", "until"),
     [
-        (PARTS, "this recipe brings code that was not allowed to run yet", "until the code changes"),
-        (VARIABLES[:1], "this recipe sets a variable that was not allowed yet", "until the value changes"),
-        (VARIABLES, "this recipe sets variables that were not allowed yet", "until the value changes"),
+        (PARTS, "this recipe contains code that is not allowed to run yet", "until the code changes"),
+        (VARIABLES[:1], "this recipe sets a variable that is not allowed yet", "until the value changes"),
+        (VARIABLES, "this recipe sets variables that are not allowed yet", "until the value changes"),
         (
             [*PARTS, *VARIABLES],
-            "this recipe brings code and variables that were not allowed to run yet",
+            "this recipe contains code and variables that are not allowed to run yet",
             "until the code changes",
         ),
     ],

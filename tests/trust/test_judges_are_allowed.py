@@ -46,7 +46,7 @@ def asked(plan: Plan, recipe: str, *allowed: str) -> str:
 def test_an_endpoint_is_asked_for_with_what_it_gets(recipe: str) -> None:
     (part,) = code_parts(judged())
     assert asked(judged(), recipe).splitlines() == [
-        "this recipe's rewards.judge was not allowed yet",
+        "this recipe's rewards.judge is not allowed yet",
         "rewards.judge https://judge.example.com/v1, which gets prompts, completions and columns of the rows, and the"
         f" value of JUDGE_API_KEY, has the sha256 {part.sha256}",
         f"read it, then add --allow-code {part.sha256}; it is remembered for you until the value changes",

@@ -51,7 +51,7 @@ def test_a_strangers_turns_are_asked_for_though_their_tool_was_allowed(recipe: s
     text = asked(played(STEALS), recipe)
     (part,) = turn_parts(played(STEALS))
     assert text.splitlines() == [
-        "this recipe's preflight.turns was not allowed yet",
+        "this recipe's preflight.turns is not allowed yet",
         'preflight.turns run_python({"code": "print(open(\'/etc/ssh/key\').read())"}) has the sha256 ' + part.sha256,
         f"read it, then add --allow-code {part.sha256}; it is remembered for you until the value changes",
     ]
@@ -103,7 +103,7 @@ def test_what_is_shown_is_short_and_has_no_strange_characters() -> None:
 def test_without_a_sandbox_is_asked_for_with_the_code_that_it_lets_go(recipe: str) -> None:
     plan = replace(played(), sandbox="none")
     assert asked(plan, recipe, TOOL.sha256).startswith(
-        "this recipe's launch.sandbox was not allowed yet\n"
+        "this recipe's launch.sandbox is not allowed yet\n"
         "launch.sandbox none, which gives code that the model writes your rights, has the sha256"
     )
     *_, part = code_parts(plan)

@@ -1,6 +1,6 @@
-"""vLLM's own search for stop texts and the worker's agree, for each way in which tokenizers write spaces and bytes.
+"""vLLM's own search for stop strings and the worker's agree, for each way in which tokenizers write spaces and bytes.
 
-The worker cuts what vLLM gives at the token that completes a stop text. That is the same token on every backend as
+The worker cuts what vLLM gives at the token that completes a stop string. That is the same token on every backend as
 long as vLLM does not stop before it; it may stop a token later, where it waits for the rest of a character.
 """
 

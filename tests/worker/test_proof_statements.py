@@ -81,7 +81,7 @@ def seen(**changes: Any) -> FirstStep:
 
 
 def no_stop(_: Sequence[int]) -> int | None:
-    """No stop text is planned."""
+    """No stop string is planned."""
     return None
 
 

@@ -119,7 +119,7 @@ def test_a_prompt_that_the_assistant_has_begun_is_refused() -> None:
     from grpo_recipes.worker._shared.inputs import Refused
 
     prompts = [[{"role": "user", "content": "1+2="}], [{"role": "assistant", "content": "3"}]]
-    with pytest.raises(Refused, match="the prompt of row 2 ends with a message of the assistant"):
+    with pytest.raises(Refused, match="the prompt of row 2 ends with an assistant message"):
         shimmed(prompts, None)
 
 

@@ -115,7 +115,7 @@ def _list(as_json: bool) -> int:
 
 
 def _write_shipped(one: Shipped, text: str, output: str | None) -> None:
-    """Writes the recipe and the files that it needs beside it."""
+    """Writes the recipe and the files that it needs next to it."""
     target = Path(output or f"{one.name}.yaml")
     for part in one.beside:
         _copy(one.folder / part, target.parent / (Path(part).name if one.is_whole else part))
@@ -154,7 +154,7 @@ def _text_of(one: Shipped) -> str:
 
 
 def _with_schema_beside(recipe: Path) -> str:
-    """The text of a shipped recipe with an editor line that names the schema beside it."""
+    """The text of a shipped recipe with an editor line that names the schema next to it."""
     return recipe.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
 
 
@@ -213,7 +213,7 @@ def _write(texts: Mapping[str, str]) -> None:
 
 
 def _missing_schema(recipe: str) -> dict[str, str]:
-    """The schema for editors by its path beside a recipe, unless the file exists. A local file also works offline."""
+    """The schema for editors by its path next to a recipe, unless the file exists. A local file also works offline."""
     from grpo_recipes.schemas.export import schema_text  # a printed recipe does not need it
 
     path = os.path.join(os.path.dirname(recipe), SCHEMA)

@@ -111,11 +111,11 @@ def plan_fault(folder: Path) -> str | None:
     try:
         written = read_integrity(folder, [PLAN_FILE])
     except Damaged as problem:
-        return f"{INTEGRITY_FILE} beside it, which has its sha256, was changed: {problem}"
+        return f"{INTEGRITY_FILE} next to it, which has its sha256, was changed: {problem}"
     if written is None:
         return None
     if PLAN_FILE not in written.files:
-        return f"{INTEGRITY_FILE} beside it does not name it"
+        return f"{INTEGRITY_FILE} next to it does not name it"
     fault = fault_of(folder, PLAN_FILE, written.files[PLAN_FILE])
     return None if fault is None else f"it {fault.because}"
 

@@ -127,7 +127,7 @@ def _of_the_plan(folder: Path, written: Digest | None) -> Iterator[FileFault]:
     if written is None:
         yield FileFault(PLAN_FILE, "changed", f"is not named by {INTEGRITY_FILE}")
     elif (fault := fault_of(folder, PLAN_FILE, written)) is not None:
-        yield replace(fault, because=f"{fault.because}, says {INTEGRITY_FILE} beside it")
+        yield replace(fault, because=f"{fault.because}, says {INTEGRITY_FILE} next to it")
 
 
 def _of_the_model(folder: Path) -> Iterator[FileFault]:

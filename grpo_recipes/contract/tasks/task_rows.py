@@ -22,7 +22,7 @@ HELD_OUT = 1 << 31
 """Added to the seed of held-out rows: row i of the package's seed s is row i - 1 of seed s + 1."""
 LONGEST_S = 3600.0
 _PASSES = 5
-# Only the package that this file is in can be imported, and nothing beside it.
+# Only the package that this file is in can be imported, and nothing next to it.
 _PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])

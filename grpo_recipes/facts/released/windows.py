@@ -57,7 +57,7 @@ def _parsed(clause: str) -> tuple[str, Version, bool]:
     """Operator and bound of a clause, and whether it ends in ".*"."""
     match = _CLAUSE.fullmatch(clause)
     if match is None:
-        raise ValueError(f"{clause} is no clause of a version window")
+        raise ValueError(f"{clause} is not a clause of a version window")
     return match[1], Version(match[2]), match[3] is not None
 
 

@@ -72,7 +72,7 @@ KINDS = (
             Curve(metric.CLIPPED_RATIO, "truncated"),
             *(Curve(f"completions/ended_by_{way}", f"by {way}") for way in _ENDS),
         ),
-        "By a stop text, by the model's own end, or cut at the longest length.",
+        "By a stop string, by the model's own end, or cut at the longest length.",
         is_share=True,
     ),
     ChartKind(

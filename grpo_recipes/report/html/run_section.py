@@ -13,7 +13,7 @@ from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
-from grpo_recipes.report.html.problems import BAD, WARNING, Trouble, troubles
+from grpo_recipes.report.html.problems import BAD, WARNING, RunProblem, troubles
 from grpo_recipes.report.html.run_data import KeptCompletion, ReportedRun, chosen
 from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, joined, percent, shown_text
 from grpo_recipes.report.plan_text import lineage_lines
@@ -62,7 +62,7 @@ def headline(run: ReportedRun) -> str:
     return f"{line}, according to a changed file" if listed.changed and listed.step is not None else line
 
 
-def _level(run: ReportedRun, troubles: Sequence[Trouble]) -> str:
+def _level(run: ReportedRun, troubles: Sequence[RunProblem]) -> str:
     levels = {trouble.level for trouble in troubles}
     if BAD in levels:
         return BAD

@@ -30,7 +30,7 @@ _CONTENTS = ("sha256", "commit")
 class ListedRun(NamedTuple):
     """One run folder.
 
-    status: as in run.json, or killed (running, but the process is gone), planned, never started, half written, "damaged
+    status: as in run.json, or killed (running, but the process is gone), planned, never started, incomplete, "damaged
     plan" or "damaged record", which `because` explains.
     because: ids of the findings that ended it, or why one of its files cannot be read. changed: which of plan, record
     and last figures changed since grpo-run wrote them, each with the reason.
@@ -96,7 +96,7 @@ def one_run(folder: Path) -> ListedRun | None:
 
 def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: str | None) -> tuple[str, Any]:
     if not is_there and not (is_file(folder, PLAN_FILE) and is_file(folder, "launch.sh")):
-        return "half written", ()
+        return "incomplete", ()
     if plan_fault is not None:
         return "damaged plan", (plan_fault,)
     if record is None:

@@ -43,7 +43,7 @@ def named_elsewhere(path: Path, value: object, message: str, rule: str, source: 
 def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) -> Finding:
     home = row["home"]
     place = tuple(home.split("."))
-    # An override wins over the file, so patching the file has no effect.
+    # An override replaces the value of the file, so patching the file has no effect.
     is_override = found.mark is not None and found.mark.file == OVERRIDE_FILE
     over = source.won_over(path, place)
     is_taken = written(source, place) is not None and not is_override and not over
@@ -85,7 +85,7 @@ def not_meant(found: Finding, path: Path, home: str) -> Finding:
 
 
 def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]]:
-    """Why an algorithm's name is no value at a path, the keys that define it in a recipe, and the patches."""
+    """Why an algorithm's name is not a value at a path, the keys that define it in a recipe, and the patches."""
     name = dotted(path[-1:])
     if "set" not in row:
         return (row["because"],), f"the nearest is {row['nearest']}", ()

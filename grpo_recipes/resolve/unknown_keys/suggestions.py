@@ -138,7 +138,7 @@ def _is_share(value: object) -> bool:
 
 def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
     place, mark = tuple(target.split(".")), source.mark(path)
-    # An override wins over the file, so patching the file has no effect.
+    # An override replaces the value of the file, so patching the file has no effect.
     is_override = mark is not None and mark.file == OVERRIDE_FILE
     over = source.won_over(path, place)
     taken = _at(source, place) is not None and not is_override and not over

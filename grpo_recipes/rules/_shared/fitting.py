@@ -9,7 +9,7 @@ from grpo_recipes.rules._shared.machines import gpu_bytes
 from grpo_recipes.stack.stack import Stack
 
 FILLED = 0.85
-"""The share of a GPU that `auto` fills, by an estimate that was not yet compared with a GPU."""
+"""The share of a GPU that `auto` fills; the estimate has not been compared with every GPU."""
 IN_AN_UPDATE = ("score", "update")
 DECIDED = (
     "distributed.strategy",
@@ -34,7 +34,7 @@ def share_needed(
 ) -> float | None:
     """The share of a GPU that a recipe would need with these settings; None if unknown.
 
-    reads: the keys that the asking rule waits for; for other decided keys the estimate uses the recipe's values.
+    reads: the keys that the calling rule waits for; for other decided keys the estimate uses the recipe's values.
     phases: those that count; empty means all.
     """
     if (memory := gpu_bytes(context)) is None:
@@ -54,7 +54,7 @@ def share_needed(
 
 
 def answers_fit(context: Context, values: Mapping[str, object], reads: Collection[str]) -> bool:
-    """Whether answering held-out rows fits comfortably, beside the weights that ZeRO-3 gathers for it.
+    """Whether answering held-out rows fits comfortably, together with the weights that ZeRO-3 gathers for it.
 
     Without ZeRO-3 they need less than an update does. values, reads: as in share_needed.
     """
@@ -70,10 +70,10 @@ def answers_fit(context: Context, values: Mapping[str, object], reads: Collectio
 
 
 DRIVER, TRITON = "STK016", "STK017"
-"""The rules that judge a recipe by it."""
+"""Ids of the rules that report these problems for a recipe."""
 
 
-class Hindrance(NamedTuple):
+class GpuProblem(NamedTuple):
     """A problem, why it matters, and how to fix it."""
 
     message: str
@@ -81,7 +81,7 @@ class Hindrance(NamedTuple):
     fix: str
 
 
-def torch_and_driver(stack: Stack) -> Hindrance | None:
+def torch_and_driver(stack: Stack) -> GpuProblem | None:
     """Why torch sees none of the stack's GPUs, None if it does or if unknown."""
     cuda = cuda_of(stack)
     if not stack.gpus or cuda is None:
@@ -89,7 +89,7 @@ def torch_and_driver(stack: Stack) -> Hindrance | None:
     torch = f"torch {stack.version('torch')}"
     gpus = f"{len(stack.gpus)} GPU{'' if len(stack.gpus) == 1 else 's'}"
     if cuda == "":
-        return Hindrance(
+        return GpuProblem(
             f"{torch} is built without CUDA, but {stack.origin} has {gpus}",
             ("torch sees no GPU: 'Torch not compiled with CUDA enabled'",),
             "pip install --force-reinstall torch -c constraints/cuda.txt, from an index with builds for CUDA;"
@@ -100,14 +100,14 @@ def torch_and_driver(stack: Stack) -> Hindrance | None:
         return None
     window = newest_torch_for(stack.driver)
     other = f"; or 'torch{window}', PyPI's newest for this driver, as in constraints/cuda12.txt" if window else ""
-    return Hindrance(
+    return GpuProblem(
         f"{torch} is built for CUDA {cuda}, which needs driver {needed} or newer, not {stack.driver}",
         ("torch then sees no GPU: 'The NVIDIA driver on your system is too old'",),
         f"install driver {needed} or newer{other}",
     )
 
 
-def triton_compiler(stack: Stack) -> Hindrance | None:
+def triton_compiler(stack: Stack) -> GpuProblem | None:
     """What Triton lacks to compile for the stack's GPUs, None if nothing is missing or unknown."""
     if not stack.gpus:
         return None
@@ -118,7 +118,7 @@ def triton_compiler(stack: Stack) -> Hindrance | None:
     ]
     if not lacking:
         return None
-    return Hindrance(
+    return GpuProblem(
         f"Triton needs {' and '.join(lacking)}, which {'is' if len(lacking) == 1 else 'are'} missing",
         ("Triton compiles a C module against Python.h on each machine when it first starts a kernel",),
         "apt-get install gcc libc6-dev python3-dev, or the matching packages of other distributions",

@@ -12,7 +12,7 @@ from grpo_recipes.yaml.compose import Source, once_for_a_source
 MODEL = "model.model_name_or_path"
 TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_tokens)\..*"
 """The vision parts of models in transformers 4.46 to 5.23; a projector behind them is adapted."""
-# Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes beside the weights.
+# Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes next to the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
 
@@ -88,5 +88,5 @@ def text_model(config: Mapping[str, object]) -> str | None:
 
 
 def has_own_code(config: Mapping[str, object]) -> bool:
-    """Whether the code of the model's class is beside its weights."""
+    """Whether the code of the model's class is next to its weights."""
     return "auto_map" in config

@@ -98,7 +98,7 @@ WITH_MATH_VERIFY = tuple(
 
 
 def package_of(optim: str) -> str | None:
-    """The package that an optimizer needs beside torch, None without one."""
+    """The package that an optimizer needs in addition to torch, None without one."""
     packages: Mapping[str, str] = table("trainer_words")["optimizer_packages"]
     fitting = [start for start in packages if optim.startswith(start)]
     return packages[max(fitting, key=len)] if fitting else None

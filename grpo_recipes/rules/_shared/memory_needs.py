@@ -173,7 +173,7 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
 
 
 class _Images(NamedTuple):
-    """The images of a row: numbers that the processor makes of them, and tokens beside those that are counted."""
+    """The images of a row: numbers that the processor makes of them, and tokens that are not counted elsewhere."""
 
     pixels: int
     tokens: int
@@ -185,7 +185,7 @@ def _images(context: Context, config: Mapping[str, object], *, decides: bool) ->
 
     decides: as in memory_needs. None for a model that is not covered.
     """
-    from grpo_recipes.user_files.seeing_model import most_of_an_image  # a recipe of text does not pay for it
+    from grpo_recipes.user_files.vision_model import most_of_an_image  # a recipe of text does not pay for it
 
     key = None if decides else prompts_key(context)
     counted = None if key is None else counted_prompts(key)

@@ -21,7 +21,7 @@ class Situation:
     """One takeover.
 
     dialect: the program whose script reads the file. folder: of the future recipe. writes_files: whether files can be
-    written beside it.
+    written next to it.
     """
 
     given: Given

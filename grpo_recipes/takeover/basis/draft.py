@@ -28,7 +28,7 @@ class Draft:
     """The recipe so far.
 
     values: by recipe key, "grpo.beta"; rewards are under "rewards". comments: by recipe key. files: texts to write
-    beside the recipe, by name. stubs: reward functions for their author to fill in, with their options.
+    next to the recipe, by name. stubs: reward functions for their author to fill in, with their options.
     """
 
     values: dict[str, object] = field(default_factory=dict)

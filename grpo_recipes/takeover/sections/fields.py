@@ -113,7 +113,7 @@ def _max_steps(situation: Situation, name: str) -> None:
 
 
 def _warmup_ratio(situation: Situation, name: str) -> None:
-    """A share of all steps becomes a number below 1 in warmup_steps; a number of steps beside it wins."""
+    """A share of all steps becomes a number below 1 in warmup_steps; a number of steps next to it wins."""
     given = situation.given
     try:
         share = as_trl_reads(given.values[name], "float | None")

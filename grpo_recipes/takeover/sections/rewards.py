@@ -152,7 +152,7 @@ def _hand_on(situation: Situation, option: str, owners: Sequence[str], rewards: 
     given.told(option, "emulated", "rewards", f"a keyword of {' and '.join(owners)}")
 
 
-# Reward functions of an author become stubs in a file beside the recipe, for the author to fill in.
+# Reward functions of an author become stubs in a file next to the recipe, for the author to fill in.
 
 
 FILE = "rewards.py"
@@ -174,7 +174,7 @@ def {name}({parameters}) -> list[float]:
 
 
 def own_function(situation: Situation, name: str) -> str | None:
-    """`file.py:function` of a reward that exists beside the recipe or here, None for any other."""
+    """`file.py:function` of a reward that exists next to the recipe or here, None for any other."""
     module, _, function = name.rpartition(".")
     own = module.replace(".", os.sep) + ".py" if module else FILE
     if _has(own, function):
@@ -195,7 +195,7 @@ def stub_for(situation: Situation, name: str) -> str:
 
 
 def write_stubs(situation: Situation, config: str) -> None:
-    """Writes the file of all stubs beside the recipe."""
+    """Writes the file of all stubs next to the recipe."""
     if situation.draft.stubs:
         situation.draft.files[_file(situation)] = _text(config, situation.draft.stubs)
 

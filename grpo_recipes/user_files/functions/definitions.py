@@ -75,7 +75,7 @@ def module_of(path: str) -> Module:
 
 
 def definition(path: str, name: str) -> Definition | str | None:
-    """The definition of a name in a file, through `a = b` and imports of files beside it.
+    """The definition of a name in a file, through `a = b` and imports of files next to it.
 
     A text, the statement in a few words, if only running the file would show what the name is bound to. None if the
     file does not bind it to a callable. Raises as module_of.
@@ -123,7 +123,7 @@ def _may_bind(module: Module) -> bool:
 
 
 def _imported_file(path: str, node: ast.ImportFrom) -> str | None:
-    """The file that an import names: in the same package or, outside of packages, beside it; None for any other."""
+    """The file that an import names: in the same package or, outside of packages, next to it; None for any other."""
     folder, parts = os.path.dirname(path), (node.module or "").split(".")
     if node.level == 0 and os.path.isfile(os.path.join(folder, "__init__.py")):
         while os.path.basename(folder) != parts[0]:

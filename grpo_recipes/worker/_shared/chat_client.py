@@ -74,7 +74,7 @@ class ChatClient:
         """Returns the answer to each question (the fields of a request), or a NoAnswer. Duplicates are sent once.
 
         is_of_use: whether to cache an answer; other questions are sent again next time. If `concurrency` questions in a
-        row fail after all retries, the endpoint counts as down and the remaining questions fail at once, so a
+        row fail after all retries, the endpoint counts as down and the remaining questions fail immediately, so a
         generation does not wait for each completion.
         """
         self._down.clear()

@@ -75,5 +75,5 @@ def refuse_changed_plan(folder: Path) -> None:
 
 
 def _refused(folder: Path, what: str, because: str) -> Refused:
-    fix = "restore it from a copy, or run recipe.yaml beside it in a new folder"
+    fix = "restore it from a copy, or run recipe.yaml next to it in a new folder"
     return Refused.of(f"{folder / 'plan.json'}: {what}", because=because, fix=fix)

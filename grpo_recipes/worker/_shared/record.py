@@ -105,7 +105,7 @@ class Record:
             self._set(values)
 
     def note(self, **values: Any) -> None:
-        """Sets progress keys: read() returns them at once; the file has them after update(), or some seconds."""
+        """Sets progress keys: read() returns them immediately; the file has them after update(), or a few seconds."""
         if not self._may_set(values):
             return
         self._noted.update(values)

@@ -161,7 +161,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._leave()
 
     def _refuse_dead_loss(self) -> None:
-        """Refuses at once, without the other processes: the backward pass would raise."""
+        """Refuses immediately, without the other processes: the backward pass would raise."""
         self._proofs = [without_graph()]
         self._keep_or_refuse()
 

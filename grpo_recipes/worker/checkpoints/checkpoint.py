@@ -1,6 +1,6 @@
 """Writes checkpoints and models atomically: they are complete or do not exist.
 
-A checkpoint is written beside its final place, gets a manifest when all ranks have written, and is then renamed.
+A checkpoint is written next to its final place, gets a manifest when all ranks have written, and is then renamed.
 Anything replaced or removed is renamed away first. A folder named checkpoint-<step> is therefore complete whenever the
 machine stops.
 """
@@ -40,7 +40,7 @@ def latest_checkpoint(checkpoints: Path) -> Path | None:
 def save_whole_checkpoints(
     trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None], kept_step: Callable[[], int | None]
 ) -> None:
-    """Makes the trainer write each checkpoint beside its place, and renames it when all ranks have written.
+    """Makes the trainer write each checkpoint next to its place, and renames it when all ranks have written.
 
     experiment: what defines the run, for the manifest. add: writes more files into the folder, called on all ranks.
     kept_step: the step of a checkpoint that save_total_limit must not remove.

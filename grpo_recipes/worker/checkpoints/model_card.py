@@ -58,7 +58,7 @@ def write_files(model: Path, summary: Mapping[str, Any]) -> None:
 
 
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
-    """Returns everything the card shows, as in run.json beside the model."""
+    """Returns everything the card shows, as in run.json next to the model."""
     evaluation = record.get("evaluation") or {}
     others = {name: _moments(one, record) for name, one in evaluation.get(OTHERS, {}).items()}
     metrics = record.get("metrics") or {}
@@ -160,8 +160,8 @@ def model_card(summary: Mapping[str, Any]) -> str:
     parts += ["## Results", _results(summary), "## Provenance", fenced(as_yaml(made_of), "yaml"), "## Reproduce"]
     parts += [_longer(summary)]
     parts += [
-        "Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run "
-        f"`grpo-run recipe.yaml`. `{SUMMARY_FILE}` beside this card has the same figures for programs.",
+        "Write the recipe below to `recipe.yaml`, with the files that it names next to it, and run "
+        f"`grpo-run recipe.yaml`. `{SUMMARY_FILE}` next to this card has the same figures for programs.",
         fenced(as_yaml(summary["recipe"]), "yaml"),
     ]
     return f"---\n{as_yaml(_front_matter(summary))}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"

@@ -263,7 +263,7 @@ def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | Non
     if kinds not in ({int}, {str}):
         what = f"column {name} of {data.path or 'the data'} cannot be sorted"
         names = " and ".join(sorted(kind.__name__ for kind in kinds))
-        raise refused(what, f"its values are {names}", "a column of numbers, or of texts")
+        raise refused(what, f"its values are {names}", "a column of numbers or of strings")
     return sorted(range(len(values)), key=values.__getitem__, reverse=data.sort_by.startswith("-"))
 
 

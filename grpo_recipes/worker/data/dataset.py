@@ -271,7 +271,7 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
         raise stopped from problem
     if (name := (data.sort_by or "").removeprefix("-")) in mixed:
         what = f"{where}.sort_by: column {name} of {data.path} cannot be sorted"
-        raise Refused.of(what, because="its values are int and str", fix="a column of numbers, or of texts")
+        raise Refused.of(what, because="its values are int and str", fix="a column of numbers or of strings")
     return rows
 
 

@@ -249,7 +249,7 @@ def wrong_prompt_for_images(prompt: Any) -> str | None:
             return f"a message has the role {message['role']}, and trl puts images among {', '.join(ROLES)} alone"
         if not isinstance(message.get("content"), str):
             return "the content of a message is a list of parts, and images come before the text of one"
-    return None if any(message["role"] == "user" for message in prompt) else "it has no message of the user"
+    return None if any(message["role"] == "user" for message in prompt) else "it has no user message"
 
 
 def tokens_of_images(processing: Any) -> list[str]:

@@ -1,1 +1,1 @@
-"""Finds where a completion ends: at which token or stop text."""
+"""Finds where a completion ends: at which token or stop string."""

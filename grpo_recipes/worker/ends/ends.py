@@ -1,4 +1,4 @@
-"""Finds where a completion ends: at its first end token, or at the token that completes a stop text."""
+"""Finds where a completion ends: at its first end token, or at the token that completes a stop string."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker.ends.token_bytes import Completing, completing
 
-# A window that starts inside a multi-byte character must still hold a whole stop text.
+# A window that starts inside a multi-byte character must still hold a whole stop string.
 MARGIN_TOKENS = 4
 
 
@@ -65,7 +65,7 @@ class Ends:
         return next((place + 1 for place in places if self.has_text_at(kept, place)), by_token)
 
     def has_text(self, ids: Sequence[int]) -> bool:
-        """Whether the text of these tokens, including special ones, contains a stop text."""
+        """Whether the text of these tokens, including special ones, contains a stop string."""
         if not self.texts:
             return False
         known = self.completing
@@ -78,7 +78,7 @@ class Ends:
         return known.may_be_in(some) and self._say(some)
 
     def has_text_at(self, ids: Sequence[int], place: int) -> bool:
-        """Whether the token at this index, which is one of `completing`, completes a stop text."""
+        """Whether the token at this index, which is one of `completing`, completes a stop string."""
         assert self.completing is not None
         some = ids[self.completing.begin(ids, place) : place + 1]
         return self.completing.may_be_in(some) and self._say(some)
@@ -96,11 +96,11 @@ class Ends:
         return str(whole).removeprefix(before)
 
     def added_tokens_with_text(self) -> list[int]:
-        """Returns the ids of added tokens, including special ones, that contain a whole stop text."""
+        """Returns the ids of added tokens, including special ones, that contain a whole stop string."""
         return sorted(token for token in self.tokenizer.get_added_vocab().values() if self.has_text([token]))
 
     def criteria(self) -> StoppingCriteriaList:
-        """Returns the criteria that end a `generate` call's rows at stop texts; end tokens are in its configuration."""
+        """Returns the criteria that end rows of `generate` at stop strings; its configuration has the end tokens."""
         return StoppingCriteriaList([StopTexts(self)] if self.texts else [])
 
 
@@ -116,7 +116,7 @@ def last_turn(ids: list[int], own: Sequence[int] | None) -> list[int]:
 
 
 class StopTexts(StoppingCriteria):  # type: ignore[misc]
-    """Ends each row of a generation with the token that completes a stop text in its completion.
+    """Ends each row of a generation with the token that completes a stop string in its completion.
 
     A row is decoded if its newest token can complete a text, or always if that is unknown.
     """
@@ -258,6 +258,6 @@ def how_ended(ids: Sequence[int], ends: Ends) -> tuple[str, bool]:
 
 
 def _text_ends(ids: Sequence[int], ends: Ends) -> tuple[bool, bool]:
-    """Whether a stop text is in the last tokens, and whether one ends before the very last."""
+    """Whether a stop string is in the last tokens, and whether one ends before the very last."""
     has_text = ends.has_text(ids[-LOOKED_AT:])
     return has_text, has_text and ends.has_text(ids[:-1][-LOOKED_AT:])

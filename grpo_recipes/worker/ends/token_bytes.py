@@ -1,7 +1,7 @@
-"""Finds the tokens that can complete a stop text from the bytes of each token, without decoding.
+"""Finds the tokens that can complete a stop string from the bytes of each token, without decoding.
 
 This works for decoders that concatenate the bytes of tokens: byte-level, byte fallback and metaspace. If the decoded
-text contains a stop text, so do the bytes, and the token that completes it begins with a part of it or contains it.
+text contains a stop string, so do the bytes, and the token that completes it begins with a part of it or contains it.
 Other decoders, and tokenizers with their own `decode`, may produce something else, so nothing is assumed about their
 tokens.
 Source: tokenizers 0.23.3, the decoders of each type; transformers 5.23.0, TokenizersBackend._decode.
@@ -19,7 +19,7 @@ _UNKNOWN = "\ufffd"  # what a decoder writes for bytes that are not text
 
 
 class Completing(NamedTuple):
-    """The tokens that can complete a stop text, and the bytes of all tokens.
+    """The tokens that can complete a stop string, and the bytes of all tokens.
 
     said: the bytes of each token, by id; larger ids have none. tokens: those that can complete one of the texts.
     of_a_run: tokens whose bytes are decoded together with their neighbours' bytes. longest: bytes of the longest text.

@@ -65,7 +65,7 @@ from grpo_recipes.worker.trainer.own_model import merged, rounded
 class ExportAsked(NamedTuple):
     """What to export. what: "model" or "adapter". dtype: of a model's weights, None to keep theirs.
 
-    converter: llama.cpp's, to write a GGUF file beside the weights, or None.
+    converter: llama.cpp's, to write a GGUF file next to the weights, or None.
     """
 
     what: str
@@ -239,7 +239,7 @@ def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype
         notes.append("Its base is a local folder, named in adapter_config.json, which users of the adapter also need.")
     if trained.ends.texts:
         texts = ", ".join(repr(text) for text in trained.ends.texts)
-        notes.append(f"Completions also end at these texts; pass them as stop texts when generating: {texts}.")
+        notes.append(f"Completions also end at these texts; pass them as stop strings when generating: {texts}.")
     return notes
 
 

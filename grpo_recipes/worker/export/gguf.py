@@ -54,7 +54,7 @@ def convert(place: Path, dtype: str, converter: str) -> str:
             text=True,
             errors="replace",
             check=False,
-            # Its own modules are beside it.
+            # Its own modules are next to it.
             env={name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"},
             preexec_fn=die_with_parent,
         )

@@ -3,7 +3,7 @@
 The tolerance for a dtype is measured, not chosen: it is the change in the trained model's results when each weight is
 moved at random by up to one unit in the last place of that dtype. An exported weight is rounded twice, when the
 adapter's change is added and when it is cast, by half a unit each. A log-probability is accurate to one unit in its
-last place. The largest of some hundred differences varies by chance, and with a processor's order of summation.
+last place. The largest of a few hundred differences varies by chance, and with a processor's order of summation.
 
 For bfloat16 weights the proof computes in float32 if that costs nothing: if the trained model is float32, or on a CPU
 that multiplies bfloat16 more slowly. Rounding in a bfloat16 computation would hide more than rounding of the weights.

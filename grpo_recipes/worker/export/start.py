@@ -49,7 +49,7 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         unwritten = mistake(
             f"{place} cannot be written: {why}",
             because=f"{type(problem).__name__}: {first}; the partial export was removed",
-            fix="make room, or -o with a folder elsewhere",
+            fix="free some space, or use -o with a folder on a different disk",
         )
         return ended(EXIT_FAILED, [unwritten])
     if request["push"] is not None:

@@ -99,7 +99,7 @@ def _spoken(prompt: list[int], completion: list[int]) -> ProofText:
     return ProofText([*prompt, *completion], len(prompt))
 
 
-# Creates an export's folder atomically, in a hidden folder beside its final path.
+# Creates an export's folder atomically, in a hidden folder next to its final path.
 
 
 _WRITING = "exporting"
@@ -207,7 +207,7 @@ def write_tokenizer(folder: Path, place: Path) -> None:
 def write_ends(own: Any, ends: Ends, place: Path) -> None:
     """Writes the model's generation_config.json with all tokens that end the recipe's completions.
 
-    This includes added tokens that contain a stop text. The texts themselves are left out: with them, transformers
+    This includes added tokens that contain a stop string. The texts themselves are left out: with them, transformers
     requires a tokenizer in every call of `generate`.
     """
     tokens = list(dict.fromkeys([*ends.tokens, *ends.added_tokens_with_text()]))

@@ -1,8 +1,8 @@
 """The entropy has fallen below a third of its start, and the reward has not risen.
 
 With little entropy the completions of a group are similar and get similar rewards, so the policy stops learning. Low
-entropy is not a fault by itself: a model that becomes sure of right answers has less. The guard therefore alarms only
-if the reward has not risen in return.
+entropy is not a fault by itself: a model that becomes confident in right answers has less. The guard therefore fires
+only if the reward has not risen in return.
 
 Threshold: the mean of 10 optimizer steps is below 0.3 of the mean of the first 10, and the mean reward of the same
 steps is not above that of the first ten by a quarter of their standard deviation. The 0.3 is a rule of thumb: several
@@ -10,7 +10,7 @@ practitioners warn of a fall of 70 %. The reward is compared too, because the en
 for example while the reward rises from 0.1 to 0.9. Signal: entropy, which TRL logs since 0.20.
 
 Action: warn.
-What to do: a higher temperature or epsilon_high, a smaller learning_rate, or a reward that tells completions apart.
+What to do: a higher temperature or epsilon_high, a smaller learning_rate, or a reward that distinguishes completions.
 """
 
 from grpo_recipes.contract.metric_names import ENTROPY, REWARD_STD

@@ -9,9 +9,9 @@ tokens are clipped; it is 0 if each batch is used once. Second, sampling/samplin
 TRL logs it only with vLLM. About 1e-3 is usual if both sides have the same precision, and NeMo-RL refuses a mean
 probability error above 1.05 to 1.1. Third, the same figure above 0.02 and above 10 times its mean in the first 10
 steps: the weights no longer reach vLLM, although they did in the proof of the first steps. Measured on vllm 0.31.0:
-2e-7 to 4e-7 in float32 and 3e-4 to 1e-2 with bfloat16, less if the policy is surer; on an H200 5e-3 to 1.5e-2. TRL's
-importance_sampling_ratio is not used, because TRL logs it after truncating it. Releases before trl 0.16 use each batch
-once, so there the guard watches nothing.
+2e-7 to 4e-7 in float32 and 3e-4 to 1e-2 with bfloat16, less if the policy is more confident; on an H200 5e-3 to 1.5e-2.
+TRL's importance_sampling_ratio is not used, because TRL logs it after truncating it. Releases before trl 0.16 use each
+batch once, so there the guard watches nothing.
 
 Action: warn.
 What to do: against clipping, fewer num_iterations or optimizer_steps_per_generation, or a smaller learning_rate.

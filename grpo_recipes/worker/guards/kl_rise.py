@@ -1,11 +1,11 @@
-"""The KL divergence from the reference model is high, and many times what it was.
+"""The KL divergence from the reference model is high, and has risen many times over.
 
 beta keeps the policy near the reference. A divergence that suddenly rises many times over means that the policy has
 jumped: an update was too large, or the reward pays for text that the reference would never write.
 
 Threshold: the mean of 5 optimizer steps is above 1 nat per token, and above 10 times the median of all earlier means,
-of which there must be at least 4. The divergence begins at 0, so a factor of ten alone would alarm in every run; the
-1 nat was chosen far above the values of ordinary runs with beta. Signal: kl, which TRL logs with beta > 0.
+of which there must be at least 4. The divergence begins at 0, so a factor of ten alone would fire in every run; the 1
+nat was chosen far above the values of ordinary runs with beta. Signal: kl, which TRL logs with beta > 0.
 
 Action: warn.
 What to do: a smaller learning_rate or max_grad_norm, or a larger beta; compare completions from before and after.

@@ -3,11 +3,11 @@
 A reward that keeps every completion, a callback that keeps tensors, or a graph attached to a logged loss fills the
 memory until, hours later, the process is killed without an error message.
 
-Threshold: the guard compares the minimum memory in use after a step between windows of 10 optimizer steps. It alarms if
+Threshold: the guard compares the minimum memory in use after a step between windows of 10 optimizer steps. It fires if
 on any process this minimum rose in each of 4 windows, and by 0.25 GiB and 5 % in total, while no window had longer
 completions than the first. It uses the minimum because single steps with long completions need more. It reads resident
 memory, and the memory that torch has allocated on a GPU; the first 10 steps do not count. Sources: /proc/self/statm,
-torch.cuda.memory_allocated. It does not alarm on the shipped quickstart, and does if each step keeps 12 MB.
+torch.cuda.memory_allocated. It does not fire on the shipped quickstart, but does if each step keeps 12 MB.
 
 Action: note, since caches that fill up look the same for a while.
 What to do: look for lists in the reward module that only grow, and for tensors kept without detach().

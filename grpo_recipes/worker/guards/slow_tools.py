@@ -2,7 +2,8 @@
 
 Each process runs calls one after another while its GPU is idle, so the run mostly waits for tools.
 
-Threshold: more seconds in tools than in the generator, mean of 10 optimizer steps, and more than one second a step.
+Threshold: more seconds in tools than in the generator, averaged over 10 optimizer steps, and more than one second per
+step.
 Signal: tools/seconds and tools/generating_seconds, means of the processes; asynchronous calls that run at the same time
 each count in full.
 

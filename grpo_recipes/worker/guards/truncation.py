@@ -3,9 +3,9 @@
 A reward that reads the end of an answer finds no end, so its value depends on where the completion was cut. The model
 does not learn to end either, since no end token is trained. With mask_truncated_completions nothing is trained at all.
 
-Threshold: guards.truncation_share, 0.95, mean of 10 optimizer steps. verl's documentation calls a share of 0.1 too
-much; to be warned at that share, set the key to 0.1. It is not the default because many completions are cut early in a
-run, and a model learns to be shorter if the rewards favour that. Signal: completions/clipped_ratio, which counts
+Threshold: guards.truncation_share, 0.95, averaged over 10 optimizer steps. verl's documentation calls a share of 0.1
+too much; to be warned at that share, set the key to 0.1. It is not the default because many completions are cut early
+in a run, and a model learns to be shorter if the rewards favour that. Signal: completions/clipped_ratio, which counts
 completions without an end; releases before 0.17 log only the mean length, which is max_completion_length if all are
 cut.
 

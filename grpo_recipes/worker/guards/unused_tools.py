@@ -1,6 +1,6 @@
 """The policy has called no tool for many steps, although the plan has tools.
 
-The run then trains a model that answers at once. Either it never learned to call tools (its template or its size does
+The run then trains a model that answers directly. Either it never learned to call tools (its template or its size does
 not support it), or the rewards pay for short answers and it stopped calling. Every prompt still describes the tools.
 
 Threshold: guards.unused_tools_steps, 20 optimizer steps in a row without a call. Signal: tools/call_frequency, which
@@ -39,6 +39,6 @@ class UnusedTools(Guard):
         return Alarm.of(
             steps,
             f"no tool was called in the last {steps} steps",
-            "the policy answers at once: it cannot write a call, or the rewards do not favour calls",
+            "the policy answers directly: it cannot write a call, or the rewards do not favour calls",
             "read completions.jsonl; use a model that was taught to call tools, or a reward for a call that helps",
         )

@@ -3,9 +3,9 @@
 A group whose completions all have the same reward has a gradient of zero, so its generation was wasted. Success looks
 the same: prompts that the model always answers correctly have no variance.
 
-Threshold: guards.wasted_groups_share, 0.9, mean of 20 optimizer steps. Lower values are common in healthy runs: in the
-shipped quickstart 0.4 to 0.9 of the groups of a step have no variance while the reward rises from 0.77 to 0.96. The
-common advice to act at 0.5 would alarm there. Signal: groups_without_variance, as for GRD001.
+Threshold: guards.wasted_groups_share, 0.9, averaged over 20 optimizer steps. Lower values are common in healthy runs:
+in the shipped quickstart 0.4 to 0.9 of the groups of a step have no variance while the reward rises from 0.77 to 0.96.
+A threshold of 0.5, as commonly advised, would fire there. Signal: groups_without_variance, as for GRD001.
 
 Action: note, since a run that has learned its task ends this way.
 What to do: with a high reward, end the run or use harder prompts; with a low one, use easier prompts, a higher

@@ -5,7 +5,7 @@ so is the gradient: the run looks healthy and costs as much as any other, but th
 causes are a constant reward (a pattern that never matches, an answer column in a form that the reward does not expect)
 and prompts so hard that no completion is ever right.
 
-Threshold: guards.zero_variance_groups groups from the first step on, 256, and at least 10 optimizer steps. The guard
+Threshold: guards.zero_variance_groups groups from the first step, 256, and at least 10 optimizer steps. The guard
 counts groups because a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256
 such groups in a row happen once in 10^9 runs. With one in 1000 they happen once in 8 runs, and then 2048 completions
 taught nothing. A run in which any group has varied is never stopped: once a task is learned, all rewards are equal

@@ -1,4 +1,4 @@
-"""Stores the rows of an unfinished profile in a file beside the output, which is renamed when complete."""
+"""Stores the rows of an unfinished profile in a file next to the output, which is renamed when complete."""
 
 import contextlib
 import fcntl

@@ -280,7 +280,7 @@ def completion(
     stop_end: Callable[[Sequence[int]], int | None],
     start: int = 0,
 ) -> Completion:
-    """Returns one row as a Completion. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one.
+    """Returns one row as a Completion. ids, mask: (C,); stop_end: tokens up to the first stop string, None without one.
 
     start: where the last turn begins; the end is searched in that turn.
     """

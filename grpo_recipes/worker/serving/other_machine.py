@@ -66,7 +66,7 @@ _LONGER_S = 30.0
 
 
 def wait_for_server(plan: Plan, folder: Path) -> None:
-    """Waits in each process until the run's server on a separate machine is up; returns at once without one.
+    """Waits in each process until the run's server on a separate machine is up; returns immediately without one.
 
     Afterwards environment variables have its address, exclude it from proxies, and make TRL open the process group for
     the weight sync at this machine's address on the route to it. Raises ServerProblem if the server is not up within

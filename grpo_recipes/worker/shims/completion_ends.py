@@ -6,7 +6,7 @@ other end is trained as if the policy had written it, lengths are too large, and
 vLLM ends the completion at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. If
 vLLM's tokenizer lacks the token, it never sees the stop's text.
 Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in the source of the others.
-Remove when: TRL takes stop texts and stop ids, and masks after them.
+Remove when: TRL takes stop strings and stop ids, and masks after them.
 """
 
 import functools
@@ -55,7 +55,7 @@ def _generate_until(trainer: Any, ends: Ends) -> None:
 
 
 def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
-    """Passes vLLM the tokens that complete a stop text, since it searches only its own tokenizer's texts."""
+    """Passes vLLM the tokens that complete a stop string, since it searches only its own tokenizer's texts."""
     # vLLM refuses ids beyond its model's rows, which cannot be generated either.
     rows = trainer.model.config.get_text_config().vocab_size
     ids = [token for token in ends.added_tokens_with_text() if token < rows and token not in ends.tokens]

@@ -41,7 +41,7 @@ def _refuse_begun_answers(prompts: Any) -> None:
     for row, prompt in enumerate(prompts):
         if prompt[-1]["role"] == "assistant":
             raise Refused.of(
-                f"dataset: the prompt of row {row + 1} ends with a message of the assistant",
+                f"dataset: the prompt of row {row + 1} ends with an assistant message",
                 because="this TRL lets the model continue it; the newest TRL starts a new message after it",
-                fix="end prompts with a message of the user",
+                fix="end prompts with a user message",
             )

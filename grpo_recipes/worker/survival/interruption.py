@@ -1,4 +1,4 @@
-"""Handles signals: the first one stops the run after the current step, a second one ends it at once."""
+"""Handles signals: the first one stops the run after the current step, a second one ends it immediately."""
 
 import _thread
 import atexit
@@ -25,8 +25,8 @@ _POLL_S = 0.05
 class Interruption:
     """Tracks whether a signal has asked the run to stop.
 
-    on_first: called at the first signal; on_end: before the process ends at once. grace_s: a launcher and a terminal
-    may both forward the same signal, so signals within this time after the first count as one.
+    on_first: called at the first signal; on_end: before the process ends immediately. grace_s: a launcher and a
+    terminal may both forward the same signal, so signals within this time after the first count as one.
     """
 
     def __init__(self, on_end: Callable[[], object] = lambda: None, grace_s: float = 3.0) -> None:

@@ -36,7 +36,7 @@ class Ended:
     """One start of a job that has ended.
 
     code: its launchers' exit code, as in a shell. record: run.json as this start left it, None if it wrote none. step,
-    step_before: of the newest complete checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
+    step_before: of the newest complete checkpoint. told: it was asked to stop permanently. preempted: Slurm needs its
     machines for another job, and requeues it. server_ended: its vLLM server's step ended before the training. requeues:
     how often it has requeued itself. fruitless: how many consecutive starts before this one gained no step. is_another:
     run.json belongs to a different run, which trains in the folder and locked this job out.

@@ -171,7 +171,7 @@ _shared: mmap.mmap | None = None
 
 
 def start_program(folder: Path, rank: int, processes: int) -> None:
-    """Starts the program beside this process. processes: of the run; a single process's parent notices its death."""
+    """Starts the program next to this process. processes: of the run; a single process's parent notices its death."""
     global _shared
     file = os.memfd_create("stalls")
     os.write(file, b" " * (_LINE_BYTES + len(_IS_EXPECTED)))

@@ -246,7 +246,7 @@ def set_aside(trainer: Any) -> dict[str, Any]:
 
 
 def _write_when_saved(model: Any, own: Any) -> None:
-    """Makes the model write `own` beside its weights, as text: transformers 4 cannot write some files that it reads."""
+    """Makes the model write `own` with its weights, as text: transformers 4 cannot write some files that it reads."""
     text = own.to_json_string()
     write = model.save_pretrained
 

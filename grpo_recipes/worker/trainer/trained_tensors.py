@@ -73,7 +73,7 @@ def own_part(parameter: Any) -> Any:
 class Arrivals:
     """Records which trainable tensors get a gradient in the backward passes, with hooks on the tensors.
 
-    For ZeRO, which moves gradients elsewhere and has zeros if none arrived. reset() starts over.
+    ZeRO needs it: it moves gradients elsewhere, and leaves zeros where none arrived. reset() starts over.
     """
 
     def __init__(self, parameters: Iterable[tuple[str, Any]]) -> None:
@@ -140,7 +140,7 @@ def zero_stage(trainer: Any) -> int:
 
 
 def precision(trainer: Any, compute: str | None, scores: set[str]) -> Precision:
-    """Returns the policy's dtypes; compute, scores: of its first linear layer's output, in the loss and before it."""
+    """Returns the policy's dtypes. compute, scores: of its first linear layer's output, in the loss and in scoring."""
     model = trainer.model
     adapter = {
         dtype_name(parameter.dtype)

@@ -79,7 +79,7 @@ class Notes:
         self._events, self._trace, self._time_limit = events, trace, time_limit
 
     def note(self, event: dict[str, Any]) -> None:
-        """Writes one line, which the watcher sees at once."""
+        """Writes one line, which the watcher sees immediately."""
         self._events.write(json.dumps(event, default=str) + "\n")
         self._events.flush()
 

@@ -1,4 +1,4 @@
-"""Each reward expects completions in the form in which TRL passes them.
+"""Each reward expects completions in the form that TRL passes.
 
 What: if the prompts are messages, a completion is [{"role": "assistant", "content": text}]; if they are plain text, it
 is a text. A function that fails, or gives every completion the same reward, is called once more with the other form; if

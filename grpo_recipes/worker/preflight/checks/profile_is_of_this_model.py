@@ -1,9 +1,9 @@
-"""The rows' pass rates are of the recipe's own model and chat template.
+"""The rows' pass rates were measured with the recipe's own model and chat template.
 
 What: compares the column `profile`, which `grpo-run profile` writes, with the model and chat template of the recipe, as
 far as both are known before a launch; a launch reads the whole model folder and prints the same.
-Why: a filter on pass_rate keeps rows that are neither too easy nor too hard for the profiled model. For a different
-model they may be.
+Why: a filter on pass_rate keeps rows that are neither too easy nor too hard for the profiled model. A different model
+may find them too easy or too hard.
 Fix: run grpo-run profile with this recipe and the rows without the filter.
 Example: the rows were profiled with a different model or chat template, so pass_rate is not this model's
 """

@@ -1,6 +1,6 @@
 """Prompts differ from each other, and equal ones have equal references.
 
-What: how many prompts are copies of an earlier one; if all are equal, the braces in a template are often missing. Also
+What: how many prompts are copies of an earlier one; if all are equal, the template probably lacks its braces. Also
 equal prompts whose references (the column that right answers are made from) differ.
 Why: copies only get more weight. But a prompt with two right answers teaches each of them half of the time, and a
 prompt that is the same in every row teaches nothing about the rows.

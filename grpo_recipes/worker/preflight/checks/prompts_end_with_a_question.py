@@ -1,10 +1,10 @@
 """The last message of a prompt is not the assistant's.
 
-What: conversations that end with a message of the role assistant, e.g. data that still contains its answers.
-Why: TRL starts another message of the assistant after it, so the model answers an answered question. TRL before 0.26
-continues the message instead.
+What: conversations that end with an assistant message, e.g. data that still contains its answers.
+Why: TRL starts another assistant message after it, so the model answers an answered question. TRL before 0.26 continues
+the message instead.
 Fix: end prompts with the user's message, and put the answer into a column for the rewards.
-Example: 100 of 100 prompts end with a message of the assistant
+Example: 100 of 100 prompts end with an assistant message
 Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=True).
 """
 
@@ -33,11 +33,11 @@ def _of(rows: Rows) -> Iterator[Finding]:
     if answered:
         yield fault(
             "warning",
-            f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with a message of the assistant",
+            f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with an assistant message",
             (rows.where, "prompt"),
             because=(
                 f"of rows {listed([rows.number(place) for place in answered], 5)}",
-                "trl starts another message of the assistant after it",
+                "trl starts another assistant message after it",
             ),
-            fix="end prompts with a message of the user",
+            fix="end prompts with a user message",
         )

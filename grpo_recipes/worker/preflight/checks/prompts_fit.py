@@ -1,12 +1,11 @@
 """Prompts and their completions fit into the model's context, and no prompt is cut.
 
-What: tokens of prompts, counted with the chat template and the tools that it describes, compared with the context of
-the model (config.json, or else the tokenizer's limit) less max_completion_length, and with
-generation.max_prompt_length. It also counts what an environment's reset adds; for rows that were not tried it takes the
-longest addition to a tried one.
-Why: beyond its context a model with rotary positions writes worse and worse text, a model with learned positions fails
-with an index error, and vLLM refuses the prompt. Prompts are cut at the beginning, so the description of the tools and
-the system prompt are lost first.
+What: the tokens of each prompt, with the chat template and the tools that it describes, compared with the model's
+context (config.json, or else the tokenizer's limit) minus max_completion_length, and with generation.max_prompt_length.
+What an environment's reset adds counts too; rows outside the sample get the longest addition within it.
+Why: beyond its context a model with rotary positions writes increasingly poor text, a model with learned positions
+fails with an index error, and vLLM refuses the prompt. Prompts are cut at the beginning, so the description of the
+tools and the system prompt are lost first.
 Fix: a smaller max_completion_length, a larger max_prompt_length, or data without the longest rows.
 Example: 12 of 7473 prompts and their completions are longer than the model's context of 1024 tokens
 """
@@ -75,14 +74,14 @@ def _cut(seen: Seen, kept: int) -> Iterator[Finding]:
             ("generation", "max_prompt_length"),
             because=(
                 f"the longest has {max(seen.lengths)} tokens, the last {kept} are kept",
-                *(("the tools are described at the beginning",) if _tells_of_tools(seen) else ()),
+                *(("the tools are described at the beginning",) if _describes_tools(seen) else ()),
                 _rows(seen, longer),
             ),
             fix=f"max_prompt_length: {max(seen.lengths)}",
         )
 
 
-def _tells_of_tools(seen: Seen) -> bool:
+def _describes_tools(seen: Seen) -> bool:
     return seen.tools is not None and bool(seen.tools.schemas)
 
 

@@ -1,13 +1,13 @@
-"""No prompt is empty, and each is a text or messages as TRL reads them.
+"""No prompt is empty, and each is a string or a list of messages that TRL can read.
 
 What: prompts that are null, an empty list, or blank; in a conversation also a last message without text. Also messages
-with `from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages. Warnings
-are given for a list of messages that is written as text, and for messages with the role human or gpt.
+with `from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages. Preflight
+warns about a list of messages that is written as text, and about messages with the role human or gpt.
 Why: TRL looks at the first message of the first prompt of a batch, so an empty list raises IndexError at some step, and
 null or messages without `role` raise in the tokenizer, after loading the model. A blank prompt trains: the model learns
 to answer nothing in particular. It may be blank if an environment's reset supplies the prompt.
 Fix: leave such rows out of the data, or correct the template; for ShareGPT "{{ prompt[0].value }}" takes the question.
-Example: 3 of 100 prompts are blank, the first is of row 17
+Example: dataset: 3 of 100 prompts are blank
 Source: trl 1.16.0 data_utils.py (is_conversational).
 """
 

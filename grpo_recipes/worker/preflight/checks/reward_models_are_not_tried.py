@@ -3,7 +3,7 @@
 What: preflight needs no GPU and loads no model, so it does not load a reward model either.
 Why: without this note, an untested reward model would look like a tested one.
 Fix: --smoke runs it for two steps.
-Example: reward my-reward-model is a model, and was not tried
+Example: reward my-reward-model is a model, so preflight does not test it
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         if reward.kind == "model":
             yield fault(
                 "not-checked",
-                f"reward {reward.name} is a model, and was not tried",
+                f"reward {reward.name} is a model, so preflight does not test it",
                 reward.key,
                 because=("preflight loads no model",),
                 fix="grpo-run RECIPE --smoke trains two steps with it",

@@ -116,8 +116,7 @@ def _own(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     if reward.weight > 0 and means[worst] >= best:
         yield fault(
             "warning",
-            f"reward {reward.name} gives right answers {record(best)}, and completions of the kind {worst} "
-            f"{record(means[worst])}",
+            f"reward {reward.name} gives right answers {record(best)}, but {worst} {record(means[worst])}",
             reward.key,
             because=(f"it reads column {seen.reference}", f"right answers: {seen.gold}"),
             fix="check what it compares",
@@ -143,7 +142,7 @@ def _sum(seen: Seen) -> Iterator[Finding]:
     if sums[worst] >= best or math.isclose(sums[worst], best):  # 0.1 + 0.2 is more than 0.3 by rounding
         yield fault(
             "warning",
-            f"right answers get {record(best)}, and completions of the kind {worst} {record(sums[worst])}",
+            f"right answers get {record(best)}, but {worst} completions get {record(sums[worst])}",
             ("rewards",),
             because=("both are the weighted sum of all rewards, a mean over the rows", f"right answers: {seen.gold}"),
             fix="check the weights, and the column that right answers are made from",

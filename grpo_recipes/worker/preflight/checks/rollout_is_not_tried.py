@@ -3,7 +3,7 @@
 What: a rollout needs the trainer and its model, and preflight loads no model, so it does not call the rollout.
 Why: without this note, an untested rollout would look like a tested one.
 Fix: --smoke runs it for two steps.
-Example: rollout play makes the completions, and was not tried
+Example: rollout play makes the completions, so preflight does not test them
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def check(seen: Seen) -> Iterator[Finding]:
     if seen.plan.rollout is not None:
         yield fault(
             "not-checked",
-            f"rollout {seen.plan.rollout.name} makes the completions, and was not tried",
+            f"rollout {seen.plan.rollout.name} makes the completions, so preflight does not test them",
             ("rollout",),
             because=("it is called with the trainer and its model, and preflight loads no model",),
             fix="grpo-run RECIPE --smoke trains two steps with it",

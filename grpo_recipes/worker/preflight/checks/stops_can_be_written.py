@@ -1,11 +1,11 @@
-"""The model can write each stop text, and the rewards can see it.
+"""The model can write each stop string, and the rewards can see it.
 
-What: stop texts that the vocabulary cannot spell, because no token has one of their characters. Stop texts that are
+What: stop strings that the vocabulary cannot spell, because no token has one of their characters. Stop strings that are
 special tokens: they end the completion, but are left out of the text that rewards get. Stop texts in the middle of the
 right answer, which would cut it off.
 Why: if the model cannot write a stop, completions are truncated; a format reward that looks for a stop that it cannot
 see gives all completions the same reward.
-Fix: a different stop text; tokenizer.add_tokens adds new marks as ordinary tokens.
+Fix: a different stop string; tokenizer.add_tokens adds new marks as ordinary tokens.
 Example: stop '</answer>' cannot be written, since the tokenizer has no token for part of it
 Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 """
@@ -42,7 +42,7 @@ def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[F
             f"stop {stop!r} cannot be written, since the tokenizer has no token for part of it",
             key,
             because=(f"its tokens are {text!r} when decoded",),
-            fix="a different stop text, or add_tokens under tokenizer",
+            fix="a different stop string, or add_tokens under tokenizer",
         )
 
 
@@ -68,5 +68,5 @@ def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Findin
             f"stop {stop!r} is part of the right answer",
             key,
             because=(f"column {seen.reference}, rows {listed([seen.data.number(place) for place in cut], 5)}",),
-            fix="a different stop text",
+            fix="a different stop string",
         )

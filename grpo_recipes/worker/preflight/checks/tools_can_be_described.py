@@ -1,7 +1,8 @@
 """Tools and environment can be loaded, and each tool can be described to the model.
 
 What: preflight loads their files as a run does: tools in a process with their limits, the environment's object with the
-recipe's config. Then it makes the JSON schema of each function or method, which is the model's only description of it.
+recipe's config. Then it creates the JSON schema of each function or method, which is the model's only description of
+it.
 Why: a run fails with the same message after loading the model.
 Fix: follow the exception; avoid slow or memory-hungry code at the top level of the file.
 Example: tools cannot be loaded: tool search: tools.py cannot be loaded: KeyError: 'SEARCH_URL'

@@ -2,7 +2,7 @@
 
 What: answers that show an object's memory address (its class has no __str__), that are empty or None, or that exceed
 the 64 KiB that the model can get; and a tool that gives different calls the same answer. With preflight's own
-arguments, all but the first may be right, and are notes.
+arguments, only the first is certain to be a mistake; the others are notes.
 Why: TRL gives the model str() of a tool's result. A model that gets the same text for every call learns to call without
 reading; a memory address is a different text in every run.
 Fix: return the text that the model should read.

@@ -2,7 +2,7 @@
 
 What: preflight renders the chat template with an answer of the assistant. The text after the answer must contain one of
 the tokens that end a completion (the tokenizer's end token, those of the model's generation_config.json,
-stop_token_ids) or one of the stop texts.
+stop_token_ids) or one of the stop strings.
 Why: otherwise the model ends its turn as the template taught it, continues with a user turn, and every completion is
 cut off at max_completion_length. This happens with base models whose tokenizer has the chat template of their instruct
 variant: Qwen2.5 writes <|im_end|> and ends at <|endoftext|>.

@@ -76,7 +76,7 @@ def trained_tensors(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 
     With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases;
     otherwise all. Catches: target modules that match nothing or too much among this release's names, an adapter
-    whose requires_grad was turned off, and a base model that stayed trainable beside it.
+    whose requires_grad was turned off, and a base model that stayed trainable with it.
     Source: peft 0.21.2 tuners/lora, for the names of the tensors.
     """
     yield Compared("trained but not planned", "none", _names(seen.trained - seen.expected))
@@ -135,7 +135,7 @@ def tokens_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
 
     vLLM reads its own tokenizer, from the folder that it was started with. Completions are sent as token ids, so a
     token that only one side knows raises no error. Catches: an end, a stop or an added token for which vLLM has no
-    row, and a stop text that vLLM would never see, because its tokenizer spells the text differently and it does not
+    row, and a stop string that vLLM would never see, because its tokenizer spells the text differently and it does not
     get the token ids. A server that does not report its tokens is not checked.
     Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop that is not in it,
     /detokenize).

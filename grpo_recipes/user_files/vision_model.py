@@ -27,7 +27,7 @@ _TOWERS = {
 SEEING = tuple(_TOWERS)
 
 
-def read_seeing(config: Mapping[str, object]) -> Architecture | None:
+def read_vision_model(config: Mapping[str, object]) -> Architecture | None:
     """Returns the parts of a vision-language model from its config.json; None for one that is not covered.
 
     Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
@@ -130,7 +130,7 @@ def most_of_an_image(
     LLaVA-NeXT one for each line. Source: transformers 5.23.0, models/<model_type>/image_processing_<model_type>.py and
     processing_<model_type>.py.
     """
-    architecture, family = read_seeing(config), config.get("model_type")
+    architecture, family = read_vision_model(config), config.get("model_type")
     if architecture is None or architecture.vision is None:
         return None
     vision = architecture.vision
