@@ -44,7 +44,7 @@ def paged(tmp_path: Path, grpo_run: Callable) -> Callable[..., Page]:
 
 def test_a_run_that_went_well_has_nothing_wrong(tmp_path: Path, paged: Callable[..., Page]) -> None:
     page = paged(made(tmp_path / "run"))
-    assert not any("trouble bad" in str(one.get("class")) for _, one in page.tags)
+    assert not any("problem bad" in str(one.get("class")) for _, one in page.tags)
     assert "completed at step 40 of 40" in page.first_screen
     assert "0.055 → 0.355" in page.first_screen and "first and last 10 steps" in page.first_screen
 

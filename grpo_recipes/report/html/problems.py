@@ -26,13 +26,13 @@ class RunProblem(NamedTuple):
     page: str = ""
 
 
-def troubles(run: ReportedRun) -> list[RunProblem]:
+def run_problems(run: ReportedRun) -> list[RunProblem]:
     """All known problems; findings of the plan come last."""
     ended = _of_findings(run)
-    reported = {trouble.page for trouble in ended}
-    of_guards = [trouble for trouble in _of_guards(run) if trouble.page not in reported]
-    reported |= {trouble.page for trouble in of_guards}
-    constant = [trouble for trouble in _constant(run.series) if trouble.page not in reported]
+    reported = {problem.page for problem in ended}
+    of_guards = [problem for problem in _of_guards(run) if problem.page not in reported]
+    reported |= {problem.page for problem in of_guards}
+    constant = [problem for problem in _constant(run.series) if problem.page not in reported]
     files = [*_of_changes(run), *_of_lost_figures(run)]
     problems = [
         *files,
@@ -44,7 +44,7 @@ def troubles(run: ReportedRun) -> list[RunProblem]:
         *_of_server(run),
         *_of_plan(run),
     ]
-    return sorted(problems, key=lambda trouble: _RANK.index(trouble.level))[:MOST]
+    return sorted(problems, key=lambda problem: _RANK.index(problem.level))[:MOST]
 
 
 def _of_changes(run: ReportedRun) -> list[RunProblem]:
@@ -66,12 +66,12 @@ def _of_lost_figures(run: ReportedRun) -> list[RunProblem]:
 
 def _of_findings(run: ReportedRun) -> list[RunProblem]:
     """The findings in run.json that ended the run."""
-    troubles = []
+    problems = []
     for record in mappings(run.record.findings):
         level = BAD if record.get("severity") == "error" else WARNING
         lines = [*_texts(record.get("seen")), *_texts(record.get("because")), *_texts(record.get("notes"))]
         fix, page = record.get("fix"), record.get("id")
-        troubles.append(
+        problems.append(
             RunProblem(
                 level,
                 run.plain(record.get("message") or "the run was stopped"),
@@ -80,7 +80,7 @@ def _of_findings(run: ReportedRun) -> list[RunProblem]:
                 run.plain(page) if isinstance(page, str) else "",
             )
         )
-    return troubles
+    return problems
 
 
 def _texts(value: object) -> list[str]:
@@ -111,13 +111,13 @@ def _of_status(run: ReportedRun, ended: Sequence[RunProblem]) -> list[RunProblem
 
 def _of_guards(run: ReportedRun) -> list[RunProblem]:
     """The guards that fired, with their latest reason and fix; older releases recorded neither."""
-    troubles = []
+    problems = []
     for guard in mappings(run.record.guards):
         name = str(guard.get("name"))
         event = run.guards.get(name, {})
         level = {"stop": BAD, "warn": WARNING}.get(str(guard.get("action")), NOTE)
         title = f"{name}: {event['message']}" if event.get("message") else name
-        troubles.append(
+        problems.append(
             RunProblem(
                 level,
                 run.plain(title),
@@ -126,7 +126,7 @@ def _of_guards(run: ReportedRun) -> list[RunProblem]:
                 run.plain(str(guard.get("id") or "")),
             )
         )
-    return troubles
+    return problems
 
 
 def _constant(series: StepSeries) -> Iterator[RunProblem]:

@@ -13,7 +13,7 @@ from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
-from grpo_recipes.report.html.problems import BAD, WARNING, RunProblem, troubles
+from grpo_recipes.report.html.problems import BAD, WARNING, RunProblem, run_problems
 from grpo_recipes.report.html.run_data import KeptCompletion, ReportedRun, chosen
 from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, joined, percent, shown_text
 from grpo_recipes.report.plan_text import lineage_lines
@@ -29,7 +29,7 @@ _GOOD, _BUSY = "good", "busy"
 
 def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
     """A run's values for the template. place: its index on the page, from 0. of: the run itself."""
-    found, samples = troubles(run), [_sample(*one) for one in chosen(run.kept)]
+    found, samples = run_problems(run), [_sample(*one) for one in chosen(run.kept)]
     return {
         "of": run,
         "place": place,
@@ -38,7 +38,7 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
         "headline": headline(run),
         "subtitle": _subtitle(run),
         "gain": [run.plain(verdict.text) for verdict in verdicts(run.record) if verdict.level != "warning"],
-        "troubles": found,
+        "problems": found,
         "tiles": _tiles(run),
         "plan": {title: rows for kind, title in _TITLES.items() if (rows := _settings(run, kind))},
         "shims": [row for row in _settings(run) if str(row.get("key")).startswith(_SHIMS)],
@@ -62,8 +62,8 @@ def headline(run: ReportedRun) -> str:
     return f"{line}, according to a changed file" if listed.changed and listed.step is not None else line
 
 
-def _level(run: ReportedRun, troubles: Sequence[RunProblem]) -> str:
-    levels = {trouble.level for trouble in troubles}
+def _level(run: ReportedRun, problems: Sequence[RunProblem]) -> str:
+    levels = {problem.level for problem in problems}
     if BAD in levels:
         return BAD
     if run.listed.status in ("running", "planned"):
