@@ -26,7 +26,8 @@ from gpu_kit.stages import (
 
 
 class Stage(NamedTuple):
-    """A stage of the kit. limit_s: when it is ended; tells: what it checks; alone: no other stage runs meanwhile.
+    """A stage of the kit. limit_s: when it is ended; tells: what it checks; alone: no other stage runs at the same
+    time.
 
     gpus: how many of the machine's GPUs it sees, None for all; `gpus_per_node: auto` would train on each of them.
     """

@@ -95,7 +95,7 @@ def _rules(findings: Sequence[Finding]) -> list[str]:
 
 
 def _replace(path: str, before: str, after: str) -> None:
-    """Writes the file atomically. Raises Refusal if that fails, or if another program changed it meanwhile."""
+    """Writes the file atomically. Raises Refusal if that fails, or if another program has changed it since."""
     place = Path(os.path.realpath(path))
 
     def refuse_changed() -> None:

@@ -40,7 +40,7 @@ def busy(words: str) -> Iterator[Progress]:
 
 
 class PlainProgress:
-    """Lines for a log: some steps, or with `verbose` every step and the phases of the start."""
+    """Lines for a log: selected steps, or with `verbose` every step and the phases of the start."""
 
     def __init__(self, echo: TextIO, view: View = NORMAL) -> None:
         self._echo = echo

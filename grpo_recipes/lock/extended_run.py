@@ -67,7 +67,7 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
     if not _is_longer(lock.plan, plan, step):
         raise Refusal.of(
             f"{lock.folder}: the new length does not extend it",
-            because=f"its last checkpoint is of step {step}"
+            because=f"its last checkpoint is from step {step}"
             + (f", and max_steps is {most}" if isinstance(most, int) and most > 0 else ""),
             fix="a larger number, or training.max_steps if the recipe sets that",
         )

@@ -67,7 +67,7 @@ def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
     """The absolute path of a folder, and a folder next to it in which to build it before it is renamed.
 
     The folder must be missing or empty. If two runs want the same folder, one gets it, and a failure leaves nothing
-    behind. what: run or sweep. Raises Refusal if the folder is taken or cannot be written.
+    behind. what: run or sweep. Raises Refusal if the folder exists or cannot be written.
     """
     target = Path(os.path.abspath(folder))
     if not _is_free(target):
@@ -87,7 +87,7 @@ def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
         raise Refusal.of(
             f"{target}: the {what} folder cannot be written",
             because=because,
-            fix=f"{fix}, or use --out with another folder",
+            fix=f"{fix}, or use --out with a different folder",
         ) from problem
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -105,7 +105,7 @@ def _number(problem: OSError) -> int | None:
 
 def _taken(target: Path, what: str) -> Refusal:
     return Refusal.of(
-        f"{target}: the {what} folder is taken",
+        f"{target}: the {what} folder already exists",
         because="two runs cannot share a folder",
         fix="--out with a folder that does not exist yet",
     )

@@ -2,7 +2,7 @@
 
 The tokenizer of many base models has no chat template: the run ends with ValueError ("tokenizer.chat_template is not
 set") when it generates the first batch, after loading the model. A base model takes plain prompts (prompt_format:
-standard), or a template that the recipe brings along. The rule reads the model's folder, or the local hub cache.
+standard), or a template that the recipe provides. The rule reads the model's folder, or the local hub cache.
 """
 
 import os

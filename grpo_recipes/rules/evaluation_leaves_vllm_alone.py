@@ -5,9 +5,10 @@ row and the sample. The engine's other random generators are restored afterwards
 with its own seed, fresh weights and an empty prompt cache. So training is bit for bit the same as without evaluation.
 
 A server has its own random numbers, which advance from request to request. According to its source, vLLM 0.31 advances
-them on a CPU even for requests with their own seeds, but not on a GPU. So with a server, transformers answers, unless
-`evaluation.use_vllm: true` selects the server; training then continues with different, equally likely draws. It is no
-less reproducible: a server handles requests as they arrive, so two runs with one differ anyway.
+them on a CPU even for requests with their own seeds, but not on a GPU. So with a server, transformers generates the
+held-out completions unless `evaluation.use_vllm: true` selects the server; training then continues with different,
+equally likely draws. The run is not less reproducible: a server handles requests as they arrive, so two runs with one
+differ anyway.
 
 transformers also answers if `use_vllm: false` says so, if the model calls tools, if rows have images, and with TRL
 before 1.11.

@@ -1,1 +1,1 @@
-"""Checks what a recipe brings along: code allowed by digest, harmless environment variables, no secrets."""
+"""Checks what a recipe contains: code allowed by digest, harmless environment variables, no secrets."""

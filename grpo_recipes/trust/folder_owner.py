@@ -184,7 +184,7 @@ def _listed() -> frozenset[str]:
         raise Refusal.of(
             f"{allowed_file()}: the list of allowed code cannot be read",
             because=f"{type(problem).__name__}: {problem}",
-            fix="correct that, or remove the file and allow again what you trust",
+            fix="correct that, or remove the file and allow again the code that you trust",
         ) from problem
 
 
@@ -229,5 +229,5 @@ def replace_list(path: Path, of: str, text: Callable[[], str]) -> None:
         raise Refusal.of(
             f"{path}: the list of allowed {of} cannot be written",
             because=str(problem.strerror or problem),
-            fix="make room for it and let this user write there; set XDG_CONFIG_HOME to a different folder",
+            fix="free some space and give this user write permission; set XDG_CONFIG_HOME to a different folder",
         ) from problem

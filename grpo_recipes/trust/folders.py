@@ -52,7 +52,7 @@ def listed() -> list[Allowed]:
         raise Refusal.of(
             f"{remembered(_FILE)}: the list of allowed folders cannot be read",
             because=f"{type(problem).__name__}: {problem}",
-            fix="remove the file and allow again what you trust",
+            fix="remove the file and allow again the code that you trust",
         ) from problem
 
 
@@ -67,7 +67,7 @@ def allow_folder(files: Sequence[str]) -> None:
         _refuse_files_elsewhere(found, files)
     except NotOwn as problem:
         raise Refusal.of(
-            f"--allow-code here: {folder} is not a folder of yours alone",
+            f"--allow-code here: {folder} is not a folder that only you can write to",
             because=str(problem),
             fix="--allow-code with the sha256 of the code",
         ) from problem

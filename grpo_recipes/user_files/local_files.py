@@ -20,7 +20,7 @@ MOST_COLUMNS = 10_000
 _MOST_LISTED = 30
 _LONGEST_NAME = 80
 MOST_TOKENS = 80_000
-"""Tokens of a source; a long reward has some thousand."""
+"""Tokens of a source; a long reward has a few thousand."""
 LARGEST_SOURCE = 1024 * 1024
 
 

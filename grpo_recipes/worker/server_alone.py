@@ -120,7 +120,7 @@ def _served(
 def _planned(plan: Plan) -> VllmServer:
     planned = None if plan.vllm is None else plan.vllm.server
     if planned is None or not planned.own_node:
-        raise Refused.of("plan.json has no vLLM server on a separate machine", fix="start with launch.sh as it says")
+        raise Refused.of("plan.json has no vLLM server on a separate machine", fix="start it with launch.sh")
     return planned
 
 

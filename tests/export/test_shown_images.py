@@ -144,7 +144,7 @@ def test_a_model_of_text_is_shown_no_image(warm_python: Path, run: Path, tmp_pat
     assert command(warm_python, RECIPES / "quickstart.yaml", "--out", text, *words).code == 0
     done = command(warm_python, "generate", text, "1+1=", "--image", _picture(run, 0))
     assert (done.code, done.out) == (3, "")
-    assert "error: the model is not asked" in done.err
+    assert "error: this prompt cannot be given to the model" in done.err
     assert "the recipe has no dataset.images: the model was trained on text only" in done.err
     done = command(warm_python, "chat", text, "--greedy", typed=f"/image {_picture(run, 0)}\n1+1=\n1+1=\n")
     assert done.code == 1 and len(done.out.splitlines()) == 1

@@ -49,7 +49,7 @@ def test_a_run_folder_is_not_written_through_a_link(tmp_path: Path) -> None:
     before = looked_at(place)
     ended = run_apart(place, [command("run", "recipe.yaml", "--target", STACK, "--dry-run", "--out", "taken")])
     assert ended.codes == [2]
-    assert "the run folder is taken" in ended.printed
+    assert "the run folder already exists" in ended.printed
     assert harms(before, ended) == []
 
 

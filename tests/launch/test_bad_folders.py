@@ -172,7 +172,7 @@ def test_a_full_disk_is_the_end_that_run_json_tells(small_disk: Disk) -> None:
     assert "cannot be written: no space is left; " in what
     assert what.endswith(" MiB are free there")
     assert because.startswith("  = because: OSError: [Errno 28] No space left on device")
-    assert fix == "  = fix: make room, then grpo-run RUNDIR --resume: it starts over, since nothing was saved"
+    assert fix == "  = fix: free some space, then grpo-run RUNDIR --resume: it starts over, since nothing was saved"
     assert "Traceback" not in echo.getvalue()
     assert record.message.splitlines()[0] in summary(record, str(folder))
     for line in (folder / "metrics.jsonl").read_text().splitlines():

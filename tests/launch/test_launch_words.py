@@ -555,7 +555,7 @@ def test_another_failure_does_not_lead_to_preflight(message: str | None, tmp_pat
 
 
 def test_the_run_folder_is_named_wherever_the_command_is() -> None:
-    message = "checkpoints cannot be written\n  = fix: make room, then grpo-run RUNDIR --resume"
+    message = "checkpoints cannot be written\n  = fix: free some space, then grpo-run RUNDIR --resume"
     record = RunRecord(status="interrupted", step=3, message=message, checkpoint="checkpoints/checkpoint-3")
     told = summary(record, "my runs/one")
     assert "RUNDIR" not in told

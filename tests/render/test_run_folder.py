@@ -101,7 +101,7 @@ def test_a_folder_that_is_taken_stays_as_it_is(kind: str, tmp_path: Path) -> Non
     else:
         (tmp_path / "elsewhere").mkdir()
         place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refusal, match="the run folder is taken"):
+    with pytest.raises(Refusal, match="the run folder already exists"):
         write_run_folder(SINGLE, str(place), "")
     assert [path.name for path in place.parent.iterdir()] == ["run"]
     if kind == "folder":
@@ -177,7 +177,7 @@ def test_a_full_disk_leaves_nothing_of_a_run_folder(kib: int, small_disk: Callab
     where, because, fix = str(refused.value).splitlines()
     assert where == f"{disk / 'runs' / 'one'}: the run folder cannot be written"
     assert because.startswith("  = because: ") and because.endswith("No space left on device")
-    assert fix == "  = fix: free some space, or use --out with another folder"
+    assert fix == "  = fix: free some space, or use --out with a different folder"
     assert list(disk.rglob("*")) in ([], [disk / "runs"])
 
 
@@ -188,5 +188,5 @@ def test_a_read_only_place_is_refused_in_one_message(small_disk: Callable[[int],
         write_run_folder(SINGLE, str(disk / "run"), "recipe: 1\n")
     assert str(refused.value).splitlines()[1:] == [
         "  = because: Read-only file system",
-        "  = fix: make it writable, or use --out with another folder",
+        "  = fix: make it writable, or use --out with a different folder",
     ]

@@ -170,7 +170,7 @@ def test_what_is_drawn_is_planned(grpo_run: Callable) -> None:
         ([QUICKSTART, "--table"], "--table needs a sweep folder"),
         ([QUICKSTART, *RATES, *TARGET], "a sweep needs this machine's stack"),
         ([QUICKSTART, "--seeds", "0"], "--seeds 0 cannot be read"),
-        ([QUICKSTART, *RATES, "--seeds", "400"], "1,200 runs exceed the 1,000 that a sweep may have"),
+        ([QUICKSTART, *RATES, "--seeds", "400"], "1,200 runs exceed a sweep's limit of 1,000"),
         ([QUICKSTART, "--trials", "3"], "nothing is varied"),
         (["."], "is not a sweep"),
         ([".", "--table"], "is not a sweep of this release"),
@@ -206,7 +206,7 @@ def test_a_folder_that_is_taken_is_left_alone(grpo_run: Callable, tmp_path: Path
     (tmp_path / "mine" / "notes").write_text("")
     answer = grpo_run("sweep", QUICKSTART, *RATES, *TARGET, "--dry-run", "--out", "mine")
     assert answer.code == 2
-    assert "the sweep folder is taken" in answer.err
+    assert "the sweep folder already exists" in answer.err
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "notes"]
 
 

@@ -292,7 +292,7 @@ def test_a_list_that_cannot_be_written_is_refused_and_stays(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(disk))
     allow(["a" * 64])
     small_disks.fill(disk)
-    with pytest.raises(Refusal, match="cannot be written\n  = because: No space left on device\n  = fix: make room"):
+    with pytest.raises(Refusal, match="cannot be written\n  = because: No space left on device\n  = fix: free some"):
         allow([f"{number:064x}" for number in range(100)])
     assert is_allowed("a" * 64)
     assert sorted(path.name for path in allowed_file().parent.iterdir()) == [".allowed.lock", "allowed.json"]

@@ -178,7 +178,7 @@ def test_columns_that_a_source_lacks_are_none() -> None:
         ),
         pytest.param(
             ({"prompt": ["p"]}, {"prompt": [[{"role": "user", "content": "q"}]]}),
-            "datasets: the prompts of math and code are of different kinds",
+            "datasets: the prompts of math and code have different types",
             id="texts and messages",
         ),
     ],

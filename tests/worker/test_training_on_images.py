@@ -369,7 +369,7 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     assert "mean of 2" in said("generate", str(run), "--rows", "2")
     assert "without their images" in said("export", str(run), "-o", "exported")
     gguf = said("export", str(run), "-o", "with-gguf", "--gguf", "--converter", "mine.py", code=3)
-    assert "a GGUF file of a vision model cannot be proved here, nothing was written" in gguf
+    assert "a GGUF file of a vision model cannot be verified here, nothing was written" in gguf
     assert not (tmp_path / "with-gguf").exists()
     second = {**recipe, "name": "second", "model": {"from_run": str(run), "dtype": "float32"}, "lora": {"r": 2}}
     (tmp_path / "second.yaml").write_text(json.dumps(second))

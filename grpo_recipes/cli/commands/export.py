@@ -126,7 +126,7 @@ def _converter(file: str | None) -> str:
 
 def _check_options(what: str, dtype: str | None, push: str | None, *, public: bool) -> None:
     if what == "adapter" and dtype is not None:
-        raise Refusal.of("--adapter exports the trained tensors unchanged", fix="--merge for weights of another dtype")
+        raise Refusal.of("--adapter exports the trained tensors unchanged", fix="--merge for a different dtype")
     if public and push is None:
         raise Refusal.of("--public needs --push", fix="add --push OWNER/NAME")
     if push is not None and push.count("/") != 1:

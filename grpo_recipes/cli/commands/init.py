@@ -236,7 +236,7 @@ def _unwritable(path: str, problem: OSError) -> Refusal:
     is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
     because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
     return Refusal.of(
-        f"{path} cannot be written", because=str(because), fix="free some space, or use -o with another folder"
+        f"{path} cannot be written", because=str(because), fix="free some space, or use -o with a different folder"
     )
 
 

@@ -259,7 +259,7 @@ def _refuse_server(plan: Plan) -> None:
     if plan.vllm is not None and plan.vllm.mode == "server":
         raise Refusal.of(
             "a profile does not start a vLLM server",
-            because="generation.vllm_mode is server, and one process answers the rows",
+            because="generation.vllm_mode is server, and a profile runs in a single process",
             fix="--set generation.vllm_mode=colocate, or --set generation.use_vllm=false",
         )
 

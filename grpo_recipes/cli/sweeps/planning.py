@@ -68,7 +68,7 @@ def _planned(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Tr
     chosen = seeds_of(seeds, known.value)
     if len(trials) * len(chosen) > MOST_RUNS:
         raise Refusal.of(
-            f"{len(trials) * len(chosen):,} runs exceed the {MOST_RUNS:,} that a sweep may have",
+            f"{len(trials) * len(chosen):,} runs exceed a sweep's limit of {MOST_RUNS:,}",
             because=f"{len(trials):,} settings with {len(chosen):,} seeds each",
             fix="fewer values or seeds, or --trials 10",
         )

@@ -40,7 +40,7 @@ def kind(status: os.stat_result) -> str:
 def open_regular(path: str | Path) -> BinaryIO:
     """Opens the file at a path for reading. Raises OSError, and its NotRegular for anything but an ordinary file.
 
-    Checks the opened file rather than the path, which may meanwhile name something else; opening a pipe does not block.
+    Checks the opened file rather than the path, which may by then name something else; opening a pipe does not block.
     Files of /proc report that they are empty and may block for ever, so an empty file counts as one of them.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

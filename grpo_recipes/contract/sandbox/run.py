@@ -47,7 +47,7 @@ _BEFORE_IT = 1 << 16
 _THREADS = 64
 """For a program without processes; threads share its memory and CPU time."""
 _OF_THE_USER = 128
-"""Threads that an ordinary user's other programs may start meanwhile, since the kernel counts them, too."""
+"""Threads that an ordinary user's other programs may start in the meantime, since the kernel counts them too."""
 _OF_BUBBLEWRAP = 2
 """Processes of a user namespace before the program starts any; counted per namespace since Linux 5.14."""
 _TRIAL = "[ok]"

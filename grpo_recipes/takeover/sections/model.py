@@ -58,7 +58,7 @@ def take_model(situation: Situation) -> None:
 
 
 def _loading_arguments(situation: Situation) -> None:
-    """Takes over model_init_kwargs: its keys win over ModelConfig's own, as in TRL's script."""
+    """Takes over model_init_kwargs: its keys override those of ModelConfig, as in TRL's script."""
     given = situation.given
     if "model_init_kwargs" not in given:
         return

@@ -60,7 +60,7 @@ def answered_rows(
             try:
                 asked = shown(as_asked(data, prompt), plan, processing)
             except ValueError as problem:
-                raise Refused.of("the model is not asked", because=str(problem)) from None
+                raise Refused.of("this prompt cannot be given to the model", because=str(problem)) from None
             shaped = asked if is_chat(data, processing) else prompt
             given, judges, rewards = [{"prompt": shaped}], (), []
         weights = {reward.name: reward.weight for reward in judges}

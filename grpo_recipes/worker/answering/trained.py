@@ -32,7 +32,7 @@ def make_own_model(plan: Plan, folder: Path) -> None:
     if not place.is_dir():
         write_own_model(plan, place)
     elif (because := why_not_own(place)) is not None:
-        raise Refused.of(f"{place} changed after it was written", because=because, fix="remove it; it is made again")
+        raise Refused.of(f"{place} changed after it was written", because=because, fix="remove it; it is built again")
 
 
 def is_adapter(plan: Plan) -> bool:

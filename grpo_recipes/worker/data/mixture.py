@@ -160,14 +160,14 @@ def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
 def _refuse_kinds(name: str, one: tuple[Data, Any], other: tuple[Data, Any]) -> None:
     if name == "prompt":
         raise Refused.of(
-            f"datasets: the prompts of {one[0].source_name} and {other[0].source_name} are of different kinds",
+            f"datasets: the prompts of {one[0].source_name} and {other[0].source_name} have different types",
             because=[f"{data.source_name}: {_kind(feature)}" for data, feature in (one, other)],
             fix="a prompt template of the same prompt_format for both",
         )
     raise Refused.of(
         f"datasets: column {name} is {_kind(one[1])} in {one[0].source_name}, {_kind(other[1])} in "
         f"{other[0].source_name}",
-        because="a column has values of one kind in all rows",
+        because="a column needs values of one type in all rows",
         fix=f'columns: {{{name}: "{{{{ {name} }}}}"}} in both makes it text',
     )
 

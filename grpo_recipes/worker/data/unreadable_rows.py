@@ -43,7 +43,7 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
     return Refused.of(
         f"{where}: {path} cannot be read as {data.format or 'rows'}",
         because=" ".join(f"{type(first).__name__}: {first}".split())[:_LONGEST_CAUSE],
-        fix="give every row the same columns, and every column values of one kind",
+        fix="give every row the same columns, and every column values of one type",
     )
 
 

@@ -143,7 +143,7 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
     model = load_trained(plan, folder, packed=True)
     if asked.converter is not None and "vision_config" in getattr(model.config, "sub_configs", ()):
         raise Refused.of(
-            "a GGUF file of a vision model cannot be proved here, nothing was written",
+            "a GGUF file of a vision model cannot be verified here, nothing was written",
             because="transformers does not read its vision part, which llama.cpp's converter writes to a second file",
             fix="remove --gguf, and convert the exported folder: convert_hf_to_gguf.py, and again with --mmproj",
         )

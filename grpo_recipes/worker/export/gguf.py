@@ -30,7 +30,7 @@ def check_reader() -> None:
     """Raises Refused if the package that reads GGUF files is not installed."""
     if importlib.util.find_spec("gguf") is None:
         raise Refused.of(
-            "a GGUF file cannot be proved here, nothing was written",
+            "a GGUF file cannot be verified here, nothing was written",
             because="transformers reads it with the package gguf, which is not installed",
             fix="pip install gguf",
         )
@@ -98,7 +98,7 @@ def unreadable(problem: BaseException) -> Refused:
     """Returns the refusal of a GGUF file that transformers cannot read."""
     first = (str(problem).splitlines() or [""])[0][:_LONGEST_LINE]
     return Refused.of(
-        "the GGUF file cannot be proved, nothing was written",
+        "the GGUF file cannot be verified, nothing was written",
         because=f"transformers cannot read it: {type(problem).__name__}: {first}",
         fix=f"leave out --gguf, and convert the folder with {CONVERTER}, without a proof",
     )

@@ -70,7 +70,7 @@ def wait_for_server(plan: Plan, folder: Path) -> None:
 
     Afterwards environment variables have its address, exclude it from proxies, and make TRL open the process group for
     the weight sync at this machine's address on the route to it. Raises ServerProblem if the server is not up within
-    vllm_server.startup_timeout, ServerLost if it is lost meanwhile.
+    vllm_server.startup_timeout, ServerLost if it is lost while waiting.
     """
     planned = None if plan.vllm is None else plan.vllm.server
     if planned is None or not planned.own_node:

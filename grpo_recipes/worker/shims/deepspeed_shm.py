@@ -1,7 +1,7 @@
 """Keeps DeepSpeed on the CPU from compiling its shared-memory collectives at start.
 
 Defect: deepspeed compiles the op deepspeed_shm_comm in init_distributed on every Linux machine, which takes a minute or
-more. A process that is killed meanwhile leaves a lock file, and every later run silently waits for it forever.
+more. If a process is killed during that time, it leaves a lock file, and every later run silently waits for it forever.
 Seen: deepspeed 0.19.8. Without the op the same collectives use gloo, with the same results.
 Remove when: deepspeed does not build the op by default, or its lock does not outlive its process.
 """

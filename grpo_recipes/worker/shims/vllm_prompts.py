@@ -60,7 +60,7 @@ def _text(trainer: Any, prompt: str, ids: list[int]) -> str:
     if read != ids:
         raise Refused.of(
             f"a prompt cannot be cut to its last {len(ids)} tokens for the vLLM server: {prompt[:SHOWN]!r}...",
-            because=f"this TRL sends the server texts, and the cut one becomes {len(read)} tokens that begin with "
+            because=f"this TRL sends the server text, and the cut prompt becomes {len(read)} tokens that begin with "
             f"{tokenizer.convert_ids_to_tokens(read[:3])}, not {tokenizer.convert_ids_to_tokens(ids[:3])}",
             fix="a larger generation.max_prompt_length, or trl 0.29.1",
         )

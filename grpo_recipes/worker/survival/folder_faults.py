@@ -18,8 +18,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, _UNSAID)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
 # The cause and the fix, by error number. On a full disk torch only reports that it failed.
 _FAULTS = {
-    _UNSAID: ("a library failed to", "make room"),
-    errno.ENOSPC: ("no space is left", "make room"),
+    _UNSAID: ("a library failed to", "free some space"),
+    errno.ENOSPC: ("no space is left", "free some space"),
     errno.EDQUOT: ("the disk quota is used up", "remove files or raise the quota"),
     errno.EFBIG: (
         "the file would be larger than this file system or ulimit allows",

@@ -1,8 +1,8 @@
 """The model can write each stop string, and the rewards can see it.
 
 What: stop strings that the vocabulary cannot spell, because no token has one of their characters. Stop strings that are
-special tokens: they end the completion, but are left out of the text that rewards get. Stop texts in the middle of the
-right answer, which would cut it off.
+special tokens: they end the completion, but are left out of the text that rewards get. Stop strings in the middle of
+the right answer, which would cut it off.
 Why: if the model cannot write a stop, completions are truncated; a format reward that looks for a stop that it cannot
 see gives all completions the same reward.
 Fix: a different stop string; tokenizer.add_tokens adds new marks as ordinary tokens.

@@ -2,9 +2,9 @@
 
 What: preflight checks the right answers of the examined rows, and warns if any end in .0 and come from a column of
 decimals.
-Why: `datasets` reads 2 as 2.0 if another row has 2.5, and a template writes 2.0. A reward that compares texts then
+Why: `datasets` reads 2 as 2.0 if another row has 2.5, and a template writes 2.0. A reward that compares strings then
 scores the completion 2 as wrong. The reward `accuracy` compares numbers, and is not reported.
-Fix: write the answers as texts in the data file, or convert them in the template.
+Fix: write the answers as strings in the data file, or convert them in the template.
 Example: 3 of 32 right answers end in .0, such as 2.0 in row 1
 """
 
@@ -42,10 +42,10 @@ def check(seen: Seen) -> Iterator[Finding]:
                 f"{data.number(seen.sample[whole[0]])}",
                 ("dataset", "columns", column),
                 because=(
-                    f"column {name} has decimals, so all its numbers are read as decimals; a reward that compares texts"
-                    f" scores the completion {first.removesuffix('.0')} as wrong",
+                    f"column {name} has decimals, so all its numbers are read as decimals; a reward that compares"
+                    f" strings scores the completion {first.removesuffix('.0')} as wrong",
                 ),
-                fix=f"write {name} as texts in the data file, or use the template "
+                fix=f"write {name} as strings in the data file, or use the template "
                 f'"{{{{ {name} | int if {name} == {name} | int else {name} }}}}"',
             )
             return
