@@ -147,7 +147,7 @@ def _phases(
     always, gathered = stays | trained | overhead | images, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout, update.accumulation > 1)
-    found = [
+    phases = [
         _phase("load", stays | overhead, {"vllm": pool} if pool else loading),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
         _evaluating(layout, always, idle, pool, _answering(architecture, update, layout, update.batch, held)),
@@ -156,7 +156,7 @@ def _phases(
         _phase("sync", always, {**syncing, **_merged(update, layout, held, tensor)}) if pool else None,
         _phase("save", always | idle, {"largest tensor": tensor}),
     ]
-    return tuple(phase for phase in found if phase is not None)
+    return tuple(phase for phase in phases if phase is not None)
 
 
 def _phase(name: str, stays: Mapping[str, int], computes: Mapping[str, int]) -> MemoryPhase:
@@ -221,7 +221,7 @@ def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool
     constant = computed.weights + computed.adapter + computed.optimizer
     moments = computed.in_order()
     has_part_beside = layout.strategy == "zero1" or (layout.strategy == "zero2" and accumulates)
-    found = []
+    peaks = []
     for at, (moment, has_gradients) in enumerate(moments, start=1):
         gradients = held.gradients if has_gradients else 0
         beside = moment - constant - (computed.gradients if has_gradients else 0)
@@ -231,11 +231,11 @@ def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool
         elif at == len(moments) - 1 and has_part_beside and held.gradients:
             gradients += computed.gradients // layout.parts("optimizer")
         kept = min(beside, computed.activations)
-        found.append({"gradients": gradients, "activations": kept, "output layer and workspace": beside - kept})
-    return max(found, key=lambda terms: sum(terms.values()))
+        peaks.append({"gradients": gradients, "activations": kept, "output layer and workspace": beside - kept})
+    return max(peaks, key=lambda terms: sum(terms.values()))
 
 
-# Memory beyond tensors, in round figures. The libraries' was measured, the GPUs' was not.
+# Memory beyond tensors, rounded. That of the libraries was measured, that of GPUs was not.
 
 
 LIBRARIES = 600 * 2**20

@@ -146,15 +146,15 @@ def as_expected(number: float | None, expected: Sequence[str]) -> int | float | 
 
 def written_number(text: str) -> float | None:
     """The number in a text such as 0,7 or 5% or 10k; None if it is ambiguous."""
-    found = re.fullmatch(r"(\d+)(?:[.](\d+)|,(\d{1,2}|\d{4,}|(?<=\b0,)\d+))? ?([%kK]?)", text.strip())
-    if found is None or not (found[3] or found[4]):
+    match = re.fullmatch(r"(\d+)(?:[.](\d+)|,(\d{1,2}|\d{4,}|(?<=\b0,)\d+))? ?([%kK]?)", text.strip())
+    if match is None or not (match[3] or match[4]):
         return None
-    number = float(f"{found[1]}.{found[2] or found[3] or 0}")
-    return round(number / 100, 12) if found[4] == "%" else number * 1000 if found[4] else number
+    number = float(f"{match[1]}.{match[2] or match[3] or 0}")
+    return round(number / 100, 12) if match[4] == "%" else number * 1000 if match[4] else number
 
 
 def share_of(value: object) -> float | None:
-    """The share for a number of percent, None for one near 1, which is more likely a typo."""
+    """The share that a percentage means, None for a number near 1, which is more likely a typo."""
     return round(value / 100, 12) if isinstance(value, int | float) and 2 <= value <= 100 else None
 
 
@@ -166,7 +166,7 @@ def meant_number(text: str, expected: Sequence[str]) -> int | float | None:
 
 
 def plain_number(text: str, *, whole: bool) -> int | float | None:
-    """The number of a text that can mean only one; None for any other.
+    """The number of an unambiguous text; None for any other.
 
     Commas as thousands separators are only accepted in whole numbers: 1,000 is 1 with a decimal comma.
     """
@@ -188,8 +188,8 @@ def may_be_thousands(text: str) -> bool:
 
 def grouped_number(text: str) -> int | None:
     """The whole number in a text grouped by threes without ambiguity: 10 000, 10'000, 1.000.000."""
-    found = re.fullmatch(_GROUPS, text.strip())
-    return int(re.sub(r"[^0-9]", "", text)) if found else None
+    match = re.fullmatch(_GROUPS, text.strip())
+    return int(re.sub(r"[^0-9]", "", text)) if match else None
 
 
 def meanings(text: str, expected: Sequence[str]) -> str:
@@ -197,9 +197,9 @@ def meanings(text: str, expected: Sequence[str]) -> str:
 
     1,5 is not a whole number either way.
     """
-    found = re.fullmatch(r"([0-9]+)([.,])([0-9]+)", text.strip())
-    if found is None or "a whole number" not in expected or "a number" in expected or re.fullmatch(_THOUSANDS, text):
+    match = re.fullmatch(r"([0-9]+)([.,])([0-9]+)", text.strip())
+    if match is None or "a whole number" not in expected or "a number" in expected or re.fullmatch(_THOUSANDS, text):
         return ""
-    if found[3].strip("0") if found[2] == "," else not may_be_thousands(text):
+    if match[3].strip("0") if match[2] == "," else not may_be_thousands(text):
         return ""
-    return (f"{int(found[1])} or " if not found[3].strip("0") else "") + str(int(found[1] + found[3]))
+    return (f"{int(match[1])} or " if not match[3].strip("0") else "") + str(int(match[1] + match[3]))

@@ -52,7 +52,7 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
 def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, object]) -> Finding:
     """The finding for an adapter. place: its folder."""
     base = adapter.get("base_model_name_or_path") or "an unnamed model"
-    said = f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, not a model"
+    said = f"{value} is an adapter ({adapter.get('peft_type') or 'PEFT'}) of {base}, not a model"
     because = ["TRL loads a whole model and puts a new adapter on it", f"{place} has no config.json"]
     fix = f"from_run: {value}, which merges it into its model; add lora: {{continue: true}} to train it further"
     return context.finding(said, KEY, because, fix=fix, patch=_from_run(value))

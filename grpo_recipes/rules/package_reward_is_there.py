@@ -48,7 +48,7 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         close = nearest_words(named.name, names, cutoff=0.5) if not is_bound else []
         right = f"{named.module}:{close[0]}" if close else None
         said = f"{named.module} of {named.package} {named.release} has no function {named.name}"
-        because = f"its functions are {listed(names) or 'none'}"
+        because = f"its functions are {listed(names)}" if names else "it has no functions"
         fix = f"python: {right}" if right else None
         yield context.finding(
             said, "rewards", because, fix=fix, patch=[Patch(place, right)] if right else (), mark=mark
@@ -140,7 +140,7 @@ def _of_function(
         yield context.finding(
             f"{named.name} has no option {option}",
             "rewards",
-            [f"its options are {', '.join(known) or 'none'}", where],
+            [f"its options are {', '.join(known)}" if known else "it has no options", where],
             fix=f"{close[0]}: {options[option]}" if close else f"remove {option}",
             patch=[Patch(at, remove=True), *([Patch((*path, "options", close[0]), options[option])] if close else [])],
         )

@@ -133,7 +133,7 @@ def _options(
                 context,
                 (*path, "options", option),
                 f"reward {name} has no option {option}",
-                because=[f"its options are {', '.join(known) or 'none'}"],
+                because=[f"its options are {', '.join(known)}" if known else "it has no options"],
                 fix=f"remove {option}",
                 patch=[Patch((*path, "options", option), remove=True)],
             )
@@ -182,7 +182,7 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
             f"{file} has no function {name}",
             because=[
                 *([f"{name} in it is not a function"] if is_bound else []),
-                f"its functions are {listed(functions) or 'none'}",
+                f"its functions are {listed(functions)}" if functions else "it has no functions",
             ],
             fix=f"python: {file}:{close[0]}" if close else None,
             patch=[Patch(place, f"{file}:{close[0]}")] if close else [],

@@ -56,7 +56,7 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
         )
     elif found.method not in (None, "LORA"):
         because = ("grpo-run trains, continues and merges only LoRA adapters",)
-        yield _finding(context, NoStart(f"{found.name} is a {found.method} adapter", because))
+        yield _finding(context, NoStart(f"{found.name} is an adapter of type {found.method}, not LORA", because))
     elif start.startswith(STARTS):
         because = (f"its init_lora_weights is {start}, which removes a part of each weight from the model",)
         fix = "train it again with init_lora_weights: true"

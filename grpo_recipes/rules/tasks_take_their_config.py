@@ -80,7 +80,7 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
             yield _finding(context, place, f"config of {name} cannot set {key}", because, f"remove {key}")
         elif key not in known:
             near = nearest_words(key, [each for each in known if each not in config], cutoff=0.6)
-            fix = f"{near[0]}: {flow(value)}" if near else f"its keys are {', '.join(known) or 'none'}"
+            fix = f"{near[0]}: {flow(value)}" if near else f"one of its keys: {', '.join(known)}"
             patch = [Patch(place, remove=True), Patch((*path, "config", near[0]), value)] if near else []
             yield _or_not_checked(context, place, f"{name} of {of} has no key {key}", fix, patch, is_other)
         elif (wanted := _wanted(known[key].type, value)) is not None:

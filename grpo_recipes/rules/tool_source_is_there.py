@@ -53,7 +53,7 @@ def _of_one(
         names = [name for name in module_of(said.path).callables if _may_be(said.path, name, kind)]
         close = nearest_words(said.name, names, cutoff=0.5)
         told = f"{said.file} has no {kind} {said.name}"
-        reason = f"its {PLURAL[kind]} are {', '.join(names) or 'none'}"
+        reason = f"its {PLURAL[kind]} are {', '.join(names)}" if names else f"it has no {PLURAL[kind]}"
         fix = f"python: {said.file}:{close[0]}" if close else None
         yield context.finding(
             told, key, reason, fix=fix, patch=[Patch(said.place, f"{said.file}:{close[0]}")] if close else [], mark=mark

@@ -37,7 +37,7 @@ def test_a_file_beside_does_not_stand_for_pythons_own_library(tmp_path: Path) ->
     ("text", "said"),
     [
         ("from . import helper", "reward.py:1: a relative import"),
-        ("import package", "reward.py imports the package package beside it"),
+        ("import package", "reward.py imports the package package next to it"),
         ("import broken", "broken.py:1: "),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_model_that_sees_is_unknown_with_the_reason() -> None:
     config = {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {"hidden_size": 8}}
     found = estimate(config, ADAPTED, ALONE, 80 * GIB)
     assert found.verdict() == "unknown"
-    assert found.unknown.startswith("models of type gemma3 are not covered: neither the part that sees nor the tokens")
+    assert found.unknown.startswith("models of type gemma3 are not covered: neither the vision part nor the tokens")
 
 
 def test_without_a_gpu_there_is_a_table_and_no_verdict() -> None:

@@ -89,7 +89,7 @@ def test_images_are_held_for_all_rows_and_seen_at_once_to_generate() -> None:
 def test_what_is_not_covered_is_unknown_with_the_reason(change: dict[str, Any]) -> None:
     found = estimate(GEMMA | change, SPARED, ALONE, 80 * GIB)
     assert found.verdict() == "unknown"
-    assert "neither the part that sees nor the tokens of images" in found.unknown
+    assert "neither the vision part nor the tokens of images" in found.unknown
 
 
 def _judged(tmp_path: Path, family: str, gpu: str, *overrides: str) -> tuple[Any, list[tuple[str, str]]]:

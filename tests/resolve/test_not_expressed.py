@@ -89,7 +89,7 @@ REFUSED = [
     ("0.15.2", EVERYWHERE + "training: {shuffle_dataset: false}", "training.shuffle_dataset", "false", "random order"),
     ("0.15.2", EVERYWHERE.replace("group", "none"), "grpo.scale_rewards", "'none'", "always divides"),
     ("0.16.1", "grpo: {loss_type: grpo}", "grpo.loss_type", "loss_type 'grpo'", "tokens of a micro-batch"),
-    ("0.17.0", "grpo: {loss_type: sapo}", "grpo.loss_type", "'sapo'", "it knows grpo, bnpo, dr_grpo"),
+    ("0.17.0", "grpo: {loss_type: sapo}", "grpo.loss_type", "'sapo'", "it accepts grpo, bnpo, dr_grpo"),
     (
         "0.21.0",
         "launch: {num_processes: 2}",

@@ -48,8 +48,8 @@ def share_needed(
         needs = memory_needs(context._replace(settings=tried), decides=True)
     except NotJudged:
         return None
-    found = [] if isinstance(needs, str) else needs.estimate().phases
-    sizes = [phase.total() for phase in found if not phases or phase.name in phases]
+    all_phases = [] if isinstance(needs, str) else needs.estimate().phases
+    sizes = [phase.total() for phase in all_phases if not phases or phase.name in phases]
     return max(sizes) / memory if sizes else None
 
 

@@ -22,15 +22,15 @@ def owners(model: Any) -> dict[str, Any]:
 
     For an adapter's tensor that is the adapted layer, which may run while its adapter does not.
     """
-    found = {}
+    modules = {}
     for name in trainable(model):
         module = model
         for part in name.split(".")[:-1]:
             module = getattr(module, part)
             if isinstance(module, ADAPTED_MODULES):
                 break
-        found[name] = module
-    return found
+        modules[name] = module
+    return modules
 
 
 def fingerprints(model: Any) -> dict[str, int]:
@@ -167,16 +167,16 @@ def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_T
     """
     packed = [module for module in model.modules() if _is_quantized(module)]
     quantized = {parameter for module in packed for parameter in module.parameters(recurse=False)}
-    found = {
+    dtypes = {
         parameter: dtype_name(parameter.dtype)
         for name, parameter in model.named_parameters()
         if parameter.is_floating_point() and not any(part in name for part in left_out) and parameter not in quantized
     }
     if getattr(trainer.args, "cast_lm_head_to_fp32", False):
-        head = {found.pop(parameter, "float32") for parameter in model.lm_head.parameters()}
+        head = {dtypes.pop(parameter, "float32") for parameter in model.lm_head.parameters()}
         wrong = () if zero_stage(trainer) else sorted(f"lm_head {dtype}" for dtype in head - {"float32"})
-        return (*sorted(set(found.values())), *wrong)
-    return tuple(sorted(set(found.values())))
+        return (*sorted(set(dtypes.values())), *wrong)
+    return tuple(sorted(set(dtypes.values())))
 
 
 def reference(trainer: Any) -> Reference | None:

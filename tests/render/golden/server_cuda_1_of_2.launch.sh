@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains "addition" beside its own vLLM server. Written by grpo-run from plan.json.
+# Trains "addition" next to its own vLLM server. Written by grpo-run from plan.json.
 # By hand:  bash launch.sh [--resume]        with a different Python:  PYTHON=/path/to/python bash launch.sh
 # The server takes GPU 1 of those visible to this script, counted from 0, the trainer the 1 before.
 set -euo pipefail

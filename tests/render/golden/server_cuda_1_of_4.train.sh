@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains "addition": 3 processes on cuda, strategy ddp. Written by grpo-run from plan.json.
-# Started by launch.sh beside the vLLM server, whose address is in GRPO_RUN_VLLM_URL.
+# Started by launch.sh next to the vLLM server, whose address is in GRPO_RUN_VLLM_URL.
 set -euo pipefail
 
 # A relative or empty entry of these paths means the folder that a program is started in. The files of a run folder are

@@ -22,7 +22,7 @@ class Call:
 
     name: "load", "one row", "all", "again", or a case. entries: for each completion, its row's index in the sample and
     its kind. shape: "own" or "other", messages instead of text or vice versa. kind: "values", "wrong" (not a list of
-    numbers), "raised", "killed" (the process ended during it). values: by entry; None means no reward, as NaN does for TRL.
+    numbers), "raised", "killed" (the process ended during it). values: by entry; None means no reward, like NaN.
     error: the exception, or what was returned instead. place: the user's line. missing: parameters that were not given.
     by: for "killed", "time", "memory" or the exit code in words.
     """
