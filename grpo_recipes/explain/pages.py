@@ -62,9 +62,9 @@ def worker_pages() -> dict[str, str]:
 MEANINGS: dict[str, str] = {
     "WLD013": "`/dev/shm`, or the memory that a process may lock for InfiniBand, may be too small for NCCL between"
     " GPUs. `doctor`, `preflight` and the start of a run with several GPUs check it, on the machine that trains."
-    " NVIDIA's containers ask for 1 GiB and no limit; the defaults of Docker and Kubernetes are 64 MiB and 64 KiB.",
+    " NVIDIA recommends 1 GiB and no limit; the defaults of Docker and Kubernetes are 64 MiB and 64 KiB.",
     "WLD014": "A node of the cluster lacks something, as `preflight --on-nodes N` finds: fewer GPUs, a"
-    " package of another release, or no network interface of the name in NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME.",
+    " different release of a package, or no interface with the name in NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME.",
     "STK018": "A library cannot write its cache of compiled or downloaded files: vLLM and flashinfer then fail"
     " at import, and downloads fail. `doctor` and `preflight` warn; a run with vLLM in its"
     " processes does not start.",

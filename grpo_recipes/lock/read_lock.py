@@ -132,11 +132,11 @@ def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = N
     """
     used = used_run(Path(lock.folder), weights, own_model=own_model)
     if used.fault is not None:
-        is_made_anew = own_model is not None and used.fault.name.startswith(f"{own_model}/")
+        is_rebuilt = own_model is not None and used.fault.name.startswith(f"{own_model}/")
         raise Refusal.of(
             f"{lock.folder}: {used.fault.words}",
             because=f"it {used.fault.because}",
-            fix=f"remove {own_model}; the run builds it again" if is_made_anew else how_to_mend(used.fault),
+            fix=f"remove {own_model}; the run builds it again" if is_rebuilt else how_to_mend(used.fault),
         )
     return [_words_of_old(lock)] if used.is_old else []
 

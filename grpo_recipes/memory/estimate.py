@@ -187,7 +187,7 @@ def _evaluating(
 def _answering(
     architecture: Architecture, update: Update, layout: Layout, sequences: int, held: States
 ) -> dict[str, int]:
-    """The memory of transformers while it answers this many prompts at once.
+    """The memory of transformers while it generates this many completions at once.
 
     TRL gathers all parameters of ZeRO-3 for it, unless told otherwise (1.16.0, trainer/grpo_trainer.py:
     ds3_gather_for_generation).

@@ -89,7 +89,7 @@ class Layout(NamedTuple):
     vllm_share: of the GPU, for vLLM's weights and cache in the same process, None for as much as it needs; vllm_cache:
     bytes of a fixed-size cache, which vLLM takes beyond the weights, whatever its share; vllm_ranks: GPUs that share
     one engine. gathers_to_generate: ZeRO-3 gathers all parameters to generate with transformers. evaluates:
-    transformers also answers held-out rows, one micro-batch at once; asks_vllm: vLLM answers them, as it generates.
+    transformers also generates held-out completions, one micro-batch at a time; asks_vllm: vLLM generates them.
     """
 
     strategy: Strategy

@@ -1,4 +1,4 @@
-"""An evaluation does not change the training, even if vLLM answers the held-out rows.
+"""An evaluation does not change the training, even if vLLM generates the held-out completions.
 
 vLLM in the training processes answers them (`colocate`). Each completion has its own seed, from the recipe's seed, the
 row and the sample. The engine's other random generators are restored afterwards, and each training generation starts

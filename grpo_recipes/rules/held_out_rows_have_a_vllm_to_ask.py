@@ -1,8 +1,8 @@
 """`evaluation.use_vllm: true` needs training that uses vLLM.
 
-It does not start vLLM: the vLLM used for training answers the held-out rows. Without one, nothing can answer, and with
-TRL before 1.11 the worker cannot request single completions with their own seeds. Only transformers answers rows that
-call tools or have images.
+It does not start vLLM: the vLLM used for training also generates the held-out completions. Without one, nothing can
+generate them, and with TRL before 1.11 the worker cannot request single completions with their own seeds. For rows that
+call tools or have images, only transformers generates.
 """
 
 from collections.abc import Iterator

@@ -2,8 +2,8 @@
 
 The API server refuses a whole manifest for one bad name or quantity, and reports the manifest's field, not the recipe's
 key. It accepts some mistakes: with `16m` of memory, a sixtieth of a byte, no pod starts. `kubernetes.pod` takes the
-fields of a pod that choose its machine and its rights; grpo-run writes what the pod runs and mounts. The rule does not
-check these fields; `kubectl apply --dry-run=server` does.
+fields of a pod that select its machine and set its permissions; grpo-run writes what the pod runs and mounts. The rule
+does not check these fields; `kubectl apply --dry-run=server` does.
 """
 
 import re

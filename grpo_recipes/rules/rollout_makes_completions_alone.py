@@ -1,8 +1,8 @@
 """A rollout is the only source of completions.
 
 With `tools` or an `environment` TRL runs its own loop of calls after a rollout and ignores the rollout's `env_mask`: it
-silently trains on tokens that the policy did not write. The policy itself answers held-out rows, with one seed per row.
-A rollout cannot do this, so evaluation would measure something different from training.
+silently trains on tokens that the policy did not write. For held-out rows, the policy itself generates, with one seed
+per row. A rollout cannot do this, so evaluation would measure something different from training.
 """
 
 from collections.abc import Iterator
@@ -25,6 +25,6 @@ def check(context: Context) -> Iterator[Finding]:
                 said, section, because, fix=f"call them in the rollout, or remove {section} or the rollout"
             )
     if context.has_section("evaluation"):
-        said = "a rollout cannot answer held-out rows"
-        because = "the policy would answer them in one turn, unlike in training"
+        said = "a rollout cannot generate held-out completions"
+        because = "the policy would generate them in one turn, unlike in training"
         yield context.finding(said, "evaluation", because, patch=[Patch(("evaluation",), None)])

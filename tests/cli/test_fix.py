@@ -296,7 +296,7 @@ def test_what_another_section_means_by_a_key_is_not_moved(
     recipe.write_text("\n".join([*lines, line, "lora: {r: 16, lora_alpha: 32}", ""]))
     answer = grpo_run("validate", str(recipe), option, "--write", "--target", TARGET)
     assert line in recipe.read_text()
-    assert f"`{section}` has no such key, and {home} is the training's" in answer.err
+    assert f"`{section}` has no such key, and {home} configures training" in answer.err
 
 
 def test_a_key_of_an_adapter_is_moved_only_when_asked(grpo_run: Callable, recipe: Path) -> None:

@@ -212,10 +212,10 @@ OWN = "python: file.py:function, or remove rollout"
 @pytest.mark.parametrize(
     ("rollout", "said"),
     [
-        ({"python": "mine.py:play", "n": 8}, ["remove n, or write grpo.num_generations for the training"]),
+        ({"python": "mine.py:play", "n": 8}, ["remove n, or write grpo.num_generations for training"]),
         ({"zzz": 1}, [OWN, "remove zzz, if you do not need it"]),
         ({}, [OWN]),
-        ({"path": "mine.py"}, [OWN, "remove path, or write dataset.path for the training"]),
+        ({"path": "mine.py"}, [OWN, "remove path, or write dataset.path for training"]),
     ],
 )
 def test_a_rollout_of_ones_own_keeps_its_answers(rollout: object, said: list[str], tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ class _Validate(click.Command):
     default="text",
     help="Output format: for people, programs, GitHub workflow annotations, or code scanning.",
 )
-@click.option("--only-recipes", is_flag=True, help="Leave out files without a line `recipe: 1`, as a hook gets them.")
+@click.option(
+    "--only-recipes", is_flag=True, help="Skip files without a line `recipe: 1`; for hooks that pass every YAML file."
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
     "--fix",

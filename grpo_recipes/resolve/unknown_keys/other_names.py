@@ -80,8 +80,8 @@ def is_verls_rollout(path: Path, source: Source) -> bool:
 def not_meant(found: Finding, path: Path, home: str) -> Finding:
     """The finding for a key whose name has a different meaning in the format; the intended one is unknown."""
     place = home if "." in home else f"the recipe's {home}"
-    because = f"`{path[0]}` has no such key, and {place} is the training's"
-    return found._replace(because=(because,), fix=f"remove {path[-1]}, or write {place} for the training", patch=())
+    because = f"`{path[0]}` has no such key, and {place} configures training"
+    return found._replace(because=(because,), fix=f"remove {path[-1]}, or write {place} for training", patch=())
 
 
 def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]]:

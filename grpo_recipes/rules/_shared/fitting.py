@@ -54,9 +54,9 @@ def share_needed(
 
 
 def answers_fit(context: Context, values: Mapping[str, object], reads: Collection[str]) -> bool:
-    """Whether answering held-out rows fits comfortably, together with the weights that ZeRO-3 gathers for it.
+    """Whether an evaluation fits comfortably, together with the weights that ZeRO-3 gathers for it.
 
-    Without ZeRO-3 they need less than an update does. values, reads: as in share_needed.
+    Without ZeRO-3 it needs less than an update does. values, reads: as in share_needed.
     """
     if context.value("distributed.strategy") != "zero3":
         return True

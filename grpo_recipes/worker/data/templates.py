@@ -55,11 +55,11 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
         path: Path = (where,)
         while len(made) < len(rows):
             try:
-                with bounded() as begin_anew:
+                with bounded() as restart_limits:
                     for row in rows[len(made) : len(made) + ROWS_AT_ONCE]:
                         texts = {}
                         for path, template in templates.items():
-                            begin_anew()
+                            restart_limits()
                             texts[path] = _text(template, row)
                         made.append(_new_columns(data, where, texts, row, indices[len(made)]))
             except Refused:

@@ -1,9 +1,9 @@
-"""Passes vLLM prompts with images so that it answers the same tokens as the loss.
+"""Passes vLLM prompts with images so that it generates from the same tokens as the loss.
 
 Defect: TRL passes vLLM a prompt in which each image already has all its tokens. vLLM expects one token per image and
-expands it again: it silently answers a prompt of 42 tokens where the loss has 36. It also samples the image token,
-which TRL suppresses only for transformers. And it caches the output of its vision part for each image: with new weights
-TRL clears vLLM's cache of prompts, but not this one.
+expands it again: it silently generates from 42 tokens where the loss has 36. It also samples the image token, which TRL
+suppresses only for transformers. And it caches the output of its vision part for each image: with new weights TRL
+clears vLLM's cache of prompts, but not this one.
 Seen: trl 1.16.0 (VLLMGeneration.generate and sync_weights, colocate) with vllm 0.31.0.
 Remove when: TRL passes vLLM prompts with one token per image, and clears vLLM's encoder cache.
 """
@@ -99,7 +99,7 @@ class _ImagePrompts:
         name = tokenizer_of(self._trainer).convert_ids_to_tokens
         loss, vllm = (name(ids[place : place + _SHOWN]) for ids in (of_loss, of_vllm))
         raise Refused.of(
-            "vLLM answered a different prompt than the loss has",
+            "vLLM and the loss have different prompts",
             because=[
                 f"with images the loss has {len(of_loss)} tokens, and vLLM {len(of_vllm)}",
                 f"beginning at token {place + 1}, the loss has {loss}, vLLM {vllm}",

@@ -1,7 +1,7 @@
 """Gives vLLM the same prompt tokens that its completions are scored with.
 
 Defect: TRL before 0.19 cuts the token ids of a long prompt to max_prompt_length but silently sends vLLM the whole text,
-so a completion answers a different prompt than it is scored with.
+so a completion is scored with a different prompt than it was generated from.
 Seen: trl 0.14.0 to 0.18.2, prompts_text in compute_loss, _prepare_inputs and _generate_and_score_completions.
 Remove when: TRL below 0.19 is no longer supported.
 """

@@ -92,9 +92,9 @@ class Judge:
         names = [name for name in columns if name not in _NO_COLUMNS]
         made: list[str] = []
         try:
-            with bounded() as begin_anew:
+            with bounded() as restart_limits:
                 for place, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
-                    begin_anew()
+                    restart_limits()
                     row = {name: columns[name][place] for name in names}
                     said = {"prompt": prompt_text(prompt), "completion": answer_text(completion)}
                     made.append(self._template.render(row | said))
