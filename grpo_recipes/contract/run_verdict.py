@@ -27,21 +27,21 @@ MEANINGS = {
     "VRD002": "No held-out change: its interval contains 0. More held-out rows make it narrower; more steps or easier"
     " prompts make the change larger. Fewer than 8 rows cannot show a change, and if `keep_best` chose the step by"
     " these rows, 1.5 times the interval must exclude 0.",
-    "VRD003": "Worse than before: the held-out figure fell, and its interval excludes 0. The rewards may pay for"
+    "VRD003": "Worse than before: the held-out figure fell, and its interval excludes 0. The rewards may favour"
     " something other than what they should teach, or the learning rate is too high.",
     "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"
     " completions passed, so no training could show a gain. Harder rows can.",
     "VRD005": "The training reward rose and the held-out figure did not, and its interval excludes such a rise:"
-    " the model learned the training rows, or an answer that pays without solving the task. The completions with the"
-    " highest rewards show which.",
-    "VRD006": "Completions became half as long again, and the training reward did not rise: the model learned to write"
+    " the model learned the training rows, or an answer that is rewarded without solving the task. The completions"
+    " with the highest rewards show which.",
+    "VRD006": "Completions grew by half, and the training reward did not rise: the model learned to write"
     " more. A limit, an overlong penalty or a length reward ends that.",
     "VRD007": "The policy drifted far from its start: entropy or KL left the range of its guard, or entropy more than"
     " doubled without reward. A smaller learning rate or a larger beta keeps it near.",
     "VRD008": "Rewards contradict each other: on the same rows one rose and a different one fell, both beyond noise."
     " Their weights decide which one wins.",
-    "VRD009": "No rows were held out both before and after the training, so only the training reward is known: it"
-    " rose, fell, or did not change beyond noise. `evaluation` with `at_start` and held-out rows says more.",
+    "VRD009": "There is no held-out score both before and after training, so only the training reward is known: it"
+    " rose, fell, or did not change beyond noise. `evaluation` with `at_start` and held-out rows would show more.",
     "VRD010": "No sign that the model uses its images: with grey images it is right as often, as far as the"
     " held-out rows show. They can be answered without images, or the model learned nothing that it reads from them.",
     "VRD011": "Nothing was trained: in no step did two completions of a group have different rewards, and GRPO only"
@@ -54,7 +54,7 @@ ERRORS, LEAST_CHANGE = 3.0, 0.01
 LONGER, LONGER_BY = 1.5, 10
 """The factor, and the number of tokens, by which completions count as longer."""
 LEAST_ROWS = 8
-"""With fewer held-out rows an interval excludes 0 by chance too often: with two rows in every second run."""
+"""With fewer held-out rows an interval excludes 0 by chance too often: with two rows in every other run."""
 CHOSEN = 1.5
 """The factor by which an interval is widened if its figure chose the step.
 

@@ -16,17 +16,17 @@ from grpo_recipes.yaml import ids as yaml_ids
 OTHER_IDS = {
     schema_findings.MISSING_KEY: "A key that has no default is missing.",
     schema_findings.WRONG_TYPE: "A value has the wrong type for its key; nothing is converted silently.",
-    schema_findings.OUT_OF_RANGE: "A value is outside the range in which it has a meaning.",
-    schema_findings.NOT_ONE_OF: "A value is not one of the format's words for its key.",
+    schema_findings.OUT_OF_RANGE: "A value is outside its valid range.",
+    schema_findings.NOT_ONE_OF: "A value is not one of those that the format allows for its key.",
     suggestions.UNKNOWN_KEY: "A key is neither part of the format nor a field of the class of its section.",
     suggestions.REMOVED_KEY: "A field once existed and was removed by a release.",
     suggestions.OWNED_KEY: "A GRPOConfig field is under `trl` although it has its own key, or grpo-run sets it.",
     inexpressible.NOT_EXPRESSED: "The target does not support a value: it lacks the field or reads it differently, and"
     " does something else. grpo-run knows what every older release does without a field.",
-    field_values.NOT_ALLOWED: "A value is not among those in the target's source. Many of these pass"
+    field_values.NOT_ALLOWED: "The target's source code does not support a value. Many such values pass"
     " GRPOConfig and fail after loading the model.",
     field_values.WRONG_FIELD_TYPE: "A value has a different type than the target's class declares for its field.",
-    field_values.AMBIGUOUS_WORD: "yes, no, on and off are booleans in YAML 1.1 and words in YAML 1.2.",
+    field_values.AMBIGUOUS_WORD: "yes, no, on and off are booleans in YAML 1.1 and strings in YAML 1.2.",
     field_values.NO_EFFECT: "A value has no effect, given the others, e.g. vllm_mode without vLLM.",
     stack_findings.NO_FACTS: "grpo-run knows nothing about a release, so it could not check anything against it.",
 }
@@ -71,12 +71,12 @@ MEANINGS: dict[str, str] = {
     "STK001": "A --target cannot be read: it is name==version items separated by commas, or a doctor file.",
     "STK002": "A --target names a package that grpo-run does not know.",
     "STK003": "A --target gives an invalid version.",
-    "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=1xMI300X:192GB, gpus=0.",
+    "STK005": "A --target names GPUs in an unknown format; known: gpus=8xH100-80GB, gpus=1xMI300X:192GB, gpus=0.",
     "STK004": "The file of a --target cannot be read, or is not what `grpo-run doctor --json` prints.",
     "STK012": "A package of the stack declares a version window that another package violates: pip refuses the"
     " two together (an error), or would if the extra had been requested (a warning).",
-    "STK013": "pip allows this combination, but it fails to import or train. The table of such combinations was"
-    " made by running them.",
+    "STK013": "pip allows this combination, but it fails to import or train. Each combination in the table was"
+    " run to confirm the failure.",
 }
 
 

@@ -1,4 +1,4 @@
-"""A loss that depends on how the batch is cut is computed in one piece, or in the cut that the recipe claims.
+"""A loss that depends on how the batch is cut is computed in one piece, or in the cut that the recipe sets.
 
 loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantile below 1 takes its threshold from the
 tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe has a different

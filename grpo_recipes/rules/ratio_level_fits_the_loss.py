@@ -1,4 +1,4 @@
-"""The loss is made for the level of the importance ratio.
+"""The loss supports the level of the importance ratio.
 
 importance_sampling_level sequence gives one ratio to all tokens of a completion. The losses bnpo, dapo, dr_grpo and
 cispo sum over tokens, so a long completion counts more than a short one: GSPO averages per sequence, which is loss_type

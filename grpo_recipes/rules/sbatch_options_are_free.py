@@ -1,4 +1,4 @@
-"""Options for sbatch only choose and share machines, with their full names and the expected values.
+"""Options for sbatch only select and share machines, and have full names and valid values.
 
 The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. A list
 names the options that a recipe may have, and the form of their values: they select the machines of the job, how much of

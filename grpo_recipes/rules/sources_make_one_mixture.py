@@ -1,4 +1,4 @@
-"""The sources of `datasets` make one mixture.
+"""The sources of `datasets` form one mixture.
 
 A recipe has `dataset` or `datasets`. Each source has rows and a unique name. Either all sources have a weight or none
 of them. At least one source is drawn from the first step, and each is drawn at least once. `rewards` of a source are

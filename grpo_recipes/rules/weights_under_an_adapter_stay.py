@@ -1,4 +1,4 @@
-"""The weights under an adapter never change, however often vLLM gets the policy.
+"""The weights under an adapter never change, however often the policy is sent to vLLM.
 
 Before each generation TRL adds the adapter to the weights in place, passes them to vLLM and subtracts it again. In
 bfloat16 neither operation is exact, so each transfer changes the weights. No check notices, because the trainer's and

@@ -218,7 +218,7 @@ class GuardsSection(Section):
     unused_tools_steps: PositiveInt = 20
     """Optimizer steps in a row without a call until unused_tools acts."""
     failing_tools: Action = "warn"
-    """Every call of a tool fails."""
+    """Every call to a tool fails."""
     slow_tools: Action = "note"
     """Steps spend more time on tools than on the completions."""
     failing_judge: Action = "stop"

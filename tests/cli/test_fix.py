@@ -214,9 +214,9 @@ def test_the_characters_of_a_number_that_should_be_text_are_not_lost(
 
 
 CHILDREN = [
-    ("grpo: {num_generation: 4}   # c", "grpo: {num_generations: 4}   # c", "parent.yaml:8 says 2"),
-    ("num_generations: 4\ngrpo: {beta: 0.1}", "grpo: {beta: 0.1, num_generations: 4}", "parent.yaml:8 says 2"),
-    ("training: {lr: 1.0e-5}", "training: {learning_rate: 1.0e-5}", "parent.yaml:9 says 2e-06"),
+    ("grpo: {num_generation: 4}   # c", "grpo: {num_generations: 4}   # c", "parent.yaml:8 sets 2"),
+    ("num_generations: 4\ngrpo: {beta: 0.1}", "grpo: {beta: 0.1, num_generations: 4}", "parent.yaml:8 sets 2"),
+    ("training: {lr: 1.0e-5}", "training: {learning_rate: 1.0e-5}", "parent.yaml:9 sets 2e-06"),
 ]
 
 

@@ -52,7 +52,7 @@ INSTEAD = {
     r"(?<!there\x20)(is|are) no (?!longer|better|higher|other|less|more)\w+": "is not a, there is no",
     r"beside (the|a|an|its|it|this|their|them|one)": "next to, in addition to",
     r"some (hundred|thousand|seconds|minutes|hours|steps|points)": "a few",
-    r"every second (line|release|row|step)": "every other",
+    r"every second (line|release|row|run|step)": "every other",
     r"for good": "permanently",
     r"meanwhile": "in the meantime, during that time",
     r"message of the (assistant|role|user)": "assistant message, user message, message with the role",

@@ -1,4 +1,4 @@
-"""Every call of a tool fails.
+"""Every call to a tool fails.
 
 The policy gets an error from every call: it learns to do without the tool, or to work around its errors. The usual
 causes are a tool that needs a missing file, service or variable, a time or memory limit that every call exceeds, and

@@ -1,4 +1,4 @@
-"""Rewards do not make the training wait.
+"""Rewards do not slow down the training.
 
 What: the time of one call per completion, times the completions of one optimizer step; a note above 10 seconds per
 step, a warning above a minute. It is an estimate: a function that judges its batch in parallel needs less time per

@@ -1,4 +1,4 @@
-"""Right answers get more than wrong ones.
+"""Right answers score higher than wrong ones.
 
 What: each reward is tried on right answers, if the data has a column for them (solution, or else answer, ground_truth,
 reference, target, label, expected, gold), on empty completions and on garbage. The right answer is the reference

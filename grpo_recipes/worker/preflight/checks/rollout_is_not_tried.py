@@ -1,4 +1,4 @@
-"""Preflight does not try a rollout.
+"""Preflight does not test a rollout.
 
 What: a rollout needs the trainer and its model, and preflight loads no model, so it does not call the rollout.
 Why: without this note, an untested rollout would look like a tested one.

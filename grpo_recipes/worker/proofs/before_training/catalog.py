@@ -46,7 +46,7 @@ def _before_training(id_: str, name: str) -> Callable[[Compare], Compare]:
 
 @_before_training("PRF012", "ZeRO stage")
 def zero_stage(plan: Plan, seen: Loaded) -> Iterator[Compared]:
-    """The trainer shards with the planned ZeRO stage, before it shards anything in a step.
+    """Before the first step, the trainer is set to the planned ZeRO stage.
 
     Catches: a launcher configuration that DeepSpeed ignores, which leaves the whole model on each process, and a
     stage that differs from the plan's and needs a different amount of memory. Without DeepSpeed the stage is 0.
