@@ -13,7 +13,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import DECIDED_BY, SETS, held_out_sets, judged_by
-from grpo_recipes.rules.what_passes_is_said import reward_names_of
+from grpo_recipes.rules.passing_is_defined import reward_names_of
 
 ID = "EVL008"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -29,7 +29,7 @@ from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
 from grpo_recipes.rules._shared.training_rows import are_episodes, first_row_of, image_columns, makes_rows, own_columns
-from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
+from grpo_recipes.rules.column_names_are_not_trls import reads_text_alone
 from grpo_recipes.rules.vllm_is_shown_the_images import images_kept_from_vllm
 
 ID = "DAT005"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.reward_columns_are_there import needed_columns
+from grpo_recipes.rules.reward_columns_exist import needed_columns
 
 ID = "RWD004"
 REMOVES = "GRPOConfig.remove_unused_columns"

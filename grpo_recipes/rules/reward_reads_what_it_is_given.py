@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import is_conversational
-from grpo_recipes.rules.reward_columns_are_there import reward_function
+from grpo_recipes.rules.reward_columns_exist import reward_function
 from grpo_recipes.user_files.reward_imports import names_module
 
 ID = "RWD011"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.settings import Setting
-from grpo_recipes.rules.shortest_completions_are_asked_for_alike import asked
+from grpo_recipes.rules.minimum_length_is_the_same_everywhere import asked
 
 ID = "GEN002"
 KWARGS, SHIM = "GRPOConfig.generation_kwargs", "shims.completion_ends"

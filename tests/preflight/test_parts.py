@@ -22,8 +22,8 @@ from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,
-    prompts_say_something,
-    reward_models_are_not_tried,
+    prompts_are_not_empty,
+    reward_models_are_not_tested,
     rewards_are_fast,
     rewards_are_given,
     rewards_teach,
@@ -258,7 +258,7 @@ def test_a_slow_reward_is_a_note_from_ten_seconds_and_a_warning_from_a_minute_pe
 
 
 def test_a_reward_model_is_said_not_to_be_tried() -> None:
-    (fault,) = reward_models_are_not_tried.check(_seen(RewardSeen(1, "judge", "model", 1.0)))
+    (fault,) = reward_models_are_not_tested.check(_seen(RewardSeen(1, "judge", "model", 1.0)))
     assert (fault.severity, fault.path) == ("not-checked", ("rewards", 1))
 
 
@@ -298,17 +298,17 @@ def test_messages_without_a_chat_template_are_an_error() -> None:
 def test_messages_written_as_text_are_doubtful(text: str) -> None:
     rows: Any = SimpleNamespace(column_names=["prompt"])
     data = Rows("dataset", 2, rows, ["[1, 2]", text], [0, 1])
-    (fault,) = prompts_say_something.check(_seen(data=data, sample=[0, 1]))
+    (fault,) = prompts_are_not_empty.check(_seen(data=data, sample=[0, 1]))
     assert (fault.severity, fault.because) == ("warning", ("row 2: it is a list of messages written as text",))
 
 
 def test_a_role_is_doubtful_unless_the_template_knows_it() -> None:
     rows: Any = SimpleNamespace(column_names=["prompt"])
     data = Rows("dataset", 1, rows, [[{"role": "human", "content": "a"}]], [0])
-    (fault,) = prompts_say_something.check(_seen(data=data, tokenizer=SimpleNamespace(chat_template="{{ messages }}")))
+    (fault,) = prompts_are_not_empty.check(_seen(data=data, tokenizer=SimpleNamespace(chat_template="{{ messages }}")))
     assert fault.severity == "warning"
     knows = SimpleNamespace(chat_template="{% if messages[0].role == 'human' %}Q{% endif %}")
-    assert not list(prompts_say_something.check(_seen(data=data, tokenizer=knows)))
+    assert not list(prompts_are_not_empty.check(_seen(data=data, tokenizer=knows)))
 
 
 def _ids() -> list[str]:

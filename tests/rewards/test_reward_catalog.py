@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from grpo_recipes.rewards.catalog import TOKENS, Signature, shipped_reward, shipped_rewards
-from grpo_recipes.rules.reward_source_is_there import KINDS
+from grpo_recipes.rules.reward_source_exists import KINDS
 
 
 def test_every_reward_is_listed_with_what_it_takes() -> None:

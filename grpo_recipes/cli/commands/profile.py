@@ -24,7 +24,7 @@ from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import held_out_sets
-from grpo_recipes.rules.what_passes_is_said import REWARD, RIGHT, check_set, what_passes
+from grpo_recipes.rules.passing_is_defined import REWARD, RIGHT, check_set, what_passes
 from grpo_recipes.user_files.local_rows import first_row
 
 OF_A_TRAINING = ("EVL001", "MEM001", "DAT002")

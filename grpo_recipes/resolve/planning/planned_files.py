@@ -21,7 +21,7 @@ from grpo_recipes.rules._shared.training_rows import (
     tasks,
 )
 from grpo_recipes.rules.groups_can_be_redrawn import SHUFFLES
-from grpo_recipes.rules.what_passes_is_said import what_passes
+from grpo_recipes.rules.passing_is_defined import what_passes
 from grpo_recipes.user_files.digests import (
     READ_FOR_A_PLAN_BYTES,
     FolderContent,

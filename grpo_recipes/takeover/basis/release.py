@@ -13,7 +13,7 @@ from grpo_recipes.facts.released.requirements import requirements
 from grpo_recipes.facts.released.shipped import released, releases_with_facts, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.field import UNKNOWN, Field
-from grpo_recipes.rules.the_worker_was_run_with_this_transformers import APPLIES_TO as NOT_RUN
+from grpo_recipes.rules.worker_was_tested_with_this_transformers import APPLIES_TO as NOT_RUN
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover.basis.read import rows_of

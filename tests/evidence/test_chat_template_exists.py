@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.resolve.resolve import resolve
-from grpo_recipes.rules.chat_template_is_there import ID
+from grpo_recipes.rules.chat_template_exists import ID
 from grpo_recipes.stack.probe import probe
 
 QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"

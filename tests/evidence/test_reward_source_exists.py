@@ -3,7 +3,7 @@
 import pytest
 from library import Library
 
-from grpo_recipes.rules.reward_source_is_there import CALLED_WITH
+from grpo_recipes.rules.reward_source_exists import CALLED_WITH
 
 pytestmark = pytest.mark.stack
 

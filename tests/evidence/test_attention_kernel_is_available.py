@@ -3,7 +3,7 @@
 import pytest
 from library import Library
 
-from grpo_recipes.rules.attention_kernel_is_there import WORDS
+from grpo_recipes.rules.attention_kernel_is_available import WORDS
 
 pytestmark = pytest.mark.stack
 

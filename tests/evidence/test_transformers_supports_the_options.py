@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from library import Library
 
-from grpo_recipes.rules.transformers_generates_as_told import CACHES, FIELDS
+from grpo_recipes.rules.transformers_supports_the_options import CACHES, FIELDS
 
 pytestmark = pytest.mark.stack
 
