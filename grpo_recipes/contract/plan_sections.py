@@ -207,7 +207,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedTurn:
-    """A turn that a preflight plays instead of the model: a call of a tool, or an answer if tool is None."""
+    """A turn that a preflight plays instead of the model: a call to a tool, or an answer if tool is None."""
 
     tool: str | None = None
     arguments: dict[str, object] = field(default_factory=dict)

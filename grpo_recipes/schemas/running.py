@@ -231,7 +231,7 @@ class GuardsSection(Section):
 
 
 class TurnSection(Section):
-    """One turn of the model: a call of a tool, or its final answer."""
+    """One turn of the model: a call to a tool, or its final answer."""
 
     tool: Word | None = None
     """The tool to call, by the name of its function or of the environment's method."""
@@ -246,5 +246,5 @@ class PreflightSection(Section):
 
     turns: Annotated[list[TurnSection], Field(max_length=64)] = []
     """A scripted completion, turn by turn: calls, which the tools answer, and a final answer; the rewards score all of
-    it. Empty: one call of each tool, and the right answer of a row.
+    it. Empty: one call to each tool, and the right answer of a row.
     """

@@ -129,7 +129,7 @@ def test_failures_are_those_of_the_calls_of_a_line() -> None:
     assert steps(FailingTools(), [line] * 4, every=5) == [10, 20]
     assert steps(FailingTools(), [{**line, "tools/failed_call_frequency": 0.09}] * 4, every=5) == []
     ((step, alarm),) = alarms(FailingTools(), [line] * 2, every=7)
-    assert (step, alarm.finding.message) == (14, "every call of any tool in the last 14 steps failed")
+    assert (step, alarm.finding.message) == (14, "every call to any tool in the last 14 steps failed")
 
 
 def entropy(reward: float) -> list[Figures]:

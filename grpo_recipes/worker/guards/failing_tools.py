@@ -6,7 +6,7 @@ names or arguments that the policy never gets right.
 
 Threshold: all calls of 10 optimizer steps, at least 8 of them, without a single result. Signal: tools/<name>/calls and
 tools/<name>/failures, over all processes. For all tools together: tools/call_frequency and tools/failed_call_frequency,
-the calls and failed calls of a completion, which also count calls of tools that do not exist.
+the calls and failed calls of a completion, which also count calls to tools that do not exist.
 
 Action: warn. The log has the error of each tool's first failed call.
 What to do: call the tool yourself with the arguments of a kept completion; change tools[].timeout, or let the tools use
@@ -24,7 +24,7 @@ _CALLS, _FAILURES = "/calls", "/failures"
 
 
 class FailingTools(Guard):
-    """Sums the calls of each tool over so many steps."""
+    """Sums the calls to each tool over so many steps."""
 
     def __init__(self) -> None:
         self._steps = 0
@@ -54,7 +54,7 @@ class FailingTools(Guard):
         which = ", ".join(failing) or "any tool"
         return Alarm.of(
             1.0,
-            f"every call of {which} in the last {steps} steps failed",
+            f"every call to {which} in the last {steps} steps failed",
             "the policy gets errors instead of results",
             "see each tool's first failure in the log; repair the tool, or change tools[].timeout",
         )

@@ -1,7 +1,7 @@
 """Tools answer preflight's calls.
 
-What: preflight makes the calls of preflight.turns or, if the recipe has none, up to three calls of each tool, with
-arguments of the types in its description. It reports the first call of each tool that raises, with exception and line.
+What: preflight makes the calls of preflight.turns or, if the recipe has none, up to three calls to each tool, with
+arguments of the types in its description. It reports the first call to each tool that raises, with exception and line.
 Why: the model gets an exception as {'error': ...} and the run continues, so with a tool that never works it learns to
 do without tools. Preflight's own arguments may be wrong for a tool that needs more than the right types: the finding is
 then a note; write better arguments into preflight.turns.

@@ -11,7 +11,7 @@ from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF021"
-PROOF = Statement(ID, "calls of tools")
+PROOF = Statement(ID, "calls to tools")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
