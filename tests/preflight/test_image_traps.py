@@ -114,9 +114,7 @@ TRAPS: dict[str, Trap] = {
         of_prompt([LINK, PART]),
         TEXT_ALONE,
     ),
-    "image_url parts, in a later row": Trap(
-        ("PFL003", "row 24: a message has an image"), link_in_the_last, TEXT_ALONE
-    ),
+    "image_url parts, in a later row": Trap(("PFL003", "row 24: a message has an image"), link_in_the_last, TEXT_ALONE),
     "every row without an image, in a column that nobody names": Trap(
         ("DAT005", "the rows have images in a column images, which dataset.images does not name"),
         every(images=[]),
