@@ -63,7 +63,7 @@ def test_a_line_that_cannot_be_answered_is_named(chat: Callable[..., Answer]) ->
     assert done.code == 1
     assert len(done.out.splitlines()) == 1
     assert "error: /rest is not a command: /reset starts a new conversation" in done.err
-    assert " tokens; with 6 new ones at most 506 fit; /reset begins" in done.err
+    assert " tokens; with 6 new ones at most 506 fit; /reset starts" in done.err
 
 
 def test_prompts_that_are_text_are_answered_alone(warm_python: Path, tmp_path: Path) -> None:

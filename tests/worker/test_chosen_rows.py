@@ -135,7 +135,7 @@ NESTED = [{**row, "of": {"level": None if place == 5 else row["level"]}} for pla
         pytest.param(ROWS, "{{ level.__class__ == 1 }}", "the filter fails on row 1", id="unsafe"),
         pytest.param(ROWS, "x\0True", "the filter fails on row 1", id="end"),
         pytest.param(
-            [{**ROWS[0], "prompt_tokens": 1}], "{{ prompt_tokens > 1 }}", "has a column prompt_tokens", id="own"
+            [{**ROWS[0], "prompt_tokens": 1}], "{{ prompt_tokens > 1 }}", "has a column named prompt_tokens", id="own"
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_an_update_that_does_not_fit_is_said_with_what_was_held_and_what_to_chan
     assert finding["because"][1].startswith("this process's peak in each phase: load ")
     assert "training.per_device_train_batch_size: 256 (now 512)" in finding["fix"]
     assert "training.gradient_checkpointing: true" in finding["fix"]
-    assert "a different experiment" in finding["notes"][0]
+    assert "but change the experiment" in finding["notes"][0]
     assert run.record["message"] in run.output
     assert "Traceback" not in run.output
     assert run.record["memory"]["update"]["measured"] > run.record["memory"]["generate"]["measured"]

@@ -359,7 +359,7 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     looked = said("preflight", "recipe.yaml", *allowed)
     assert "36 to 36 tokens" in looked and "<image>" in looked, "the tokens of an image are counted"
     assert "are equal" not in looked
-    assert "1 in a row, 56 x 56 pixels" in looked
+    assert "1 per row, 56 x 56 pixels" in looked
     said("recipe.yaml", *allowed)
     (run,) = (tmp_path / "runs").iterdir()
     kept = json.loads((run / "completions.jsonl").read_text().splitlines()[0])["rows"]
