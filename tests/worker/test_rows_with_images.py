@@ -122,6 +122,7 @@ def broken() -> bytes:
     ("picture", "says"),
     [
         ([None], "it is null"),
+        ("", "its path is empty; a row of text has null"),
         ("gone.png", "gone.png: No such file or directory"),
         ("http://127.0.0.1:9/a.png", "is a URL, and grpo-run downloads no images"),
         ("data:image/png;base64,AAAA", "is a URL, and grpo-run downloads no images"),

@@ -165,8 +165,8 @@ def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> 
         if isinstance(value.get("bytes"), str):
             raise refused("its bytes are text; write the image to a file, and put the file's path in the row")
         value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
-    if value is None:
-        raise refused("it is null")
+    if value is None or value == "":
+        raise refused("it is null" if value is None else "its path is empty; a row of text has null instead")
     if isinstance(value, str):
         if _ADDRESS.match(value):
             raise refused(f"{value[:80]} is a URL, and grpo-run downloads no images; use the path of a file")
