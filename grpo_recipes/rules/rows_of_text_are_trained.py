@@ -7,8 +7,9 @@ SmolVLM, LLaVA-NeXT, Gemma 3, Qwen2-VL, Qwen2.5-VL and Qwen3.5, trl 1.16). Nothi
 
 Otherwise preflight and the run stop at the first row without an image, with the reason: older releases of TRL raise
 IndexError or silently train on a different image, vLLM and other families have not been tested, PaliGemma's processor
-does not accept text alone, and Gemma 4's pads shorter prompts as if the padding was text. ZeRO expects every process to
-run the same layers, and a micro-batch of text skips the vision part.
+does not accept text alone, and Gemma 4's pads shorter prompts as if the padding was text. ZeRO and FSDP2 expect every
+process to run the same layers, and a batch of text skips the vision part: processes would exchange different tensors,
+or wait forever.
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ ID = "SHM031"
 OWNS = ("shims.text_rows",)
 USE_VLLM, STRATEGY, FIRST = "GRPOConfig.use_vllm", "distributed.strategy", "1.16.0"
 READS = (USE_VLLM, STRATEGY)
+SHARDED = {"zero": "ZeRO", "fsdp": "FSDP2"}
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -46,6 +48,7 @@ def _why_not(context: Context) -> str | None:
         )
     if context.value(USE_VLLM) is True:
         return "nothing has shown that vLLM answers such rows as the loss trains them"
-    if str(context.value(STRATEGY)).startswith("zero"):
-        return "ZeRO expects every process to run the same layers, and a micro-batch of text skips the vision part"
+    for strategy, name in SHARDED.items():
+        if str(context.value(STRATEGY)).startswith(strategy):
+            return f"{name} expects every process to run the same layers, and a batch of text skips the vision part"
     return None if family is None or family in TEXT_BESIDE_IMAGES else f"nothing has shown that {family} trains them"

@@ -122,6 +122,7 @@ def broken() -> bytes:
     ("picture", "says"),
     [
         ([None], "it is null"),
+        ("", "its path is empty; a row of text has null"),
         ("gone.png", "gone.png: No such file or directory"),
         ("http://127.0.0.1:9/a.png", "is a URL, and grpo-run downloads no images"),
         ("data:image/png;base64,AAAA", "is a URL, and grpo-run downloads no images"),
@@ -194,24 +195,32 @@ def test_a_row_without_an_image_is_text(picture: object, data_of: Callable[..., 
     assert [len(WithGreyImages(rows)[place]["images"]) for place in (0, 1)] == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        pytest.param([row(None), row([])], "no row has an image", id="all"),
-        pytest.param([{"question": QUESTION, "one": "red.png", "two": None}], "it is null", id="one of two columns"),
-    ],
-)
-def test_images_that_are_missing_are_not_text(
-    rows: Rows, says: str, data_of: Callable[..., Data], tmp_path: Path
-) -> None:
+def test_a_null_in_one_of_two_columns_is_not_text(data_of: Callable[..., Data], tmp_path: Path) -> None:
     (tmp_path / "red.png").write_bytes(red())
-    changes: dict[str, Any] = {"images": ("one", "two")} if "one" in rows[0] else {}
 
     with pytest.raises(Refused) as refused:
-        prepared(data_of(rows, **changes), tmp_path)
+        prepared(data_of([{"question": QUESTION, "one": "red.png", "two": None}], images=("one", "two")), tmp_path)
 
     (finding,) = refused.value.findings
-    assert says in " ".join((finding.message, *finding.because))
+    assert "it is null" in finding.because[0]
+
+
+def test_a_source_may_be_text_alone_but_not_all_of_them(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    from grpo_recipes.worker.data.images import refuse_no_images
+    from grpo_recipes.worker.data.mixture import together
+
+    (tmp_path / "a.png").write_bytes(red())
+    data = data_of([row("a.png")])
+    seeing = prepared(data, tmp_path / "seeing")
+    data = data_of([row(None), row([])])
+    text = prepared(data, tmp_path / "text")
+
+    assert len(together((data, data), [seeing, text])) == 3
+    refuse_no_images([replace(data, max_rows=1)], [text.select([0])], "dataset")
+    with pytest.raises(Refused, match="no row has an image"):
+        together((data, data), [text, text])
+    with pytest.raises(Refused, match="no row has an image"):
+        refuse_no_images([data], [text], "dataset")
 
 
 def test_sources_have_images_all_or_none(data_of: Callable[..., Data], tmp_path: Path) -> None:

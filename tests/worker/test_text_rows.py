@@ -178,6 +178,36 @@ def test_a_recipe_with_rows_of_text_is_looked_at_trained_and_evaluated(
     assert len(events(folder / "run", "step")) == 4
 
 
+def test_a_first_step_of_text_does_not_use_the_tensor_between_lines_of_an_image(mixed: Callable[..., Path]) -> None:
+    folder = mixed("llava_next", evaluation=None, training={**TRAINING, "shuffle_dataset": False})
+    file = folder / "rows" / "squares.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows = [{**row, "picture": row["picture"] if row == rows[-1] else None} for row in rows]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    commands(folder, "recipe.yaml", "--out", "run", "--allow-code", "here")
+
+    assert "21/21 trainable tensors, 44 in modules that took no part" in (folder / "run" / "train.log").read_text()
+
+
+def test_held_out_rows_and_the_first_of_the_training_may_be_text_alone(mixed: Callable[..., Path]) -> None:
+    folder = mixed()
+    for name, texts in (("rows", 4), ("held", 9)):
+        file = folder / name / "squares.jsonl"
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        rows = [{**row, **({"picture": None} if place < texts else {})} for place, row in enumerate(rows)]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    few = ("--set", "dataset.max_rows=4", "--allow-code", "here")
+
+    commands(folder, "preflight", "recipe.yaml", *few)
+    commands(folder, "recipe.yaml", "--out", "run", *few)
+
+    assert record(folder / "run")["evaluation"]["after"]["count"] == 9
+    assert "blanked" not in record(folder / "run")["evaluation"]
+    (shown,) = [one for one in record(folder / "run")["proofs"] if one["id"] == "PRF037"]
+    assert shown["ok"] is None, "no image was there to be proved"
+
+
 def test_a_run_with_rows_of_text_resumes(mixed: Callable[..., Path]) -> None:
     folder = mixed(training={**TRAINING, "lr_scheduler_type": "constant"})
     commands(folder, "recipe.yaml", "--out", "whole", "--allow-code", "here")
@@ -190,8 +220,9 @@ def test_a_run_with_rows_of_text_resumes(mixed: Callable[..., Path]) -> None:
     assert record(folder / "again")["shims"]["text_rows"] == "4 of 12 rows are text"
 
 
-def test_a_model_that_sees_trains_on_text_alone(mixed: Callable[..., Path]) -> None:
-    folder = mixed()
+@pytest.mark.parametrize("family", ["idefics3", "llava_next"])
+def test_a_model_that_sees_trains_on_text_alone(family: str, mixed: Callable[..., Path]) -> None:
+    folder = mixed(family)
     recipe = json.loads((folder / "recipe.yaml").read_text())
     for section, name in (("dataset", "rows"), ("evaluation", "held")):
         rows = recipe[section]

@@ -110,8 +110,8 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         for place, (_, rows) in enumerate(self._sets):
             if IMAGES in rows.column_names:
                 of_text = {*rows_of_text(rows)}
-                shown = [row for row in range(len(rows)) if row not in of_text]
-                self._take_blanked(place, shown, state.global_step)
+                if shown := [row for row in range(len(rows)) if row not in of_text]:
+                    self._take_blanked(place, shown, state.global_step)
 
     def _take(self, moment: str, step: int) -> None:
         self._measured_at = step

@@ -74,9 +74,17 @@ class Witness:
             standing.callback(watch_groups(trainer, self._note_noise))
 
     def due(self) -> set[str]:
-        """Returns the trainable tensors whose modules took part in a loss."""
+        """Returns the trainable tensors whose modules took part in a loss.
+
+        Tensors that belong to no layer, such as image_newline of LLaVA-NeXT, are in a loss with images alone.
+        """
         head = self._trainer.model.get_output_embeddings()  # its weight is used without a call
-        return {name for name, module in self._owners.items() if id(module) in self.ran or module is head}
+        shown = any(one.parts for one in self._shown)
+        return {
+            name
+            for name, module in self._owners.items()
+            if module is head or (id(module) in self.ran and (shown or not hasattr(module, "get_image_features")))
+        }
 
     def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
         has_completions = "completion_ids" in inputs

@@ -65,7 +65,7 @@ def with_images(
 
     A row is text if each of its columns is null or an empty list. places: indices of the rows in the data, if only a
     part. how: keywords for writing them. seen: gets a digest of all images. Raises Refused for an image that cannot be
-    read, and if no row has an image.
+    read.
     """
     digest, folder = hashlib.sha256(), _folder_of(data)
 
@@ -89,15 +89,24 @@ def with_images(
     rows = rows.with_format("arrow").map(
         made, with_indices=True, batched=True, batch_size=_AT_ONCE, features=features, **how
     )
-    rows = rows.with_format(None)
-    if len(rows_of_text(rows)) == len(rows):
+    seen[f"{where}.images"] = digest.hexdigest()
+    return rows.with_format(None)
+
+
+def refuse_no_images(sources: Sequence[Data], found: Sequence[Any], where: str) -> None:
+    """Raises Refused if no row of the training has an image. A part of the data may be text alone.
+
+    sources, found: the data of the training and their prepared rows.
+    """
+    if any(not data.images or data.max_rows is not None or data.filter is not None for data in sources):
+        return
+    if all(len(rows_of_text(rows)) == len(rows) for rows in found):
+        columns = dict.fromkeys(name for data in sources for name in data.images)
         raise Refused.of(
             f"{where}: no row has an image",
-            because=f"{', '.join(data.images)} is empty in each of {len(rows)} rows of {data.path}",
+            because=f"{', '.join(columns)} is empty in each of {sum(map(len, found))} rows",
             fix="dataset.images: the column with the images; or remove it, and train on text",
         )
-    seen[f"{where}.images"] = digest.hexdigest()
-    return rows
 
 
 def decoding(rows: Any) -> Any:
@@ -156,8 +165,8 @@ def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> 
         if isinstance(value.get("bytes"), str):
             raise refused("its bytes are text; write the image to a file, and put the file's path in the row")
         value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
-    if value is None:
-        raise refused("it is null")
+    if value is None or value == "":
+        raise refused("it is null" if value is None else "its path is empty; a row of text has null instead")
     if isinstance(value, str):
         if _ADDRESS.match(value):
             raise refused(f"{value[:80]} is a URL, and grpo-run downloads no images; use the path of a file")

@@ -21,6 +21,7 @@ from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.inputs import IMAGES, Refused
 from grpo_recipes.worker.data.chosen_rows import refuse_too_few, shuffled
 from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.data.images import refuse_no_images
 
 MAIN, FURTHER = "", "further"
 
@@ -40,6 +41,7 @@ def training_rows(plan: Plan, cache: Path, rank: int, seen: dict[str, object], *
     found = [prepared_rows(data, where, cache, rank, seen, **how) for where, data in plan.trained_data.items()]
     if plan.sources:
         return mixed(plan, found)
+    refuse_no_images([plan.data], found, "dataset")
     refuse_too_few(plan, len(found[0]))
     kept = seen.get("dataset.kept.rows")
     return found[0], "" if kept is None else f"{kept} of {seen['dataset.rows']} rows are trained on"
@@ -147,6 +149,7 @@ def together(sources: Sequence[Data], found: Sequence[Any]) -> Dataset:
             because="the sources of a mixture have the same columns; a row without an image has null in its column",
             fix="dataset.images of each source, null in the rows that have no image",
         )
+    refuse_no_images(sources, found, "datasets")
     known: dict[str, tuple[Data, Any]] = {}
     for data, rows in zip(sources, found, strict=True):
         for name, feature in rows.features.items():

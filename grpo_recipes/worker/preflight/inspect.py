@@ -12,6 +12,7 @@ from grpo_recipes.contract.plan import Data, Evaluation, Plan, Reward
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import chosen_rows, loaded_rows, rendered_rows
+from grpo_recipes.worker.data.images import refuse_no_images
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
 from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT, check_environments, check_prompts
 from grpo_recipes.worker.preflight._shared.hosted import hosted, of_event
@@ -121,6 +122,8 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path, tokens: PromptTokens
         check_environments(part, data, where, places)
         if data.images:
             check_prompts(part, data, where, places)
+        if where == "dataset" and len(part) == total:
+            refuse_no_images([data], [part], where)
         return Rows(where, total, part, prompts_seen(part), places, has_images=bool(data.images))
     except Refused as stopped:
         seen.faults.append(rows_can_be_used.of_refused(stopped, where))

@@ -25,10 +25,12 @@ PLANNED = "the images of the rows, in generation, loss and evaluation"
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """Checks the images in generation and losses of the first step on each process."""
+    with_images = 0
     for process in seen:
         images = process.images
         if images is not None and not (images.given or images.generated or images.trained or images.without):
             continue  # rows of text alone
+        with_images += 1
         if images is None or not (images.generated or images.trained):
             return _failed("no images in generation and loss", "they were lost before they reached the model")
         if not images.generated:
@@ -45,6 +47,8 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         if images.misplaced:
             found = f"{images.misplaced} of {images.rows} rows of the loss have the images of other rows"
             return _failed(found, "the policy would be trained on answers about other images")
+    if not with_images:
+        return PROOF.unseen("images not checked: the first step has text alone")
     return PROOF.holds("images in generation and loss")
 
 
