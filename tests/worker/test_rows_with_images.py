@@ -156,7 +156,7 @@ def test_an_image_that_cannot_be_used_is_refused_by_its_row(
         ([{**row("a.png"), "images": "b"}], {}, "a column `images` that dataset.images does not name"),
         ([row("a.png")], {"prompt_format": "standard"}, "it is plain text"),
         ([{"prompt": [{"role": "developer", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "role developer"),
-        ([{"prompt": [{"role": "system", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "no message of the"),
+        ([{"prompt": [{"role": "system", "content": "x"}], "picture": "a.png"}], {"prompt": None}, "no user message"),
         (
             [{"prompt": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "picture": "a.png"}],
             {"prompt": None},
