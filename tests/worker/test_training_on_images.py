@@ -274,8 +274,11 @@ def test_two_processes_train_on_images_as_a_hand_written_script_does(
     assert record(folder)["evaluation"]["blanked"]["count"] == 5
 
 
-@pytest.mark.parametrize("mode", ["full", "lora"])
+@pytest.mark.parametrize(
+    ("family", "mode"), [("idefics3", "full"), ("idefics3", "lora"), ("llava_next", "full"), ("gemma3", "full")]
+)
 def test_a_run_with_images_that_is_killed_and_resumed_ends_as_one_that_was_not(
+    family: str,
     mode: str,
     models: dict[str, Path],
     seeing_plan: Callable[..., Changes],
@@ -285,7 +288,7 @@ def test_a_run_with_images_that_is_killed_and_resumed_ends_as_one_that_was_not(
 ) -> None:
     rows, held = write_squares(tmp_path / "rows"), write_squares(tmp_path / "held", 5, seed=2)
     saves = {"max_steps": 6, "save_strategy": "steps", "save_steps": 2}
-    plan = seeing_plan(models["idefics3"], rows, mode, data={"max_pixels": 900}, arguments=saves)
+    plan = seeing_plan(models[family], rows, mode, data={"max_pixels": 900}, arguments=saves)
     own = {**plan["data"], "path": str(held)}
     plan["evaluation"] = held_out(every_steps=2, keep_best=True, data=own, batch_size=2)
     (tmp_path / "whole").mkdir()

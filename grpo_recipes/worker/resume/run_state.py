@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
+from safetensors import safe_open
+from transformers import PreTrainedModel, TrainerCallback
 
 from grpo_recipes.contract.run_record import OTHERS
 from grpo_recipes.worker._shared.inputs import Refused, replaced
@@ -24,7 +25,7 @@ from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
 
 def keep_dtypes(trainer: Any) -> None:
-    """Makes loading a checkpoint keep the dtype of the trained tensors.
+    """Makes loading a checkpoint find all weights, and keep the dtype of the trained tensors.
 
     PEFT loads an existing adapter in float32 whatever its dtype, including the adapter of a quantized model, which TRL
     trains in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
@@ -34,12 +35,30 @@ def keep_dtypes(trainer: Any) -> None:
     def load_as_it_was(*given: Any, **named: Any) -> Any:
         before = {name: one.dtype for name, one in trainer.model.named_parameters() if one.requires_grad}
         loaded = load(*given, **named)
+        _load_renamed(trainer, Path(given[0]))
         for name, dtype in before.items():
             parameter = trainer.model.get_parameter(name)
             parameter.data = parameter.data.to(dtype)
         return loaded
 
     trainer._load_from_checkpoint = load_as_it_was
+
+
+def _load_renamed(trainer: Any, checkpoint: Path) -> None:
+    """Loads a checkpoint whose weights have other names than in memory, as those of LLaVA-NeXT and Gemma 3.
+
+    The trainer leaves out such weights with a warning, and would train on from the first ones. Source: transformers
+    5.23.0 trainer.py (`_load_from_checkpoint`), where an adapter, FSDP and DeepSpeed have their own ways.
+    """
+    files = sorted(checkpoint.glob("model*.safetensors"))
+    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled or not isinstance(trainer.model, PreTrainedModel):
+        return
+    names = set[str]()
+    for file in files:
+        with safe_open(file, "pt") as opened:
+            names.update(opened.keys())
+    if names - trainer.model.state_dict().keys():
+        trainer.model.load_state_dict(type(trainer.model).from_pretrained(checkpoint).state_dict())
 
 
 class RunState(TrainerCallback):  # type: ignore[misc]
