@@ -89,13 +89,13 @@ class Witness:
     def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
         has_completions = "completion_ids" in inputs
         if has_completions:
+            self._counts = inputs.get("num_images")
             longest = max(1, int(inputs["completion_mask"].sum(1).max()))
             self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1], longest)
             # Only the last loss of a step, where sorted rows differ most.
             if len(self.losses) == self._trainer.args.gradient_accumulation_steps - 1:
                 self.unpadded = _of_less_padding(self._trainer, model, inputs)
         handles = self._hooks()
-        self._counts = inputs.get("num_images")
         try:
             with nullcontext() if has_completions else self._noted_generation():
                 loss = self._compute_loss(model, inputs, *given, **named)
