@@ -137,7 +137,7 @@ def test_a_broken_file_is_named_with_its_row(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("picture", "says"),
     [
-        ("", "it is not a file"),
+        ("", "its path is empty"),
         ("folder", "it is not a file"),
         ("pipe", "it is not a file"),
         ("/dev/zero", "/dev/zero: it is not a file"),

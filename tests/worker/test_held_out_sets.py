@@ -123,7 +123,7 @@ def test_a_killed_run_of_several_sets_is_resumed_to_the_same(
     lost = killed_after(whole.folder, 3, tmp_path / "lost")
     shutil.rmtree(lost / "checkpoints" / "checkpoint-2")
     done = trained(several(), user={"mine.py": PEAK}, folder=lost, resume=True)
-    assert "checkpoint-2 had the best evaluation and is incomplete" in done.output
+    assert "checkpoint-2 had the best evaluation, but is incomplete" in done.output
     assert [known["best"]["step"] for _, known in of_each_set(done.record["evaluation"])] == [3, 3]
 
 

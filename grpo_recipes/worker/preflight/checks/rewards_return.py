@@ -42,7 +42,7 @@ def check(seen: Seen) -> Iterator[Finding]:
 def _not_tried(reward: RewardSeen) -> Finding:
     return fault(
         "not-checked",
-        f"reward {reward.name} asks for {ENVIRONMENTS}, and was not tried",
+        f"reward {reward.name} uses {ENVIRONMENTS}, so preflight does not test it",
         reward.key,
         because=("a run passes each completion's object; preflight has only one, in a separate process",),
         fix="--smoke runs it for two steps",
