@@ -45,7 +45,7 @@ def test_a_run_that_found_the_disk_full_is_resumed_with_the_weights_of_one_that_
     record = json.loads((folder / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("failed", 1)
     assert "cannot be written: no space is left; " in record["message"]
-    assert f"it continues from checkpoint-{SAVE_STEPS}, which is complete" in record["message"]
+    assert f"continues from checkpoint-{SAVE_STEPS}, which is complete" in record["message"]
     assert record["message"].splitlines()[0] in said
     assert "Traceback" not in said
     assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"checkpoint-{SAVE_STEPS}"]
