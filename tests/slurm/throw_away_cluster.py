@@ -106,7 +106,9 @@ class Cluster:
         jobs = self.run("squeue", "--noheader", "--format=%A").split()
         for how in (("--full", "--signal=KILL"), ()) if jobs else ():
             # Not checked: a job may have ended since it was listed.
-            subprocess.run(["scancel", *how, *jobs], env={**os.environ, **self.environment}, timeout=LIMIT_S, check=False)
+            subprocess.run(
+                ["scancel", *how, *jobs], env={**os.environ, **self.environment}, timeout=LIMIT_S, check=False
+            )
 
     def crash(self, node: str) -> None:
         """Kills a node with everything on it, its daemon, its steps and their tasks, by their process ids."""
