@@ -195,6 +195,14 @@ def test_a_row_without_an_image_is_text(picture: object, data_of: Callable[..., 
     assert [len(WithGreyImages(rows)[place]["images"]) for place in (0, 1)] == [1, 0]
 
 
+def test_paths_and_lists_of_paths_may_be_in_one_column(data_of: Callable[..., Data], tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(red())
+    mixed = prepared(data_of([row("a.png"), row(["a.png", "a.png"]), row(None), row([])]), tmp_path)
+    assert [len(each["images"]) for each in mixed] == [1, 2, 0, 0]
+    with pytest.raises(Refused, match="an image of row 2 cannot be used"):
+        prepared(data_of([row(["a.png"]), row("gone.png")]), tmp_path)
+
+
 def test_a_null_in_one_of_two_columns_is_not_text(data_of: Callable[..., Data], tmp_path: Path) -> None:
     (tmp_path / "red.png").write_bytes(red())
 

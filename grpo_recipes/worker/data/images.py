@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import math
 import re
 import stat
@@ -67,10 +68,14 @@ def with_images(
     part. how: keywords for writing them. seen: gets a digest of all images. Raises Refused for an image that cannot be
     read.
     """
-    digest, folder = hashlib.sha256(), _folder_of(data)
+    digest, folder, features = hashlib.sha256(), _folder_of(data), rows.features.copy()
+    # `datasets` stores paths and lists of paths in one column as JSON.
+    mixed = {name for name in data.images if type(features.pop(name)).__name__ == "Json"}
 
     def made(table: pa.Table, indices: Sequence[int]) -> pa.Table:
         columns = [table[name].to_pylist() for name in data.images]
+        for name, column in zip(data.images, columns, strict=True):
+            column[:] = [each and json.loads(each) for each in column] if name in mixed else column
         found = []
         for index, values in zip(indices, zip(*columns, strict=True), strict=True):
             row = (index if places is None else places[index]) + 1
@@ -82,9 +87,6 @@ def with_images(
         table = table.drop_columns(list(data.images))
         return table.append_column(IMAGES, pa.array(found, _TYPE))
 
-    features = rows.features.copy()
-    for name in data.images:
-        del features[name]
     features[IMAGES] = ListOf(Image(decode=False))
     rows = rows.with_format("arrow").map(
         made, with_indices=True, batched=True, batch_size=_AT_ONCE, features=features, **how
@@ -144,10 +146,7 @@ def _folder_of(data: Data) -> Path | None:
 
 def _flat(values: Sequence[Any]) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value
+        yield from value if isinstance(value, list) else [value]
 
 
 def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> bytes:
