@@ -51,18 +51,29 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-openreward test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup environment quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-openreward test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+
+# With -j, two installations would write into .venv at once, and tests would run while it changes.
+.NOTPARALLEL:
 
 setup: $(VENV)/dev.stamp
 
-$(VENV)/train.stamp: pyproject.toml $(CONSTRAINTS)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing the stack of $(CONSTRAINTS) into $(VENV), some minutes and 1.5 GB the first time"
+environment:
+	@sh constraints/venv.sh $(VENV) "$(PYTHON)" $(filter-out file,$(origin PYTHON))
+
+$(VENV)/train.stamp: pyproject.toml $(CONSTRAINTS) | environment
+	@echo "installing the stack of $(CONSTRAINTS) into $(VENV): 1.5 GB and some minutes the first time, or 5.2 GB and ten"
+	@echo "minutes with torch's CUDA libraries; docs/install.md, \"Without a GPU\", says how to leave those out"
 	$(call install,torch)
 	$(call install,$(TRAIN))
 	touch $@
 
-$(VENV)/dev.stamp: $(VENV)/train.stamp
+# Comes before the large downloads, because it fails without a C compiler.
+$(VENV)/pycosat.stamp: $(CONSTRAINTS) | environment
+	@sh constraints/pycosat.sh $(BIN)/python $(PIP) -c $(CONSTRAINTS)
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/pycosat.stamp $(VENV)/train.stamp
 	$(call install,$(DEVELOPMENT))
 	touch $@
 
