@@ -1,10 +1,12 @@
-"""What `make setup` does with too old a Python, half an environment or no compiler."""
+"""What `make` and `.ci/run` do with too old a Python, half an environment, no compiler and no repository."""
 
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,98 @@ def test_with_a_compiler_the_words_of_pip_are_shown(tmp_path: Path) -> None:
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
     done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"PATH": path})
     assert (done.returncode, done.stderr) == (2, "no network\n")
+
+
+# .ci/run, in a small repository whose `make quickstart` shows where it runs.
+
+MAKEFILE = """quickstart:
+\t@pwd; env | sort; ls -A "$$HOME" | sed s/^/home:/; touch started; $(WORK)
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    place = tmp_path / "repository"
+    (place / ".ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci/run", place / ".ci/run")
+    (place / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "tmp").mkdir()
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    own = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for words in (["init", "-q"], ["add", "."], [*own, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=place, check=True)
+    return place
+
+
+def variables(repository: Path, **more: str) -> dict[str, str]:
+    home = repository.parent / "home"
+    (home / ".config/pip").mkdir(parents=True, exist_ok=True)
+    (home / ".config/pip/pip.conf").touch()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "XDG_"))}
+    own = {"HOME": str(home), "TMPDIR": str(repository.parent / "tmp"), "PYTHONPATH": "x", "HF_HOME": "x"}
+    return kept | own | more
+
+
+def ci_run(repository: Path, *jobs: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Runs the script from elsewhere."""
+    words = [str(repository / ".ci/run"), *jobs]
+    return subprocess.run(words, capture_output=True, text=True, cwd="/", env=variables(repository, **more))
+
+
+def test_ci_runs_in_a_new_clone_with_an_empty_home(repository: Path) -> None:
+    (repository / "new").touch()
+    done = ci_run(repository, "quickstart")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "changes that are not committed are not tested\n" in done.stdout
+    assert "quickstart: passed" in done.stdout
+    lines = (repository / "build/ci/quickstart.log").read_text().splitlines()
+    assert lines[0].startswith(f"{repository.parent}/tmp/") and lines[0].endswith("/a clone é")
+    home = next(line for line in lines if line.startswith("HOME="))
+    assert home.startswith(f"HOME={repository.parent}/tmp/") and home.endswith("/home")
+    assert f"PIP_CONFIG_FILE={repository.parent}/home/.config/pip/pip.conf" in lines
+    assert f"PIP_CACHE_DIR={repository.parent}/home/.cache/pip" in lines
+    assert not any(line.startswith(("PYTHONPATH=", "HF_HOME=", "XDG_", "LOGS_", "home:")) for line in lines)
+    assert list((repository.parent / "tmp").iterdir()) == []
+    assert not (repository / "started").exists()
+
+
+def test_pips_own_variables_stay(repository: Path) -> None:
+    ci_run(repository, "quickstart", PIP_CONFIG_FILE="/dev/null", PIP_CACHE_DIR="/a cache")
+    lines = (repository / "build/ci/quickstart.log").read_text().splitlines()
+    assert {"PIP_CONFIG_FILE=/dev/null", "PIP_CACHE_DIR=/a cache"} <= set(lines)
+
+
+def test_ci_passes_failures_on(repository: Path) -> None:
+    done = ci_run(repository, "quickstart", WORK="exit 3")
+    assert done.returncode == 1
+    assert f"== quickstart, the end of {repository}/build/ci/quickstart.log" in done.stdout
+    assert ci_run(repository, "nothing").returncode == 2
+    assert list((repository.parent / "tmp").iterdir()) == []
+
+
+def test_ci_runs_in_place_without_a_repository(repository: Path) -> None:
+    shutil.rmtree(repository / ".git")
+    done = ci_run(repository, "quickstart")
+    assert done.returncode == 0
+    assert "no new clone: git is not installed, or this is not a repository\n" in done.stdout
+    assert (repository / "build/ci/quickstart.log").read_text().splitlines()[0] == str(repository)
+    assert (repository / "started").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_ci_leaves_neither_processes_nor_folders(repository: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [str(repository / ".ci/run"), "quickstart"],
+        env=variables(repository, WORK="echo $$$$ > $(MARK); sleep 300", MARK=str(repository.parent / "pid")),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    end = time.monotonic() + 60
+    mark = repository.parent / "pid"
+    while not (mark.exists() and mark.read_text().strip()):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(timeout=30) == 130
+    assert not Path(f"/proc/{mark.read_text().strip()}").exists()
+    assert list((repository.parent / "tmp").iterdir()) == []
