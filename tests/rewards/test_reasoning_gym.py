@@ -15,6 +15,13 @@ from grpo_recipes.rewards.reasoning_gym import reasoning_gym
 
 pytestmark = pytest.mark.slow  # the package takes two seconds to import
 
+
+@pytest.fixture(autouse=True, scope="module")
+def _fonts_are_listed() -> None:
+    """matplotlib, which the package imports, runs `fc-list` where this user has never imported it."""
+    import reasoning_gym  # noqa: F401
+
+
 # Several answers are right in these, and the package has none for them.
 WITHOUT_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 SLOW = {"knight_swap", "sokoban", "futoshiki"}
