@@ -34,6 +34,7 @@ def test_shipped_recipes_pass_and_a_broken_one_does_not(grpo_run: Callable, tmp_
     assert grpo_run(*entry[1:], *HOOK["args"], str(broken)).code == 2
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.processes
 def test_the_workflow_of_the_docs_puts_findings_at_their_lines(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,8 @@ def looked_from(place: Place, folder: Path, **environment: str) -> list[str]:
 
 
 def with_settings(place: Place) -> Path:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     folder = planned(place, {"r.py": REWARD})
     for name in SETTINGS:
         for where in (folder, folder / "reports"):

@@ -180,6 +180,8 @@ def test_no_attempt_succeeds(who: str, mechanism: str, landlock_abi: int | None,
 
 # Nobody answers the request; file systems and settings of the kernel may lack the others.
 MAY_FAIL = {"connect: urllib", "write: attribute", "read: an attribute", "process: C page faults", "process: C trace"}
+# A container may refuse them.
+NAMESPACES = {"process: C namespace", "process: C clone into a namespace"}
 
 
 def test_each_succeeds_without_a_sandbox(elsewhere: Path) -> None:
@@ -188,8 +190,11 @@ def test_each_succeeds_without_a_sandbox(elsewhere: Path) -> None:
     with subprocess.Popen(["sleep", "300"]) as child:
         found = outcomes("root", elsewhere, child.pid, "none", None)
         child.kill()
-    assert {what for what, outcome in found.items() if outcome != "done"} <= MAY_FAIL
+    failed = {what for what, outcome in found.items() if outcome != "done"}
+    assert failed - NAMESPACES <= MAY_FAIL
     assert len(found) >= 60
+    if failed & NAMESPACES:
+        pytest.skip("this machine makes no user namespaces; every other attempt succeeds")
 
 
 USED = """
