@@ -1,6 +1,7 @@
 """grpo-run and several machines: the commands for each, and what Slurm will be asked for."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def _plan(grpo_run: Callable, *overrides: str) -> dict[str, Any]:
 
 def test_several_machines_get_a_command_each(grpo_run: Callable, tmp_path: Path) -> None:
     done = grpo_run(RECIPE, *TWO, "--out", str(tmp_path / "run"))
-    start = f"bash {tmp_path}/run/launch.sh"
+    start = shlex.join(["bash", f"{tmp_path}/run/launch.sh"])
     ends = [line.partition(" ")[2] for line in done.out.splitlines()]
     assert ends == [f"{start} --node {node} --address ADDRESS --port 29500" for node in (0, 1)]
     assert "ADDRESS is the name or address of the first machine, as the others reach it" in done.err

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def test_the_workflow_of_the_docs_puts_findings_at_their_lines(tmp_path: Path) -
     (upload,) = [step["with"]["sarif_file"] for step in steps if "sarif_file" in step.get("with", {})]
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "grpo-run"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m grpo_recipes.cli.main "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m grpo_recipes.cli.main "$@"\n')
     command.chmod(0o755)
     work = tmp_path / "work"
     (work / "my recipes").mkdir(parents=True)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -78,5 +79,5 @@ def launching(folder: Path) -> list[str]:
 
 def by_shell(folder: Path, line: str) -> list[str]:
     """A shell that runs a line in which LAUNCH launches the run folder; its own process stays above it."""
-    program = f"{sys.executable} -c '{LAUNCH}' {folder}"
+    program = shlex.join(launching(folder))
     return ["/bin/bash", "-c", line.replace("LAUNCH", program)]

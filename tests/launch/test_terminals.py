@@ -1,6 +1,7 @@
 """A terminal, pipe or disk that is gone, full or stopped: the run trains on, says so, and a signal still saves."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -218,7 +219,7 @@ def test_nowhere_to_be_shown(place: str, folder: Path) -> None:
         "import sys; from grpo_recipes.contract.host.standard_streams import make_steady; make_steady();"
         " from grpo_recipes.launch.local import launch; sys.exit(launch(sys.argv[1], echo=sys.stderr))"
     )
-    line = f"{sys.executable} -c '{program}' {folder}"
+    line = shlex.join([sys.executable, "-c", program, str(folder)])
     shell = subprocess.Popen(["/bin/bash", "-c", f"{line} > /dev/null < /dev/null {redirected}"], cwd=ROOT)
     wait_until((folder / "ready0").exists, timeout_s=30)
     assert trains_on(folder)

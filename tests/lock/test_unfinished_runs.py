@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,4 +148,4 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
     ]
     for name in ("failed", "interrupted"):
         (tmp_path / "runs" / name / "run.json").write_text(json.dumps({"run": 1, "status": "completed"}))
-    assert f"grpo-run {recipe} starts a new one" in grpo_run(recipe, "--resume").err
+    assert f"grpo-run {shlex.quote(recipe)} starts a new one" in grpo_run(recipe, "--resume").err

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (image / "etc").mkdir()
     for name in ("bin", "lib", "lib64"):
         (image / name).symlink_to(f"usr/{name}")
-    (image / PYTHON[1:]).write_text(f'#!/bin/bash\nexec {sys.executable} "$@"\n')
+    (image / PYTHON[1:]).write_text(f'#!/bin/bash\nexec {shlex.quote(sys.executable)} "$@"\n')
     (image / PYTHON[1:]).chmod(0o755)
     (tmp_path / "bin").mkdir()
     shutil.copy(Path(__file__).with_name("stand_in_apptainer.sh"), tmp_path / "bin/apptainer")

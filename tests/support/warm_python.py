@@ -17,6 +17,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -32,8 +33,7 @@ from pathlib import Path
 from typing import Any
 
 # Runs without site-packages, within milliseconds.
-_STUB = """#!{real} -IS
-import json, os, signal, socket, sys
+_STUB = """{first_lines}import json, os, signal, socket, sys
 words = sys.argv[1:]
 is_asked = words[:1] == ["-Xwarm"] or words[:2] == ["-m", "accelerate.commands.launch"]
 is_asked = is_asked or (words[:1] == ["-c"] and "import json, torch" in words[1])
@@ -43,9 +43,9 @@ is_part = script.endswith("worker/part.py") and parts & set(words)
 is_by_hand = script.rpartition("/")[2].startswith("hand_written")
 is_script = script.endswith(("worker/train.py", "gpu_kit/scripts/make_model.py")) or is_by_hand
 if not is_script and not is_part and not is_asked:
-    os.execv("{real}", [sys.argv[0], *words])
+    os.execv({real!r}, [sys.argv[0], *words])
 with socket.socket(socket.AF_UNIX) as server:
-    server.connect("{address}")
+    server.connect({address!r})
     request = json.dumps({{"words": words, "cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0]}})
     network = os.open("/proc/self/ns/net", os.O_RDONLY)
     socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, network])
@@ -62,22 +62,29 @@ os._exit(code)
 """
 
 
+def first_lines(*words: object) -> str:
+    """Returns the first lines of a Python program that these words start: a `#!` line takes no path with a space."""
+    return f"#!/bin/sh\n'''exec' {shlex.join(map(str, words))} \"$0\" \"$@\"\n' '''\n"
+
+
 @contextmanager
 def made(folder: Path) -> Iterator[Path]:
     """Starts the server, and yields the bin folder of an environment with the small program as its Python."""
-    real, address = Path(sys.executable), folder / "server"
+    real, address = sys.executable, str(folder / "server")
     (folder / "bin").mkdir()
     (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
     shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
     for name in ("python", "python3"):
-        (folder / "bin" / name).write_text(_STUB.format(real=real, address=address))
+        text = _STUB.format(first_lines=first_lines(real, "-IS"), real=real, address=address)
+        (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
-    (folder / "bin" / "grpo-run").write_text(f"#!{folder}/bin/python\nfrom grpo_recipes.cli.main import main\nmain()\n")
+    text = first_lines(folder / "bin" / "python") + "from grpo_recipes.cli.main import main\nmain()\n"
+    (folder / "bin" / "grpo-run").write_text(text)
     (folder / "bin" / "grpo-run").chmod(0o755)
     own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu"}
     with (folder / "stderr.txt").open("w") as errors:
         server = subprocess.Popen(
-            [str(folder / "bin" / "python"), "-P", str(Path(__file__)), str(address)],
+            [str(folder / "bin" / "python"), "-P", str(Path(__file__)), address],
             env={**os.environ, **own},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

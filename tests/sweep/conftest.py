@@ -6,16 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.warm_python import first_lines
 from swept_runs import Swept, command
 
 # For anything but a trainer, the real Python runs and reports this program as sys.executable.
-_PYTHON = """#!{real} -IS
-import os, sys
+_PYTHON = """{first_lines}import os, sys
 words = sys.argv[1:]
 script = next((word for word in words if not word.startswith("-")), "")
 if script.endswith("worker/train.py"):
-    os.execv("{real}", ["{real}", "{trainer}", *words[words.index(script):]])
-os.execv("{real}", [sys.argv[0], *words])
+    os.execv({real!r}, [{real!r}, {trainer!r}, *words[words.index(script):]])
+os.execv({real!r}, [sys.argv[0], *words])
 """
 _NVIDIA_SMI = "#!/bin/sh\nfor one in 0 1 2 3; do echo GPU-$one, NVIDIA H200, 143771, 9.0, Disabled; done\n"
 
@@ -32,8 +32,9 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bin").mkdir()
     (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
     shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
-    trainer = Path(__file__).with_name("stand_in_trainer.py")
-    _program(folder / "bin" / "python", _PYTHON.format(real=sys.executable, trainer=trainer))
+    trainer, real = str(Path(__file__).with_name("stand_in_trainer.py")), sys.executable
+    text = _PYTHON.format(first_lines=first_lines(real, "-IS"), real=real, trainer=trainer)
+    _program(folder / "bin" / "python", text)
     return folder / "bin" / "python"
 
 
