@@ -3,6 +3,8 @@
 import os
 import re
 import shlex
+import shutil
+import sys
 import textwrap
 from collections.abc import Mapping
 
@@ -41,7 +43,7 @@ def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -
     named = "RUNDIR" if folder is None else shlex.quote(folder)
     lines = [status_line(record)]
     if record.message:
-        message = record.message.replace("grpo-run RUNDIR", f"grpo-run {named}")
+        message = record.message.replace("grpo-run RUNDIR", f"{_program()} {named}")
         lines += [f"  {line}" for line in message.splitlines()]
     rows = [*_verdict_rows(record, named), *_held_out_rows(record)]
     lines += _table(rows, width)
@@ -50,6 +52,13 @@ def summary(record: RunRecord, folder: str | None = None, width: int = _WIDTH) -
     rows += [*_time_rows(record), *_place_rows(record), *_next_rows(record, named), *_proof_rows(record.proofs)]
     lines += _table(rows, width)
     return redact("\n".join(lines) + "\n")
+
+
+def _program() -> str:
+    """What starts grpo-run in a shell: its path if the name starts a different program, or nothing."""
+    own, named = sys.argv[0], shutil.which("grpo-run")
+    is_by_name = named is not None and os.path.realpath(named) == os.path.realpath(own)
+    return "grpo-run" if is_by_name or os.path.basename(own) != "grpo-run" else shlex.quote(own)
 
 
 def _table(rows: list[tuple[str, str]], width: int) -> list[str]:
@@ -79,7 +88,7 @@ def _verdict_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
     for index, verdict in enumerate(verdicts(record)):
         rows.append(("" if index else "verdict", f"{verdict.text} [{verdict.id}]"))
         rows += [("", line) for line in verdict.because]
-        command = _unbroken(f"grpo-run report {named}")
+        command = _unbroken(f"{_program()} report {named}")
         rows += [("", f"fix: {verdict.fix}".replace("grpo-run report RUNDIR", command))] if verdict.fix else []
     return rows
 
@@ -138,7 +147,7 @@ def _guard_rows(guards: object) -> list[tuple[str, str]]:
         if guard.get("action") == "stop":
             continue
         words = f"{guard.get('name')} {guard_span(guard)}"
-        rows.append(("" if rows else "guards", f"{words}; grpo-run explain {guard.get('id')}"))
+        rows.append(("" if rows else "guards", f"{words}; {_program()} explain {guard.get('id')}"))
     return rows
 
 
@@ -250,18 +259,18 @@ def _next_rows(record: RunRecord, named: str) -> list[tuple[str, str]]:
     """The next commands. named: the run folder as a command writes it."""
     if record.status == "interrupted":
         again = "from its checkpoint" if record.checkpoint else "from the start, since nothing was saved"
-        lines = [f"grpo-run {named} --resume continues it {again}"]
+        lines = [f"{_program()} {named} --resume continues it {again}"]
     elif record.status in ("failed", "stopped"):
         is_of_inputs = record.message is not None and _OF_INPUTS.match(record.message)
-        lines = ["grpo-run preflight RECIPE tries data and rewards, without the model"] if is_of_inputs else []
+        lines = [f"{_program()} preflight RECIPE tries data and rewards, without the model"] if is_of_inputs else []
         lines.append("train.log in the run folder has the whole output")
     elif record.final:
         longer = 2 * (record.max_steps or record.step or 1)
         commands = {
-            f"grpo-run report {named}": "shows curves, completions and proofs on a page",
-            f"grpo-run generate {named} PROMPT": "answers with the trained model",
-            f"grpo-run export {named} -o FOLDER": "writes the whole model, or only the adapter with --adapter",
-            f"grpo-run {named} --extend training.max_steps={longer}": "continues the training",
+            f"{_program()} report {named}": "shows curves, completions and proofs on a page",
+            f"{_program()} generate {named} PROMPT": "answers with the trained model",
+            f"{_program()} export {named} -o FOLDER": "writes the whole model, or only the adapter with --adapter",
+            f"{_program()} {named} --extend training.max_steps={longer}": "continues the training",
         }
         lines = [f"{_unbroken(command)} {does}" for command, does in commands.items()]
     else:

@@ -398,6 +398,31 @@ def test_the_summary_keeps_commands_and_paths_whole(folder: str, width: int) -> 
     assert all(len(line) <= width for line in told.splitlines() if folder not in line)
 
 
+@pytest.mark.parametrize(
+    ("started_as", "path", "shown"),
+    [
+        pytest.param("bin/grpo-run", "bin", "grpo-run", id="in PATH"),
+        pytest.param("pytest", "empty", "grpo-run", id="a different program"),
+        pytest.param("bin/grpo-run", "empty", "bin/grpo-run", id="not in PATH"),
+        pytest.param("bin/grpo-run", "other", "bin/grpo-run", id="another one in PATH"),
+        pytest.param("a bin/grpo-run", "empty", "'a bin/grpo-run'", id="a space"),
+    ],
+)
+def test_the_summary_names_grpo_run_so_that_its_commands_can_be_pasted(
+    started_as: str, path: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("bin", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "grpo-run").touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / path))
+    monkeypatch.setattr("sys.argv", [started_as, "recipe.yaml"])
+    told = summary(RunRecord(status="completed", step=9, final="runs/one/final"), "runs/one")
+    assert f"  next        {shown} report runs/one shows curves" in told
+    told = summary(RunRecord(status="interrupted", step=9), "runs/one")
+    assert f"  next        {shown} runs/one --resume continues" in told
+
+
 def test_the_summary_names_the_step_that_is_handed_over() -> None:
     intervals = {"level": 0.95, "reward": [0.5, 0.7]}
     change = {"from_step": 0, "reward": 0.2, "intervals": {"reward": [0.1, 0.3]}}
