@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = EXIT_INTERRUPTED
     except Exception as problem:
         refused = refusal_of(problem)
-        code = _crashed() if refused is None else _refused(refused)
+        code = _crashed(problem) if refused is None else _refused(refused)
     exit_code = _with_answer(code if isinstance(code, int) else EXIT_DONE)
     gc.freeze()  # the system frees everything at once
     sys.exit(exit_code)
@@ -203,11 +203,14 @@ def _refused(refusal: Refusal) -> int:
     return refusal.exit_code
 
 
-def _crashed() -> int:
+def _crashed(problem: Exception) -> int:
     import traceback
 
+    from grpo_recipes.cli.foreign_modules import foreign_module
     from grpo_recipes.contract.secrets.redact import redact
 
+    if (foreign := foreign_module(problem)) is not None:
+        return _refused(foreign)
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
     click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
     return EXIT_INTERNAL
