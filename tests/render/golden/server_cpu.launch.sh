@@ -29,6 +29,8 @@ PYTHON=${PYTHON:-python}
 [[ $PYTHON != */* || $PYTHON == /* ]] || PYTHON=$PWD/$PYTHON
 # Keeps Python from searching a program's folder for modules; worker/ finds its own.
 export PYTHON PYTHONSAFEPATH="${PYTHONSAFEPATH:-launch}"
+# Without docstrings, transformers fails.
+unset PYTHONOPTIMIZE
 
 folder=${BASH_SOURCE[0]}
 [[ $folder == */* ]] || folder=./$folder

@@ -33,6 +33,8 @@ PYTHON=${PYTHON:-python}
 [[ $PYTHON != */* || $PYTHON == /* ]] || PYTHON=$PWD/$PYTHON
 # Keeps Python from searching a program's folder for modules; worker/ finds its own.
 export PYTHON PYTHONSAFEPATH="${PYTHONSAFEPATH:-launch}"
+# Without docstrings, transformers fails.
+unset PYTHONOPTIMIZE
 
 usage() {
   echo "launch.sh: $1" >&2
