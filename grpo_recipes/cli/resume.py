@@ -131,10 +131,11 @@ def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
     """Raises Refusal if the recipe would now give a different plan than the run's."""
     changed = list(_changed(json.loads(to_json(old)), json.loads(to_json(new))))
     if changed:
+        again = f"grpo-run {shlex.quote(folder)} --out FOLDER"
         raise Refusal.of(
             f"{folder}: the run cannot be resumed here",
             because=f"{', '.join(changed[:_SHOWN])} would differ from its plan.json",
-            fix=f"resume it where it was started, or grpo-run {folder} --out FOLDER for a new run of the same plan",
+            fix=f"resume it where it was started, or {again} for a new run of the same plan",
         )
 
 

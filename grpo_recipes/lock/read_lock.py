@@ -2,6 +2,7 @@
 
 import copy
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,7 @@ def read_lock(place: str) -> Lock:
 def _fix(path: str) -> str:
     """How to get a plan again: its run folder has the recipe."""
     recipe = os.path.join(os.path.dirname(path), "recipe.yaml")
-    again = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
+    again = f", or plan again: grpo-run {shlex.quote(recipe)} --out FOLDER" if os.path.isfile(recipe) else ""
     return f"restore it from a copy{again}"
 
 
@@ -108,11 +109,11 @@ def refuse_changed(lock: Lock) -> list[str]:
         return []
     because = plan_fault(folder)
     if because is not None:
+        again = f"grpo-run {shlex.quote(f'{folder}/recipe.yaml')} --out FOLDER"
         raise Refusal.of(
             f"{lock.path}: the plan was changed after it was written",
             because=because,
-            fix=f"restore it from a copy, or plan again: grpo-run {folder / 'recipe.yaml'} --out FOLDER; "
-            "to change the plan, edit recipe.yaml",
+            fix=f"restore it from a copy, or plan again: {again}; to change the plan, edit recipe.yaml",
         )
     said = []
     if is_lost(folder):

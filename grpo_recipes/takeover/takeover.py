@@ -1,6 +1,7 @@
 """Converts one configuration, with the files next to it, to a recipe."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ def take_over(
 
 def _dialect(values: Mapping[str, object], config: str) -> Dialect:
     if "recipe" in values:
-        raise Refusal.of(f"{config}: it is already a recipe", fix=f"grpo-run validate {config}")
+        raise Refusal.of(f"{config}: it is already a recipe", fix=f"grpo-run validate {shlex.quote(config)}")
     if is_axolotl(values):
         return "axolotl"
     other = next((key for key in OWN_KEYS if key in values), None)

@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ class PartialRows:
             raise Refused.of(
                 f"{self._path} has rows of a different profile",
                 because="it was made with a different model, recipe or number of samples",
-                fix=f"rm {self._path}, or a different -o",
+                fix=f"rm {shlex.quote(self._path)}, or a different -o",
             )
         kept = count if len(known) == count else len(known) // whole * whole
         self.rows = known[:kept]
@@ -99,7 +100,7 @@ def partial_rows(path: str, output: str) -> Iterator[PartialRows]:
 def refuse_existing(output: str) -> None:
     """Raises Refused if the output exists; nothing is overwritten."""
     if os.path.lexists(output):
-        raise Refused.of(f"{output} already exists", fix=f"rm {output}, or a different -o")
+        raise Refused.of(f"{output} already exists", fix=f"rm {shlex.quote(output)}, or a different -o")
 
 
 def _lock(path: str, descriptor: int) -> None:

@@ -1,6 +1,7 @@
 """Chooses the checkpoint that a run resumes from: the newest complete one, if it belongs to this run."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -125,10 +126,11 @@ def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
     if pickles is None or pickles[1] in allowed_digests():
         return
     names, sha256 = pickles
+    again = f"grpo-run {shlex.quote(str(checkpoint.parents[1]))} --resume"
     raise Refused.of(
         f"{checkpoint.name} was not written by you, and reading it may run code",
         because=f"{listed(names, _SHOWN)} are pickles, {_signed(manifest)}",
-        fix=f"if you trust who wrote them, grpo-run {checkpoint.parents[1]} --resume --allow-code {sha256}",
+        fix=f"if you trust who wrote them, {again} --allow-code {sha256}",
     )
 
 
