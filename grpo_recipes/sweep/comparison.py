@@ -73,29 +73,32 @@ def _held_out_sample(folder: Path, record: RunRecord) -> Sample | None:
     if number(mapping(record.evaluation, "after"), "without_score") is not None:
         return None
     rows = _rows(folder, set_of(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
-    # Rows without any reward are not in the mean, so rows and mean would disagree.
-    agrees = bool(rows) and math.isclose(math.fsum(rows) / len(rows), reward, rel_tol=1e-6, abs_tol=1e-9)
+    known = [reward for reward in rows if reward is not None]
+    agrees = bool(known) and math.isclose(math.fsum(known) / len(known), reward, rel_tol=1e-6, abs_tol=1e-9)
     return Sample(reward, rows if agrees else ())
 
 
-def _rows(folder: Path, name: str, step: float | None) -> tuple[float, ...]:
-    """The reward of each held-out row, summed as its evaluation does; () if unknown.
+def _rows(folder: Path, name: str, step: float | None) -> tuple[float | None, ...]:
+    """The mean reward of each held-out row over its completions, summed as its evaluation does; () if unknown.
 
-    name: of the set.
+    None for a row without any reward. name: of the set.
     """
     if step is None:
         return ()
     try:
         plan = cast("dict[str, Any]", read_json(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
-        weights = {str(one["name"]): float(one["weight"]) for one in plan["rewards"]}
+        weights = {str(reward["name"]): float(reward["weight"]) for reward in plan["rewards"]}
         lines = read_bytes(folder, evaluation_file(name, step), _LARGEST_ROWS).splitlines()
-        rewards = [cast("dict[str, Any]", parsed(line))["rewards"] for line in lines]
-        return tuple(
-            math.fsum(weights.get(name, 1.0) * float(value) for name, value in row.items() if value is not None)
-            for row in rewards
-        )
+        totals: dict[int, list[float]] = {}
+        for line in lines:
+            completion = cast("dict[str, Any]", parsed(line))
+            scores = {name: float(score) for name, score in completion["rewards"].items() if score is not None}
+            of_row = totals.setdefault(int(completion["row"]), [])
+            if scores:
+                of_row.append(math.fsum(weights.get(name, 1.0) * score for name, score in scores.items()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ()
+    return tuple(math.fsum(totals[row]) / len(totals[row]) if totals[row] else None for row in sorted(totals))
 
 
 def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
@@ -145,7 +148,7 @@ class SweptSetting(NamedTuple):
 
 
 class SweepComparison(NamedTuple):
-    """The comparison of a sweep. measure: the outcome's name. rows: held-out rows whose noise is in the test, 0 for
+    """The comparison of a sweep. measure: the outcome's name. rows: held-out rows whose noise is in each test, 0 for
     none. pairs: their number.
     """
 
@@ -176,9 +179,8 @@ def compared(folder: str, sweep: Sweep) -> SweepComparison:
         setting._replace(is_best=place == best, to_best=to_best.get(place), to_base=to_base.get(place))
         for place, setting in enumerate(settings)
     ]
-    samples = [sample for place in whole for sample in settings[place].samples.values()]
-    counts = {len(sample.rows) for sample in samples}
-    return SweepComparison(folder, sweep, measure, tuple(settings), counts.pop() if len(counts) == 1 else 0, len(pairs))
+    rows = min((verdict.difference.rows for verdict in of_pairs), default=0)
+    return SweepComparison(folder, sweep, measure, tuple(settings), rows, len(pairs))
 
 
 def _setting(place: int, sweep: Sweep, found: Sequence[SweptRun]) -> SweptSetting:

@@ -9,8 +9,8 @@ see benchmarks/sweep_verdicts.md.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 LEVEL = 0.05
 _MOST_DEGREES = 1000
@@ -18,10 +18,14 @@ _LAST_BITS = 1e-12
 
 
 class Sample(NamedTuple):
-    """The outcome of one seed's run. rows: rewards of its held-out rows in order, empty if unknown."""
+    """The outcome of one seed's run.
+
+    rows: the mean reward of each held-out row, in order; None for a row without any reward; empty if unknown. Several
+    completions of a row are one row, because they have the same prompt.
+    """
 
     outcome: float
-    rows: tuple[float, ...] = ()
+    rows: tuple[float | None, ...] = ()
 
 
 Samples = Mapping[int, Sample]
@@ -93,12 +97,19 @@ def _degrees(of_seeds: float, of_rows: float, seeds: int, rows: int) -> int:
     return max(1, min(_MOST_DEGREES, int((of_seeds + of_rows) ** 2 / parts)))
 
 
-def _by_row(ones: Sequence[tuple[float, ...]], others: Sequence[tuple[float, ...]]) -> list[float]:
-    """The difference in each row, averaged over the seeds; empty if the rows are unknown or differ."""
+def _by_row(ones: Sequence[tuple[float | None, ...]], others: Sequence[tuple[float | None, ...]]) -> list[float]:
+    """The difference in each row that every run has a reward for, averaged over the seeds.
+
+    Empty if the rows are unknown or differ.
+    """
     if any(len(rows) != len(ones[0]) for rows in [*ones, *others]):
         return []
-    pairs = [zip(one, other, strict=True) for one, other in zip(ones, others, strict=True)]
-    return [math.fsum(a - b for a, b in row) / len(ones) for row in zip(*pairs, strict=True)]
+    differences = []
+    for first, second in zip(zip(*ones, strict=True), zip(*others, strict=True), strict=True):
+        if None not in (*first, *second):
+            pairs = cast("Iterable[tuple[float, float]]", zip(first, second, strict=True))
+            differences.append(math.fsum(a - b for a, b in pairs) / len(ones))
+    return differences
 
 
 def _row_variance(each: Sequence[float]) -> float:

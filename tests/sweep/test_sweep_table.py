@@ -141,6 +141,52 @@ def test_held_out_rows_have_a_part_in_the_noise(tmp_path: Path) -> None:
     assert far.settings[0].to_best is not None and far.settings[0].to_best.is_told
 
 
+def sampled(folder: Path, values: Sequence[Sequence[float | None]]) -> None:
+    """A run that completed, with several completions of each held-out row; None: a completion that no reward scored."""
+    completed(folder, 0.0)
+    lines = [
+        json.dumps({"row": row, "rewards": {REWARD: value}}) for row, of_row in enumerate(values) for value in of_row
+    ]
+    (folder / "evaluation").mkdir()
+    (folder / "evaluation" / "step-9.jsonl").write_text("\n".join(lines) + "\n")
+    scored = [[value for value in of_row if value is not None] for of_row in values]
+    means = [sum(of_row) / len(of_row) for of_row in scored if of_row]
+    outcome = sum(means) / len(means)
+    record(folder, status="completed", step=9, max_steps=9, evaluation={"after": {"step": 9, "reward": outcome}})
+
+
+def swept_samples(folder: Path, settings: Sequence[Sequence[Sequence[Sequence[float | None]]]]) -> str:
+    """The folder of a sweep over two rates. settings: of each, by seed, the completions of each row."""
+    folder.mkdir()
+    seeds = tuple(range(len(settings[0])))
+    runs = [SweepRun(f"{place}-{seed}", place, seed) for seed in seeds for place in range(len(settings))]
+    for run in runs:
+        sampled(folder / run.name, settings[run.setting][run.seed])
+    trials = tuple(trial(rate) for rate in ("1e-3", "2e-3"))
+    write_sweep_file(folder, Sweep("r.yaml", trials, seeds, tuple(runs), None))
+    return str(folder)
+
+
+def test_several_completions_of_a_row_are_one_row_of_noise(tmp_path: Path) -> None:
+    """One of six rows is answered otherwise, in each of its 16 completions and with each seed: chance of the rows."""
+    rows = [[0.0] * 16, *([[1.0, 0.0] * 8] * 5)]
+    other = [[1.0] * 16, *rows[1:]]
+    comparison = found(swept_samples(tmp_path / "swept", [[rows] * 3, [other] * 3]))
+    assert comparison.rows == 6
+    verdict = comparison.settings[0].to_best
+    assert verdict is not None and not verdict.is_told and verdict.p is not None and verdict.p > 0.05
+
+
+def test_completions_without_a_reward_are_missing_and_not_zero(tmp_path: Path) -> None:
+    first: list[list[float | None]] = [[1.0, None], [0.0, 1.0], [None, None], [1.0, 1.0]]
+    second: list[list[float | None]] = [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0], [None, 0.5]]
+    comparison = found(swept_samples(tmp_path / "swept", [[first] * 2, [second] * 2]))
+    verdict = comparison.settings[1].to_best
+    assert verdict is not None
+    assert (comparison.rows, verdict.difference.rows) == (3, 3)  # of the row without any reward nothing is known
+    assert verdict.difference.row_variance == pytest.approx(0.25 / 9)  # differences 0, 0.5 and 0.5
+
+
 def test_rows_that_do_not_add_up_to_the_outcome_are_left_out(tmp_path: Path) -> None:
     folder = swept(tmp_path / "swept", CLEAR, rows=True)
     rows = Path(folder) / "1e-3-0" / "evaluation" / "step-9.jsonl"
