@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,7 +120,10 @@ def test_weights_that_changed_since_the_plan_stop_the_run(command: Command, firs
     assert again.returncode == 2
     assert "final/adapter_model.safetensors was changed [MDL006]" in again.stdout, again.stdout
 
-    done = subprocess.run(["bash", "launch.sh"], cwd=place / "later", capture_output=True, text=True, timeout=300)
+    environment = {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["bash", "launch.sh"], cwd=place / "later", env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 3, done.stdout + done.stderr
     assert "the adapter of first has changed since the plan was made" in done.stdout + done.stderr
 
