@@ -1,30 +1,21 @@
-"""Answers of in_deepspeed.py, one process for many cases."""
+"""Answers of in_deepspeed.py, each from a separate process of the library."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 300
+from library import Library
 
 
-def answers(cases: dict[str, dict[str, Any]], folder: Path) -> dict[str, dict[str, Any]]:
-    """What each case came to, by its name: result, raised, text. A case has call and arguments."""
-    variables = {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("in_deepspeed.py"))],
-        input=json.dumps(list(cases.values())),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        cwd=folder,
-        env={**os.environ, **variables, "TORCH_EXTENSIONS_DIR": str(folder / "extensions")},
-    )
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(lines) == len(cases), done.stderr[-2000:]
-    return dict(zip(cases, lines, strict=True))
+def answers(cases: dict[str, dict[str, Any]], library: Library, folder: Path) -> dict[str, dict[str, Any]]:
+    """What each case came to, by its name: result, raised, text. A case has call and arguments.
+
+    folder: gets extensions/ if DeepSpeed compiles something.
+    """
+    results = {}
+    for name, case in cases.items():
+        answer = library.call("in_deepspeed.answered", extensions=str(folder / "extensions"), **case)
+        results[name] = {"result": answer.result, "raised": answer.raised, "text": answer.text}
+    return results
 
 
 def step(**config: Any) -> dict[str, Any]:

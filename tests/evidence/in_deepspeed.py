@@ -1,10 +1,7 @@
-"""Small models under the real DeepSpeed: `python in_deepspeed.py` reads cases as JSON and prints one answer for each.
+"""Small models under the real DeepSpeed, one rank on the CPU, in the process that has the libraries."""
 
-A case names a function of this file and its arguments. Each runs in a process of its own, one rank on the CPU.
-"""
-
-import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -239,37 +236,13 @@ CALLS: dict[str, Callable[..., Any]] = {
 } | {f.__name__: f for f in (value_kinds, built, filled, read_in_a_step)}
 
 
-def answer(case: dict[str, Any], port: int) -> dict[str, Any]:
-    """What a case came to; an exception is an answer too."""
-    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    try:
-        return {"result": CALLS[case["call"]](**case["arguments"]), "raised": "", "text": ""}
-    except Exception as error:
-        return {"result": None, "raised": type(error).__name__, "text": str(error)}
-
-
-def main() -> None:
-    """Imports once, forks for each case."""
-    import socket
-
-    cases = json.load(sys.stdin)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what DeepSpeed prints goes to stderr
+def answered(call: str, arguments: dict[str, Any], extensions: str) -> Any:
+    """What a function of this file returns in a world of one rank. extensions: where DeepSpeed would compile."""
     import deepspeed
-    import torch
 
-    torch.set_num_threads(1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    os.environ["TORCH_EXTENSIONS_DIR"] = extensions
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    for case in cases:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-        child = os.fork()
-        if child == 0:
-            answers.write(json.dumps(answer(case, port), default=str) + "\n")
-            answers.flush()
-            os._exit(0)
-        os.waitpid(child, 0)
-
-
-if __name__ == "__main__":
-    main()
+    return CALLS[call](**arguments)

@@ -1,5 +1,6 @@
 """What evidence calls, in the process that has the libraries: `python in_library.py FOLDER` answers lines of JSON."""
 
+import gc
 import importlib
 import itertools
 import json
@@ -110,8 +111,20 @@ def train(arguments: dict[str, Any], **parts: Any) -> dict[str, Any]:
     return {"logs": trainer.state.log_history, "trainable": len(trainable), "moved": len(moved)}
 
 
-def distributed_types(environment: dict[str, str], ranks: int) -> list[list[Any]]:
+def distributed_types(environment: dict[str, str], ranks: int) -> list[Any]:
     """[distributed type, processes] as accelerate sees it on the CPU, in each of several ranks."""
+
+    def types() -> list[Any]:
+        from accelerate import Accelerator
+
+        accelerator = Accelerator(cpu=True)
+        return [accelerator.distributed_type.value, accelerator.num_processes]
+
+    return in_ranks(types, environment, ranks)
+
+
+def in_ranks(function: Callable[[], Any], environment: dict[str, str], ranks: int) -> list[Any]:
+    """What a function returns in each of several forked ranks. environment: "{rank}" is replaced by the rank."""
     read, write = os.pipe()
     until_all_answered, answered = os.pipe()
     for rank in range(ranks):
@@ -119,11 +132,7 @@ def distributed_types(environment: dict[str, str], ranks: int) -> list[list[Any]
             os.close(answered)
             try:
                 os.environ.update({key: value.format(rank=rank) for key, value in environment.items()})
-                from accelerate import Accelerator
-
-                accelerator = Accelerator(cpu=True)
-                seen = [accelerator.distributed_type.value, accelerator.num_processes]
-                os.write(write, f"{json.dumps(seen)}\n".encode())
+                os.write(write, f"{json.dumps([rank, function()])}\n".encode())
                 os.close(write)
                 os.read(until_all_answered, 1)  # rank 0 serves the store that the others may still be connecting to
             except BaseException:
@@ -132,11 +141,11 @@ def distributed_types(environment: dict[str, str], ranks: int) -> list[list[Any]
             os._exit(0)
     os.close(write)
     with os.fdopen(read) as lines:
-        found = [json.loads(line) for line in itertools.islice(lines, ranks)]
+        results = dict(json.loads(line) for line in itertools.islice(lines, ranks))
     os.close(answered)
     for _ in range(ranks):
         os.wait()
-    return found
+    return [results[rank] for rank in range(ranks)]
 
 
 def prepare_spread(device_map: dict[str, int], environment: dict[str, str]) -> None:
@@ -269,6 +278,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     write_tiny_model(FOLDER / "model", positions=32_768)
+    gc.collect()
+    gc.freeze()  # the Trainer collects garbage at the beginning, a third of a second in the heap of all libraries
     for line in sys.stdin:
         answers.write(in_a_child(json.loads(line)) + "\n")
         answers.flush()

@@ -31,11 +31,11 @@ class Answer:
     warnings: list[str]
 
 
-def environment_of_two_ranks() -> dict[str, str]:
-    """What a launcher sets for each rank of two, "{rank}" to be filled in."""
+def environment_of_ranks(number: int = 2) -> dict[str, str]:
+    """What a launcher sets for each of so many ranks, "{rank}" to be filled in."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    ranks = {"RANK": "{rank}", "LOCAL_RANK": "{rank}", "WORLD_SIZE": "2"}
+    ranks = {"RANK": "{rank}", "LOCAL_RANK": "{rank}", "WORLD_SIZE": str(number)}
     return {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
@@ -44,6 +44,7 @@ class Library:
 
     def __init__(self, folder: Path) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+        environment["DS_ACCELERATOR"] = "cpu"
         environment["PYTHONPATH"] = str(Path(__file__).parents[1])
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("in_library.py")), str(folder)],

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from deepspeed_answers import answers, step
+from library import Library
 
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.stack.stack import installed_packages
@@ -23,8 +24,8 @@ def _for_trainer(**config: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """One process for all cases of this file."""
+def found(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What DeepSpeed makes of all cases of this file."""
     whole = {**BATCH, **NAMED, "zero_optimization": ZERO2, "aio": {}}
     cases = {
         "keys": {"call": "config_keys", "arguments": {"config": whole}},
@@ -39,7 +40,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
         "precision": _for_trainer(bf16={"enabled": True}),
         **{name: step(zero_optimization=ZERO2, **{name: {}}) for name in deepspeed_keys().removed},
     }
-    return answers(cases, tmp_path_factory.mktemp("keys"))
+    return answers(cases, library, tmp_path_factory.mktemp("keys"))
 
 
 def test_the_table_is_what_the_installed_release_looks_for(found: Answers) -> None:

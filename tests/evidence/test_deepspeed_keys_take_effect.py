@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from deepspeed_answers import answers, step
+from library import Library
 
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.stack.stack import installed_packages
@@ -20,8 +21,8 @@ def _read(stage: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """One process for all cases of this file."""
+def found(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What DeepSpeed makes of all cases of this file."""
     cases = {
         **{f"read {stage}": _read(stage) for stage in (1, 2, 3)},
         "plain": step(zero_optimization=ZERO3),
@@ -32,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
         "a part": step(zero_force_ds_cpu_optimizer=False, zero_optimization={**ZERO2, **HALF}),
         "states": step(zero_optimization=ZERO2, bf16={"enabled": True, "bf16_optimizer_states": True}),
     }
-    return answers(cases, tmp_path_factory.mktemp("stages"))
+    return answers(cases, library, tmp_path_factory.mktemp("stages"))
 
 
 def test_the_table_of_stages_is_what_is_read_in_a_step(found: Answers) -> None:

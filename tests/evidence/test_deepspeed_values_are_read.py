@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from deepspeed_answers import answers
+from library import Library
 
 from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.rules.deepspeed_values_are_read import FILLED, _unlike
@@ -24,8 +25,8 @@ Answers = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """One process for all cases of this file."""
+def found(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What DeepSpeed makes of all cases of this file."""
     cases: dict[str, dict[str, Any]] = {"kinds": {"call": "value_kinds", "arguments": {}}}
     for section, pairs in VALUES.items():
         for name, value in pairs:
@@ -33,7 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
             cases[f"{section}.{name} {value!r}"] = {"call": "built", "arguments": arguments}
     configs = [{ZERO: {"stage": 2, name.rpartition(".")[2]: "auto"}} for name in (*sorted(FILLED), *NOT_FILLED)]
     cases["auto"] = {"call": "filled", "arguments": {"configs": configs}}
-    return answers(cases, tmp_path_factory.mktemp("values"))
+    return answers(cases, library, tmp_path_factory.mktemp("values"))
 
 
 def test_the_table_is_what_the_classes_of_the_installed_release_declare(found: Answers) -> None:

@@ -1,42 +1,25 @@
 """LOS001: the threshold of entropies is that of all processes, so any number of them has the gradient of one."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from library import Library, environment_of_ranks
 from planned import resolved
 
 pytestmark = pytest.mark.stack
 
-SCRIPT = Path(__file__).with_name("entropies_of_two_processes.py")
-Rows = list[list[int]]
+
+def _marked(library: Library, ranks: int) -> list[list[int]]:
+    """The marks of all rows, in the order of the ranks."""
+    environment = {**environment_of_ranks(ranks), "ACCELERATE_USE_CPU": "true"}
+    answer = library.call("in_two_processes.marked_entropies", environment=environment, ranks=ranks)
+    assert answer.raised == "", answer
+    return [row for rows in answer.result for row in rows]
 
 
-def _marked(processes: int) -> Rows:
-    """The marks of all rows, in the order of the processes."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
-    all_of_them = [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT)],
-            env={**os.environ, **meet, "WORLD_SIZE": str(processes), "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(processes)
-    ]
-    said = [process.communicate(timeout=300)[0] for process in all_of_them]
-    return [row for text in said for row in json.loads(text.splitlines()[-1])]
-
-
-def test_two_processes_mark_the_tokens_that_one_marks() -> None:
-    marked = _marked(2)
-    assert marked == _marked(1)
+def test_two_processes_mark_the_tokens_that_one_marks(library: Library) -> None:
+    marked = _marked(library, 2)
+    assert marked == _marked(library, 1)
     assert sum(map(sum, marked[:4])) > sum(map(sum, marked[4:])) > 0
 
 

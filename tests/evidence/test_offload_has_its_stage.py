@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from deepspeed_answers import answers, step
+from library import Library
 
 pytestmark = pytest.mark.stack
 
@@ -30,9 +31,9 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """One process for all cases of this file."""
-    return answers(CASES, tmp_path_factory.mktemp("offload"))
+def found(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What DeepSpeed makes of all cases of this file."""
+    return answers(CASES, library, tmp_path_factory.mktemp("offload"))
 
 
 def test_the_recipes_own_optimizer_steps_as_without_offload(found: Answers) -> None:
@@ -66,6 +67,6 @@ def test_betas_and_epsilon_are_lost(found: Answers) -> None:
     assert found["AdamW"]["result"]["options"] == {"lr": 0.1, "weight_decay": 0.3, "adamw_mode": True}
 
 
-def test_no_case_compiles(tmp_path: Path) -> None:
-    answers({"kept": CASES["kept"]}, tmp_path)
+def test_no_case_compiles(library: Library, tmp_path: Path) -> None:
+    answers({"kept": CASES["kept"]}, library, tmp_path)
     assert not (tmp_path / "extensions").exists()

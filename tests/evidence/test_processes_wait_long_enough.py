@@ -1,41 +1,25 @@
 """WLD008: how long process groups wait, by themselves and as the worker makes them."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from library import Library, environment_of_ranks
 
 pytestmark = pytest.mark.stack
 
-ROOT = Path(__file__).parents[2]
+
+def _seconds(library: Library, how: str, folder: Path) -> list[list[float]]:
+    """How long the groups of each of two processes wait: the first, and one made afterwards."""
+    environment = {**environment_of_ranks(), "ACCELERATE_USE_CPU": "true"}
+    answer = library.call("in_two_processes.waits", how=how, folder=str(folder), environment=environment)
+    assert answer.raised == "", answer
+    waits: list[list[float]] = answer.result
+    return waits
 
 
-def _seconds(how: str, folder: Path) -> list[list[float]]:
-    """What each of two processes says of its groups: the first, and one made afterwards."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
-    both = [
-        subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("in_two_processes.py")), how, str(folder)],
-            env={**os.environ, **meet, "RANK": rank, "LOCAL_RANK": rank, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in "01"
-    ]
-    said = [process.communicate(timeout=300)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    return [json.loads(text.splitlines()[-1]) for text in said]
+def test_on_the_cpu_ddp_timeout_reaches_no_group_by_itself(library: Library, tmp_path: Path) -> None:
+    assert _seconds(library, "trl", tmp_path) == [[1800, 1800]] * 2
 
 
-def test_on_the_cpu_ddp_timeout_reaches_no_group_by_itself(tmp_path: Path) -> None:
-    assert _seconds("trl", tmp_path) == [[1800, 1800]] * 2
-
-
-def test_the_worker_hands_it_to_every_group(tmp_path: Path) -> None:
-    assert _seconds("worker", tmp_path) == [[77, 77]] * 2
+def test_the_worker_hands_it_to_every_group(library: Library, tmp_path: Path) -> None:
+    assert _seconds(library, "worker", tmp_path) == [[77, 77]] * 2

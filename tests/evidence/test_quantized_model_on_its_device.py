@@ -1,7 +1,7 @@
 """QNT003: accelerate refuses a quantized model that is spread over devices; on its own device it trains."""
 
 import pytest
-from library import Library, environment_of_two_ranks
+from library import Library, environment_of_ranks
 
 pytestmark = pytest.mark.stack
 
@@ -14,7 +14,7 @@ def test_on_the_device_of_its_process_it_trains(library: Library) -> None:
 
 def test_spread_over_devices_it_is_refused_in_a_distributed_run(library: Library) -> None:
     spread = {"model.layers.0": 0, "model.layers.1": 1}
-    answer = library.call("prepare_spread", device_map=spread, environment=environment_of_two_ranks())
+    answer = library.call("prepare_spread", device_map=spread, environment=environment_of_ranks())
     assert (answer.stage, answer.raised) == ("trainer", "ValueError")
     assert "in any distributed mode" in answer.text
 

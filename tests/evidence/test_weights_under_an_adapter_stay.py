@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 from deepspeed_answers import answers
+from library import Library
 
 pytestmark = pytest.mark.stack
 
 
-def test_zero_3_drops_what_was_added_to_gathered_weights(tmp_path: Path) -> None:
-    found = answers({"merged": {"call": "merged_while_gathered", "arguments": {}}}, tmp_path)["merged"]
+def test_zero_3_drops_what_was_added_to_gathered_weights(library: Library, tmp_path: Path) -> None:
+    found = answers({"merged": {"call": "merged_while_gathered", "arguments": {}}}, library, tmp_path)["merged"]
     assert (found["raised"], found["result"]) == ("", [True, False]), found
