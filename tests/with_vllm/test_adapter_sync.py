@@ -105,7 +105,7 @@ def test_a_resumed_run_samples_with_what_it_had_learned(
 
 
 BROKEN = [
-    pytest.param("never", 2, id="never handed over"),
+    pytest.param("never", 2, id="never handed over", marks=pytest.mark.long),
     pytest.param("once", 2, id="handed over once", marks=pytest.mark.long),
     pytest.param("name", 2, id="under a name that vLLM knows", marks=pytest.mark.long),
     pytest.param("behind", 3, id="one version behind", marks=pytest.mark.long),

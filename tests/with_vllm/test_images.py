@@ -91,7 +91,7 @@ def _train(
 
 _LORA = {"lora": {"r": 4}}
 TRAININGS = [
-    pytest.param("idefics3", 1, {}, id="idefics3"),
+    pytest.param("idefics3", 1, {}, id="idefics3", marks=pytest.mark.long),
     pytest.param("qwen2_vl", 2, _LORA, id="qwen2_vl with LoRA and two images"),
     pytest.param("qwen2_vl", 1, {}, id="qwen2_vl", marks=pytest.mark.long),
     pytest.param("idefics3", 2, _LORA, id="idefics3 with LoRA and two images", marks=pytest.mark.long),

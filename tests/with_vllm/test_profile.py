@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 import yaml
@@ -18,36 +18,56 @@ COMMAND = ("-m", "grpo_recipes.cli.main", "profile")
 COLOCATE = {"vllm_mode": "colocate", "vllm_max_model_length": 64, "vllm_engine": {"enforce_eager": True}}
 
 
-def test_rows_are_answered_by_vllm_alike_wherever_it_was_stopped(tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "data.jsonl", [{"question": a + b} for a in "abcdefghij" for b in ("", "x", "yz")])
+Profiled = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Profiled:
+    """Profiles thirty rows into a file of this name, which may have a partial file beside it; its lines."""
+    folder = tmp_path_factory.mktemp("profiled")
+    rows = write_rows(folder / "data.jsonl", [{"question": a + b} for a in "abcdefghij" for b in ("", "x", "yz")])
     recipe = {
         "recipe": 1,
         "name": "digit-first",
         "seed": 1,
-        "model": {"model_name_or_path": str(write_random(tmp_path / "model"))},
+        "model": {"model_name_or_path": str(write_random(folder / "model"))},
         "dataset": {"path": str(rows), "prompt": "{{ question }}"},
         "rewards": [{"name": "regex_match", "options": {"pattern": "[0-9].*", "full": True}}],
         "generation": {"use_vllm": True, "max_completion_length": 12, **COLOCATE},
         "grpo": {"num_generations": 8},
         "training": {"prompts_per_step": 4, "max_steps": 2},
     }
-    path = tmp_path / "recipe.yaml"
+    path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe), encoding="utf-8")
 
-    def profiled(name: str) -> list[str]:
+    def lines(name: str, answered: Sequence[str] = ()) -> list[str]:
+        if answered:
+            (folder / f"{name}.partial.jsonl").write_text("".join(answered))
         done = subprocess.run(
-            [sys.executable, *COMMAND, path, "-o", tmp_path / name, "--samples", "4", *ACCEPTED],
+            [sys.executable, *COMMAND, path, "-o", folder / f"{name}.jsonl", "--samples", "4", *ACCEPTED],
             env=environment(),
             capture_output=True,
             text=True,
             timeout=600,
         )
         assert done.returncode == 0, done.stderr
-        return (tmp_path / name).read_text().splitlines(keepends=True)
+        return (folder / f"{name}.jsonl").read_text().splitlines(keepends=True)
 
-    whole = profiled("whole.jsonl")
+    return lines
+
+
+@pytest.fixture(scope="module")
+def whole(profiled: Profiled) -> list[str]:
+    """The lines of a profile that nothing stopped."""
+    return profiled("whole")
+
+
+def test_rows_are_answered_by_vllm(whole: list[str]) -> None:
     rates = [json.loads(line)["pass_rate"] for line in whole]
     assert len(rates) == 30
     assert len(set(rates)) > 1
-    (tmp_path / "rows.partial.jsonl").write_text("".join(whole[:11]))
-    assert profiled("rows.jsonl") == whole
+
+
+@pytest.mark.long
+def test_a_profile_that_was_stopped_is_the_same(whole: list[str], profiled: Profiled) -> None:
+    assert profiled("rows", whole[:11]) == whole

@@ -15,7 +15,9 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize("generation", [COLOCATE, SERVER], ids=["colocate", "server"])
+@pytest.mark.parametrize(
+    "generation", [pytest.param(COLOCATE, id="colocate"), pytest.param(SERVER, id="server", marks=pytest.mark.long)]
+)
 def test_what_is_kept_is_what_vllm_sampled(generation: Record, tmp_path: Path) -> None:
     model = write_random(tmp_path / "model")
     record, steps = train(tmp_path, model, generation, MORE)

@@ -51,7 +51,9 @@ def _steps(run: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "step"]
 
 
-@pytest.mark.parametrize("backend", ["transformers", "colocate", pytest.param("server", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=() if name == "colocate" else pytest.mark.long) for name in BACKENDS]
+)
 def test_a_new_token_is_learned_and_stopped_at(backend: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     accepted = () if backend == "transformers" else ACCEPTED

@@ -181,6 +181,7 @@ def test_a_taken_port_is_named_with_who_has_it(grpo_run: Started, tmp_path: Path
     assert f"process {os.getpid()} (" in told
 
 
+@pytest.mark.long
 def test_a_server_that_is_not_up_in_time_ends_the_run(grpo_run: Started, tmp_path: Path) -> None:
     process = grpo_run(vllm_server={"startup_timeout": 3})
     _, told = process.communicate(timeout=TIMEOUT_S)

@@ -50,7 +50,7 @@ def _trained(run: Path) -> tuple[list[list[int]], list[list[float]]]:
     return texts, said
 
 
-@pytest.mark.parametrize("what", ["--merge", "--adapter"])
+@pytest.mark.parametrize("what", [pytest.param("--merge", marks=pytest.mark.long), "--adapter"])
 def test_vllm_loads_an_export_and_agrees_with_the_trained_model(what: str, run: Path, tmp_path: Path) -> None:
     place = tmp_path / "exported"
     _done("-m", "grpo_recipes.cli.main", "export", run, what, "-o", place)
