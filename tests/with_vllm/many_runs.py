@@ -4,6 +4,7 @@ Each folder gets `inputs.json`: what the losses were computed on, and how many t
 ENGINE_MODEL names the folder that vLLM loads in place of the policy's.
 """
 
+import gc
 import json
 import os
 import sys
@@ -72,6 +73,8 @@ def main(folders: list[Path]) -> int:
     _note_generated(noted)
     for folder in folders:
         noted.update(ids=[], mask=[], generated=[])
+        gc.collect()
+        gc.freeze()  # the Trainer collects garbage at its beginning, in the heap of all libraries
         os.chdir(folder)
         code = train(folder, resume=False)
         if code != 0:
