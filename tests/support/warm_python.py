@@ -210,6 +210,7 @@ def _settle(request: dict[str, Any], streams: list[int]) -> None:
     os.environ.update(request["environ"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.executable = request["python"]
+    sys.orig_argv = [request["python"], *request["words"]]
     sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     with contextlib.suppress(ModuleNotFoundError):
         import sitecustomize  # noqa: F401 (as the interpreter does when it starts)

@@ -37,6 +37,12 @@ def left_alone(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> C
 
 
 @pytest.fixture(scope="session")
+def python(is_full: bool, warm_python: Path) -> str:
+    """The Python of the runs that are disturbed: one with the libraries imported if quick is requested."""
+    return sys.executable if is_full else str(warm_python / "python")
+
+
+@pytest.fixture(scope="session")
 def is_full(request: pytest.FixtureRequest) -> bool:
     """Whether the full number is requested."""
     return bool(request.config.getoption("--survival") == "full")

@@ -121,7 +121,7 @@ def finished(kind: str, steps: int, place: Path, python: str) -> Path:
     return place / "run"
 
 
-def killed_and_resumed(kind: str, steps: int, place: Path, moments: list[str], seed: int) -> Chain:
+def killed_and_resumed(kind: str, steps: int, place: Path, moments: list[str], seed: int, python: str) -> Chain:
     """Kills a run at each of the moments, the last of them last, resumes it each time, and lets it come to its end."""
     draw, chain = random.Random(f"{seed} {kind}"), Chain(place / "run")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -137,8 +137,8 @@ def killed_and_resumed(kind: str, steps: int, place: Path, moments: list[str], s
             "rank": draw.randrange(2) if kind == "zero2" and moment in ("generation", "backward") else 0,
             "note": str(place / f"kill-{number}.json"),
         }
-        chain.kills.append(_killed(kind, steps, place, order, chain))
-    process = begun(kind, steps, place)
+        chain.kills.append(_killed(kind, steps, place, order, chain, python))
+    process = begun(kind, steps, place, python=python)
     output, _ = process.communicate(timeout=LIMIT_S)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     chain.cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -148,13 +148,13 @@ def killed_and_resumed(kind: str, steps: int, place: Path, moments: list[str], s
     return chain
 
 
-def _killed(kind: str, steps: int, place: Path, order: dict[str, object], chain: Chain) -> Killed:
+def _killed(kind: str, steps: int, place: Path, order: dict[str, object], chain: Chain, python: str) -> Killed:
     moment, note = str(order["doing"]), Path(str(order["note"]))
     if moment == ALL_AT_ONCE:
-        process = begun(kind, steps, place)
+        process = begun(kind, steps, place, python=python)
         seen = _kill_all(process, chain.folder, int(str(order["step"])), float(str(order["delay"])))
     else:
-        process = begun(kind, steps, place, order)
+        process = begun(kind, steps, place, order, python)
         seen = ()
     output, _ = process.communicate(timeout=LIMIT_S)
     chain.output += f"--- {order}\n{output}"

@@ -23,24 +23,26 @@ VALUES: dict[str, object] = {
 RECIPE = "recipes/quickstart.yaml"
 
 
-def _grpo_run(folder: Path, processes: int, *more: str) -> list[str]:
+def _grpo_run(folder: Path, processes: int, python: str, *more: str) -> list[str]:
     values = {**VALUES, "launch.num_processes": processes}
     options = [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    return [sys.executable, "-m", "grpo_recipes.cli.main", RECIPE, "--out", str(folder), *options, *more]
+    return [python, "-m", "grpo_recipes.cli.main", RECIPE, "--out", str(folder), *options, *more]
 
 
-def _environment(mark: str) -> dict[str, str]:
-    small = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHON": sys.executable}
+def _environment(mark: str, python: str) -> dict[str, str]:
+    small = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHON": python}
     return {**os.environ, **small, MARK: mark}
 
 
-def in_terminal(folder: Path, processes: int, mark: str) -> tuple["subprocess.Popen[bytes]", int]:
+def in_terminal(
+    folder: Path, processes: int, mark: str, python: str = sys.executable
+) -> tuple["subprocess.Popen[bytes]", int]:
     """grpo-run in the foreground of a terminal of its own, and the other end of that, where keys are typed."""
     keyboard, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", _IN_TERMINAL, *_grpo_run(folder, processes)],
+        [sys.executable, "-c", _IN_TERMINAL, *_grpo_run(folder, processes, python)],
         cwd=ROOT,
-        env=_environment(mark),
+        env=_environment(mark, python),
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -58,13 +60,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def by_hand(folder: Path, processes: int, mark: str) -> "subprocess.Popen[bytes]":
+def by_hand(folder: Path, processes: int, mark: str, python: str = sys.executable) -> "subprocess.Popen[bytes]":
     """launch.sh of a new run folder, as a person starts it, without grpo-run above it."""
-    command = _grpo_run(folder, processes, "--dry-run")
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=_environment(mark))
+    command, environment = _grpo_run(folder, processes, python, "--dry-run"), _environment(mark, python)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
     with folder.with_suffix(".log").open("wb") as log:
         return subprocess.Popen(
-            ["bash", "launch.sh"], cwd=folder, env=_environment(mark), stdout=log, stderr=log, start_new_session=True
+            ["bash", "launch.sh"], cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
         )
 
 

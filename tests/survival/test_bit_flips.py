@@ -32,10 +32,10 @@ class Flip:
         (folder / self.name).write_bytes(content)
 
 
-def interrupted(kind: str, place: Path) -> Path:
+def interrupted(kind: str, place: Path, python: str) -> Path:
     """A run that a signal interrupted after its first checkpoint or later, before its last step."""
     place.mkdir()
-    process = begun(kind, STEPS, place)
+    process = begun(kind, STEPS, place, python=python)
     give_up = time.monotonic() + LIMIT_S
     while not any((place / "run" / "checkpoints").glob("checkpoint-*")) and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -58,24 +58,24 @@ def flips(folder: Path, count: int, seed: str) -> list[Flip]:
     return found
 
 
-def resumed(kind: str, run_folder: Path, place: Path, flip: Flip) -> tuple[int, str, dict[str, str]]:
+def resumed(kind: str, run_folder: Path, place: Path, flip: Flip, python: str) -> tuple[int, str, dict[str, str]]:
     """How a copy of the run ends that is resumed with that bit turned."""
     place.mkdir()
     shutil.copytree(run_folder, place / "run", symlinks=True)
     flip.turn(place / "run")
-    process = begun(kind, STEPS, place)
+    process = begun(kind, STEPS, place, python=python)
     output, _ = process.communicate(timeout=LIMIT_S)
     return process.returncode, output, weights(place / "run")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_bit_is_noticed_or_changes_nothing(
-    kind: str, is_full: bool, seed: int, tmp_path: Path, left_alone: Callable[[str, int], Path]
+    kind: str, is_full: bool, seed: int, tmp_path: Path, python: str, left_alone: Callable[[str, int], Path]
 ) -> None:
     if kind != "lora" and not is_full:
         pytest.skip("one kind of run is enough for a quick look")
     whole = weights(left_alone(kind, STEPS))
-    folder = interrupted(kind, tmp_path / "interrupted")
+    folder = interrupted(kind, tmp_path / "interrupted", python)
     assert verified(folder).faults == []
     unnoticed, noticed = [], []
     for flip in flips(folder, 200 if is_full else 40, f"{seed} {kind}"):
@@ -91,12 +91,12 @@ def test_each_bit_is_noticed_or_changes_nothing(
 
     one_of_each = {flip.name: flip for flip in unnoticed}.values()
     for number, flip in enumerate(list(one_of_each)[: None if is_full else 2]):
-        code, output, found = resumed(kind, folder, tmp_path / f"unnoticed-{number}", flip)
+        code, output, found = resumed(kind, folder, tmp_path / f"unnoticed-{number}", flip, python)
         assert code != 0 or found == whole, f"{flip} trained to other weights\n{output}"
         shutil.rmtree(tmp_path / f"unnoticed-{number}")
     of_checkpoints = [flip for flip in noticed if flip.name.startswith("checkpoints/")]
     for number, flip in enumerate(of_checkpoints[: 8 if is_full else 1]):
-        code, output, found = resumed(kind, folder, tmp_path / f"noticed-{number}", flip)
+        code, output, found = resumed(kind, folder, tmp_path / f"noticed-{number}", flip, python)
         step = flip.name.split("/")[1]
         is_said = f"skipped {step}: " in output or "no checkpoint is complete" in output
         assert is_said or found == whole, f"{flip} was not said\n{output}"

@@ -11,13 +11,13 @@ pytestmark = pytest.mark.survival
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_and_resumed_run_ends_with_the_weights_of_one_that_was_left_alone(
-    kind: str, tmp_path: Path, seed: int, is_full: bool, left_alone: Callable[[str, int], Path]
+    kind: str, tmp_path: Path, seed: int, is_full: bool, python: str, left_alone: Callable[[str, int], Path]
 ) -> None:
     steps, moments = (44, [*NINETEEN, LAST]) if is_full else (6, MOMENTS[kind])
     place = tmp_path / "killed"
     place.mkdir()
 
-    chain = killed_and_resumed(kind, steps, place, moments, seed)
+    chain = killed_and_resumed(kind, steps, place, moments, seed, python)
 
     say(kind, seed, chain)
     assert left(chain.folder) == left(left_alone(kind, steps)), chain.output

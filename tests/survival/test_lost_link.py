@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import wait_until
 from two_machines import Machine, cut, ended, heal, two_machines, why_not
 
 pytestmark = [pytest.mark.survival, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
@@ -33,8 +34,8 @@ Pair = tuple[Machine, Machine]
 
 
 @pytest.fixture(scope="module")
-def machines() -> Iterator[Pair]:
-    with two_machines() as pair:
+def machines(python: str) -> Iterator[Pair]:
+    with two_machines(python) as pair:
         yield pair
 
 
@@ -93,7 +94,7 @@ def test_a_cut_link_ends_both_sides_in_time_and_both_go_on(machines: Pair, unint
     output = said(machines, folder)
     assert max(seconds for _, seconds in ends) < DDP_TIMEOUT_S + MORE_S, output
     assert all(code > 0 for code, _ in ends), output
-    assert [machine.processes() for machine in machines] == [[], []]
+    wait_until(lambda: all(machine.processes() == [] for machine in machines), timeout_s=2)
     left = record(folder)
     assert (left["status"], left["exit_code"]) == ("interrupted", 75), output
     assert f"no answer from the other processes for {DDP_TIMEOUT_S} s" in left["message"]
@@ -119,7 +120,7 @@ def test_a_machine_without_power_ends_the_other_one_in_time(
 
     output = said(machines, folder)
     assert ends[1][0] > 0 and ends[1][1] < DDP_TIMEOUT_S + MORE_S, output
-    assert machines[1].processes() == []
+    wait_until(lambda: machines[1].processes() == [], timeout_s=2)
     left = record(folder)
     assert (left["status"], left["exit_code"]) == ("interrupted", 75), output
     assert "the connection to another process broke, at [10.77.0.1]:" in left["message"]

@@ -1,4 +1,7 @@
-"""Real runs are told to stop, or killed: what could be saved is, and no process stays behind."""
+"""Real runs are told to stop, or killed: what could be saved is, and no process stays behind.
+
+Tests that stop a rank, or kill what started it, use the real Python: a fork of the warm one would not notice.
+"""
 
 import os
 import re
@@ -47,9 +50,9 @@ def is_saved(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_ctrl_c_once_saves(processes: int, tmp_path: Path, mark: str) -> None:
+def test_ctrl_c_once_saves(processes: int, tmp_path: Path, mark: str, python: str) -> None:
     folder = tmp_path / "run"
-    process, keyboard = in_terminal(folder, processes, mark)
+    process, keyboard = in_terminal(folder, processes, mark, python)
     wait_for_step(folder, 2)
     os.write(keyboard, CTRL_C)
     assert ended(process, keyboard) == 75
@@ -58,7 +61,9 @@ def test_ctrl_c_once_saves(processes: int, tmp_path: Path, mark: str) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_ctrl_c_twice_stops_at_once(processes: int, tmp_path: Path, mark: str) -> None:
+def test_ctrl_c_twice_stops_at_once(processes: int, tmp_path: Path, mark: str, is_full: bool) -> None:
+    if processes == 1 and not is_full:
+        pytest.skip("a launcher and its ranks are enough for a quick look")
     folder = tmp_path / "run"
     process, keyboard = in_terminal(folder, processes, mark)
     wait_for_step(folder, 2)
@@ -79,8 +84,10 @@ def test_ctrl_c_twice_stops_at_once(processes: int, tmp_path: Path, mark: str) -
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_nothing_outlives_grpo_run_and_its_supervisor_killed_together(
-    processes: int, tmp_path: Path, mark: str
+    processes: int, tmp_path: Path, mark: str, is_full: bool
 ) -> None:
+    if processes == 1 and not is_full:
+        pytest.skip("a launcher and its ranks are enough for a quick look")
     folder = tmp_path / "run"
     process, keyboard = in_terminal(folder, processes, mark)
     wait_for_step(folder, 1)
@@ -113,11 +120,12 @@ def test_a_launch_by_hand_saves(
     tmp_path: Path,
     mark: str,
     is_full: bool,
+    python: str,
 ) -> None:
     if not (is_quick or is_full):
         pytest.skip("a signal of each kind is enough for a quick look")
     folder = tmp_path / "run"
-    script = by_hand(folder, processes, mark)
+    script = by_hand(folder, processes, mark, python)
     wait_for_step(folder, 2)
     for pid in [script.pid] if to == "script" else marked(mark):
         os.kill(pid, number)

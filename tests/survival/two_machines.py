@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,18 +17,19 @@ END_S = 400
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One of them. number: 0 is the first."""
+    """One of them. number: 0 is the first. python: what its processes run in."""
 
     namespace: str
     cable: str
     number: int
+    python: str
 
     def start(self, folder: Path, *options: str) -> "subprocess.Popen[str]":
         """launch.sh of a run folder on this machine; its output is in a file beside the folder."""
         log = folder.with_name(f"{folder.name}-{self.number}.log")
         words = ["bash", "launch.sh", "--node", str(self.number), "--address", FIRST, "--port", str(PORT), *options]
         # The name of this host leads to the loopback device; gloo would listen there.
-        environment = {**os.environ, "PYTHON": sys.executable, "GLOO_SOCKET_IFNAME": self.cable, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHON": self.python, "GLOO_SOCKET_IFNAME": self.cable, "OMP_NUM_THREADS": "1"}
         environment["RES_OPTIONS"] = "timeout:1 attempts:1"  # there is nobody who knows names
         with log.open("w") as file:
             return subprocess.Popen(
@@ -79,10 +79,10 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def two_machines() -> Iterator[tuple[Machine, Machine]]:
+def two_machines(python: str) -> Iterator[tuple[Machine, Machine]]:
     """Both, reachable from each other; nothing is left of them afterwards."""
     names = [f"grt{os.getpid()}{letter}" for letter in "ab"]
-    machines = Machine(names[0], names[0], 0), Machine(names[1], names[1], 1)
+    machines = Machine(names[0], names[0], 0, python), Machine(names[1], names[1], 1, python)
     try:
         for name in names:
             _ip("netns", "add", name)
