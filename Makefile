@@ -120,9 +120,10 @@ test-fast: setup
 	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)
 
 # Recipes and run folders that try to run code, to write elsewhere, to hang or to reveal secrets. All of them take 20
-# CPU minutes, the quick form some minutes.
+# CPU minutes, the quick form two, in one process that imports the libraries once.
 test-hostile: setup
-	$(BIN)/python -m pytest $(PARALLEL) tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(if $(filter quick,$(HOSTILE)),,$(PARALLEL)) tests/hostile \
+	  -m "hostile$(if $(filter quick,$(HOSTILE)), and not long)" --hostile $(HOSTILE) $(PYTEST_ARGS)
 
 # Names the files that have such a test, because collecting all others costs ten CPU seconds.
 test-stack: setup

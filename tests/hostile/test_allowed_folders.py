@@ -279,11 +279,11 @@ def test_the_list_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.stack
-def test_the_owners_code_runs_after_each_edit_and_is_told(tmp_path: Path) -> None:
+def test_the_owners_code_runs_after_each_edit_and_is_told(tmp_path: Path, warm_python: Path) -> None:
     """The trial in which the canary is seen."""
     place = allowed_place(tmp_path)
     _evil(place.team / "r.py", place)
-    ended = run(place, "preflight", "recipe.yaml")
+    ended = run(place, "preflight", "recipe.yaml", python=str(warm_python / "python"))
     assert f"code in {place.team} allowed since " in ended.printed
     assert f"forget with grpo-run allowed --forget {place.team}" in ended.printed
     assert place.canary.exists()

@@ -147,7 +147,7 @@ def test_no_file_with_the_keys_of_connections_is_written(tmp_path: Path) -> None
 
 
 @pytest.mark.stack
-def test_a_variable_that_nobody_knows_is_set_after_it_was_allowed(tmp_path: Path) -> None:
+def test_a_variable_that_nobody_knows_is_set_after_it_was_allowed(tmp_path: Path, warm_python: Path) -> None:
     says = "import os\ndef f(completions, **kwargs):\n    print('mode', os.environ['MY_MODE'], flush=True)\n"
     says += "    return [float(len(str(one)) % 7) for one in completions]\n"
     recipe = over("launch: {environment: {MY_MODE: strict}}\nrewards: [{python: r.py:f}]\ntraining: {max_steps: 1}\n")
@@ -156,5 +156,6 @@ def test_a_variable_that_nobody_knows_is_set_after_it_was_allowed(tmp_path: Path
     assert asked.codes == [2]
     assert "environment variable MY_MODE=strict has the sha256" in asked.printed
     allowed = asked.printed.split("= fix: read it, then add ")[1].split(";")[0].split()
-    ended = run(place, "run", "recipe.yaml", "--out", "runs/one", *allowed, seconds=300)
+    words, python = ("--out", "runs/one", *allowed), str(warm_python / "python")
+    ended = run(place, "run", "recipe.yaml", *words, seconds=300, python=python)
     assert "mode strict" in (place.team / "runs" / "one" / "train.log").read_text(), ended.printed

@@ -18,9 +18,9 @@ from grpo_recipes.contract.secrets.known_secrets import names_a_secret
 pytestmark = pytest.mark.hostile
 
 
-def planned(place: Place) -> Path:
+def planned(place: Place, sections: str = "", files: dict[str, str] | None = None) -> Path:
     """A run folder that was only written."""
-    placed(place, Attempt("planned", over("")))
+    placed(place, Attempt("planned", over(sections), files or {}))
     ended = run_apart(place, [command("run", "recipe.yaml", "--target", STACK, "--dry-run", "--out", "runs/one")])
     assert ended.codes == [0], ended.printed
     return place.team / "runs" / "one"
@@ -91,7 +91,8 @@ def test_a_recipe_that_is_a_link_to_a_recipe_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_found", [False, True], ids=["launch.sh", "by the import of Python alone"])
 def test_a_compiled_copy_is_not_run_in_place_of_its_file(is_found: bool, tmp_path: Path) -> None:
     place = made_place(tmp_path)
-    folder = planned(place)
+    folder = planned(place, "rewards: [{python: r.py:f}]", {"r.py": REWARD})
+    (folder / "worker" / "user" / "r.py").write_text("changed = 1\n")  # so the worker ends where it has read the plan
     source = folder / "worker" / "grpo_recipes" / "contract" / "plan.py"
     before, times = source.read_bytes(), source.stat()
     source.write_text(f"open({str(place.canary)!r}, 'w').close()\n".ljust(len(before) - 1, "#") + "\n")
@@ -109,6 +110,7 @@ def test_a_compiled_copy_is_not_run_in_place_of_its_file(is_found: bool, tmp_pat
     environment = {**place.environment(), "PYTHON": sys.executable}
     done = subprocess.run(start, env=environment, capture_output=True, text=True, timeout=120)
     assert place.canary.exists() is is_found, done.stdout + done.stderr
+    assert is_found or "r.py changed since the plan was made" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN1", "OPENAI_API_KEY2", "API_KEY_V2", "DB_PASSWORD1", "SECRET01", "TOKEN2"])

@@ -83,7 +83,7 @@ def test_a_good_pattern_finds_what_python_finds(pattern: str) -> None:
     assert any(asked.finds)
 
 
-@pytest.mark.hostile
+@pytest.mark.hostile(cases=4)
 @pytest.mark.parametrize("names", [NAMES, typical_names()], ids=["of the model", "of others"])
 @pytest.mark.parametrize("pattern", SLOW.values(), ids=SLOW)
 def test_a_pattern_without_end_is_ended(pattern: str, names: tuple[str, ...]) -> None:

@@ -26,12 +26,19 @@ def place(tmp_path: Path) -> Place:
     return made_place(tmp_path)
 
 
-def refusing(place: Place) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with a reward, to copy."""
+    return planned(made_place(tmp_path_factory.mktemp("written")), {"r.py": REWARD})
+
+
+@pytest.fixture
+def folder(place: Place, written: Path) -> Path:
     """A run folder full of canaries, whose start ends with 3, after all of the worker that is light was imported."""
-    folder = planned(place, {"r.py": REWARD})
-    (folder / "worker" / "user" / "r.py").write_text("changed = 1\n")
-    planted(place, folder)
-    return folder
+    copy = Path(shutil.copytree(written, place.team / "runs" / "one"))
+    (copy / "worker" / "user" / "r.py").write_text("changed = 1\n")
+    planted(place, copy)
+    return copy
 
 
 def started(place: Place, words: list[str], where: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -57,8 +64,9 @@ PATHS = {
 
 @pytest.mark.parametrize("paths", PATHS)
 @pytest.mark.parametrize("where", [".", "..", "worker"])
-def test_launch_sh_by_hand_imports_and_runs_nothing_of_the_folder(paths: str, where: str, place: Place) -> None:
-    folder = refusing(place)
+def test_launch_sh_by_hand_imports_and_runs_nothing_of_the_folder(
+    paths: str, where: str, place: Place, folder: Path
+) -> None:
     script = os.path.relpath(folder / "launch.sh", folder / where)
     if where == ".":
         given = {
@@ -75,8 +83,7 @@ def test_launch_sh_by_hand_imports_and_runs_nothing_of_the_folder(paths: str, wh
 @pytest.mark.parametrize(
     "name", ["-P", "-", "--", "a\nb", "a\n", "ü" * 100, "a b", "$(touch CANARY)", "grpo_recipes", "'"]
 )
-def test_a_folder_of_any_name_is_started(name: str, place: Place) -> None:
-    folder = refusing(place)
+def test_a_folder_of_any_name_is_started(name: str, place: Place, folder: Path) -> None:
     moved = place.team / name
     folder.rename(moved)
     for script in (str(moved / "launch.sh"), f"{moved.name}/launch.sh"):
@@ -87,8 +94,7 @@ def test_a_folder_of_any_name_is_started(name: str, place: Place) -> None:
     assert not (place.team / "canary").exists()
 
 
-def test_the_parts_of_a_job_import_nothing_of_the_folder(place: Place) -> None:
-    folder = refusing(place)
+def test_the_parts_of_a_job_import_nothing_of_the_folder(place: Place, folder: Path) -> None:
     template = fill("absolute_places.sh.j2")
     source = (Path(sys.modules["grpo_recipes"].__file__ or "").parent / "render/templates/job.sbatch.j2").read_text()
     part = next(line for line in source.splitlines() if line.startswith("part()"))
@@ -101,8 +107,7 @@ def test_the_parts_of_a_job_import_nothing_of_the_folder(place: Place) -> None:
     assert (folder / "train.log").read_text() == "one\n" * len(PATHS)
 
 
-def test_harm_would_be_seen(place: Place) -> None:
-    folder = refusing(place)
+def test_harm_would_be_seen(place: Place, folder: Path) -> None:
     attempts = (
         [sys.executable, "-c", "import socket"],
         [sys.executable, "-m", "accelerate"],
@@ -309,8 +314,15 @@ def test_no_program_of_a_strangers_folder_stays_in_its_place(name: str, received
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("start", ["launch.sh", "grpo-run"])
+@pytest.mark.parametrize(
+    ("start", "processes"),
+    [
+        ("launch.sh", 2),
+        ("grpo-run", 1),
+        pytest.param("launch.sh", 1, marks=pytest.mark.long),
+        pytest.param("grpo-run", 2, marks=pytest.mark.long),
+    ],
+)
 def test_a_training_imports_nothing_of_its_folder(start: str, processes: int, place: Place) -> None:
     recipe = over(
         f"training: {{max_steps: 1, per_device_train_batch_size: {4 // processes}}}\n"

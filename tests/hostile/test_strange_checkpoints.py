@@ -89,7 +89,7 @@ def runs(trained_place: Path, warm_python: Path) -> Runs:
         if not folder.exists():
             values = {**SMALL, **KINDS[kind]}
             options = [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-            python = sys.executable if kind == "zero2" else str(warm_python / "python")
+            python = str(warm_python / "python")
             command = (python, "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder), *options)
             process = begun(trained_place, *command)
             give_up = time.monotonic() + LIMIT_S
@@ -348,7 +348,10 @@ def test_what_is_read_of_a_strangers_checkpoint_runs_nothing(
 
 
 @pytest.mark.stack
-def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(runs: Runs, place: Path) -> None:
+def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(
+    runs: Runs, place: Path, warm_python: Path
+) -> None:
+    python = str(warm_python / "python")
     folder, checkpoint = copied(runs("zero2"), place)
     states = next(checkpoint.glob("global_step*/mp_rank_00_model_states.pt"))
     states.write_bytes(canary(place))
@@ -357,7 +360,7 @@ def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(runs: R
     code, output = grpo_run(place, str(folder), "--resume")
     assert code == 2, output
     assert f"pickles of a checkpoint {folder}/checkpoints/{checkpoint.name} (" in output
-    by_hand = begun(place, "env", f"PYTHON={sys.executable}", "bash", str(folder / "launch.sh"), "--resume")
+    by_hand = begun(place, "env", f"PYTHON={python}", "bash", str(folder / "launch.sh"), "--resume")
     said, _ = by_hand.communicate(timeout=LIMIT_S)
     assert by_hand.returncode != 0
     assert f"{checkpoint.name} was not written by you, and reading it may run code" in said
@@ -367,7 +370,7 @@ def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(runs: R
     assert judged.manifest is not None
     found = strange_pickles(judged.folder, judged.manifest)
     assert found is not None and found[1] in output and found[1] in said
-    grpo_run(place, str(folder), "--resume", "--allow-code", found[1])
+    grpo_run(place, str(folder), "--resume", "--allow-code", found[1], python=python)
     assert (place / "canary").exists()  # the harm is seen where the defence is taken away
 
 

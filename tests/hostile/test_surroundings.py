@@ -309,12 +309,19 @@ CONTAINER = [
     ' && ! touch "$HOME/written" 2> /dev/null && exec "$@"',
     "sh",
 ]
-TRIED = [["doctor"], ["preflight"], ["run", "--out", "OUT", "--set", "training.max_steps=1"]]
+TRIED = [
+    ["doctor"],
+    ["preflight"],
+    ["run", "--out", "OUT", "--set", "training.max_steps=1", "--set", "evaluation.max_rows=4"],
+]
 
 
 @pytest.mark.stack
 @pytest.mark.parametrize("is_nameless", [True, False], ids=["without home and name", "home is read-only"])
-@pytest.mark.parametrize("words", TRIED, ids=[words[0] for words in TRIED])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(words, id=words[0], marks=[pytest.mark.long] * (words == ["preflight"])) for words in TRIED],
+)
 def test_a_user_of_a_container_trains(words: list[str], is_nameless: bool, tmp_path: Path) -> None:
     (home := tmp_path / "home").mkdir()
     variables = {"PATH": os.environ["PATH"], "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
