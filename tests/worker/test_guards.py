@@ -12,7 +12,7 @@ pytestmark = pytest.mark.stack
 SMALL = {"per_device_train_batch_size": 4, "num_generations": 2, "max_completion_length": 3}
 # Called once for each step's completions, with `calls` counted from 1.
 REWARD = """
-import os, re, signal, subprocess, time
+import ctypes, os, re, signal, subprocess, time
 
 calls, kept = 0, []
 
@@ -204,18 +204,25 @@ def test_a_step_that_hangs_ends_the_run_and_leaves_the_stacks(run: Callable[...,
     assert "mine.py" in (stopped.folder / "stalled" / "rank-0.txt").read_text()
 
 
-HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b') if calls == 8 else None; return digits"
+# A mutex that is locked already: as a regular expression without end, it keeps the interpreter's lock, but it is idle.
+BLOCKS = """
+    if calls == 8:
+        c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
+        c.pthread_mutex_lock(mutex)
+        c.pthread_mutex_lock(mutex)
+    return digits
+"""
 
 
-def test_a_regular_expression_without_end_is_ended_from_outside(run: Callable[..., Trained]) -> None:
-    ended = run(HELD, {"no_progress_seconds": 1, "no_progress_factor": 2}, arguments={**SMALL, "max_steps": 12})
+def test_code_that_keeps_the_lock_of_the_interpreter_is_ended_from_outside(run: Callable[..., Trained]) -> None:
+    ended = run(BLOCKS, {"no_progress_seconds": 1, "no_progress_factor": 2}, arguments={**SMALL, "max_steps": 12})
     assert ended.exit_code == -9, ended.output
     assert (ended.record["status"], ended.record["exit_code"]) == ("stopped", 3)
     assert "no_progress: the guard stopped the run at step 8 [GRD006]" in ended.record["message"]
     assert "a step has blocked all other threads of its process for " in ended.record["message"]
     assert ended.record["message"] in ended.output
     stacks = (ended.folder / "stalled" / "rank-0.txt").read_text()
-    assert "mine.py" in stacks and "in mine" in stacks and 're/__init__.py", line' in stacks
+    assert "mine.py" in stacks and "in mine" in stacks
 
 
 def test_a_first_step_and_an_evaluation_that_hang_end_the_run(
