@@ -15,10 +15,10 @@ pytestmark = pytest.mark.stack
 # Four micro-batches of one step, and a second step on the same completions, away from the policy that sampled them.
 CUT = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_iterations": 2, "beta": 0.04}
 SORTED: dict[str, Changes] = {
-    **{loss: {"loss_type": loss} for loss in ("grpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")},
+    **{loss: {"loss_type": loss} for loss in ("grpo", "cispo", "sapo", "luspo", "vespo")},
+    "dapo, truncated ones masked": {"loss_type": "dapo", "mask_truncated_completions": True},
+    "dr_grpo, a multiple of 8": {"loss_type": "dr_grpo", "pad_to_multiple_of": 8},
     "sequence ratios": {"loss_type": "grpo", "importance_sampling_level": "sequence"},
-    "truncated ones masked": {"loss_type": "grpo", "mask_truncated_completions": True},
-    "a multiple of 8": {"loss_type": "grpo", "pad_to_multiple_of": 8},
     "steps of half a generation": {"loss_type": "grpo", "steps_per_generation": 8},
     "steps of two generations": {"loss_type": "grpo", "steps_per_generation": 2, "num_iterations": 1},
 }
