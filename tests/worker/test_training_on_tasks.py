@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,10 +128,13 @@ def test_another_scorer_is_drift_and_is_not_launched(
     ]
 
 
-def test_the_worker_stops_where_its_package_is_another_one(other_scorer: Path, project: Path, command: Command) -> None:
+def test_the_worker_stops_where_its_package_is_another_one(
+    other_scorer: Path, project: Path, command: Command, warm_python: Path
+) -> None:
     planned = command("run", "recipe.yaml", "--out", "planned", "--dry-run", cwd=project)
     assert planned.returncode == 0, planned.stderr
-    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(other_scorer), "OMP_NUM_THREADS": "1"}
+    python = str(warm_python / "python")
+    environment = {**os.environ, "PYTHON": python, "PYTHONPATH": str(other_scorer), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         ["bash", "planned/launch.sh"], cwd=project, capture_output=True, text=True, env=environment, check=False
     )
