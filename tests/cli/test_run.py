@@ -27,32 +27,36 @@ def _record(folder: Path) -> dict:
     return json.loads((folder / "run.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("options", "trainable"),
-    [
-        ([], "lora"),
-        (["--set", "launch.num_processes=2"], "lora"),
-        (["--set", "lora=null", "--set", "training.learning_rate=3e-4"], "full"),
-    ],
-    ids=["LoRA", "LoRA with two processes", "full"],
-)
-def test_the_quickstart_learns_to_carry(options: list[str], trainable: str, tmp_path: Path, warm_python: Path) -> None:
-    world = 2 if "launch.num_processes=2" in options else 1
-    steps = ["--set", "training.max_steps=30", "--out", "run"]
-    done = _grpo_run(tmp_path, str(QUICKSTART), *options, *steps, python=str(warm_python / "python"))
-    assert done.returncode == 0, done.stderr
-    record = _record(tmp_path / "run")
-    assert (record["status"], record["step"]) == ("completed", 30)
-    assert record["evaluation"]["before"]["reward"] < 0.6
-    assert record["evaluation"]["after"]["reward"] > 0.9
-    assert "wrong before, right now" in done.stdout
-    assert str(Path("run", "final")) in done.stdout
-    plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+def _assert_trained(folder: Path, steps: int, trainable: str, processes: int) -> None:
+    record = _record(folder)
+    assert (record["status"], record["step"]) == ("completed", steps)
+    plan = json.loads((folder / "plan.json").read_text())
     assert plan["expect"]["trainable"] == trainable
     arguments = plan["arguments"]["GRPOConfig"]
-    assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * world == 16 * 8
-    adapter = tmp_path / "run" / "final" / "adapter_model.safetensors"
-    assert adapter.is_file() == (trainable == "lora")
+    assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * processes == 16 * 8
+    assert (folder / "final" / "adapter_model.safetensors").is_file() == (trainable == "lora")
+
+
+def test_the_quickstart_learns_to_carry(tmp_path: Path, warm_python: Path) -> None:
+    words = [str(QUICKSTART), "--set", "training.max_steps=30", "--out", "run"]
+    done = _grpo_run(tmp_path, *words, python=str(warm_python / "python"))
+    assert done.returncode == 0, done.stderr
+    _assert_trained(tmp_path / "run", 30, "lora", processes=1)
+    evaluation = _record(tmp_path / "run")["evaluation"]
+    assert evaluation["before"]["reward"] < 0.6
+    assert evaluation["after"]["reward"] > 0.9
+    assert "wrong before, right now" in done.stdout
+    assert str(Path("run", "final")) in done.stdout
+
+
+def test_all_weights_of_the_quickstart_learn_with_two_processes(tmp_path: Path, warm_python: Path) -> None:
+    values = ["lora=null", "training.learning_rate=3e-4", "launch.num_processes=2", "training.max_steps=8"]
+    words = [word for value in (*values, "evaluation.max_rows=64") for word in ("--set", value)]
+    done = _grpo_run(tmp_path, str(QUICKSTART), *words, "--out", "run", python=str(warm_python / "python"))
+    assert done.returncode == 0, done.stderr
+    _assert_trained(tmp_path / "run", 8, "full", processes=2)
+    evaluation = _record(tmp_path / "run")["evaluation"]
+    assert evaluation["after"]["reward"] > evaluation["before"]["reward"] + 0.1
 
 
 def test_a_python_reward_runs_only_when_its_digest_was_allowed(tmp_path: Path, warm_python: Path) -> None:
