@@ -247,9 +247,9 @@ def seeing_update(asked: dict[str, Any]) -> Update:
     return update._replace(adapter=update.adapter._replace(spares_vision=asked["lora"]["spares_vision"]))
 
 
-def measured_updates(asked: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def measured_updates(asked: Sequence[dict[str, Any]], python: str = sys.executable) -> Iterator[dict[str, Any]]:
     """The bytes of each update, run one after another in one process."""
-    command = [sys.executable, str(Path(__file__).parent / "seeing_updates.py")]
+    command = [python, "-Xwarm", str(Path(__file__).parent / "seeing_updates.py")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     lines = "".join(f"{json.dumps(one)}\n" for one in asked)
     ran = subprocess.run(command, input=lines, stdout=subprocess.PIPE, text=True, env=environment, check=True)

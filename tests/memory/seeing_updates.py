@@ -43,7 +43,7 @@ def updated(asked: Mapping[str, Any]) -> dict[str, int]:
     with live:
         trainer = bare_trainer(model, asked)
         seen = _seen(asked)
-        generated = _generated(model, seen, asked, live)
+        generated = _generated(model, seen, asked, live) if asked.get("generates", True) else 0
         inputs = {**batch(asked), **seen}
         _follow(model, live)
         for _ in range(2):
