@@ -88,9 +88,9 @@ def test_a_stale_extension_lock_holds_nobody_up(run_of: RunOf, tmp_path: Path) -
         lock.parent.mkdir(parents=True)
         lock.touch()
 
-    run = grpo_run("zero2", "full", tmp_path)
+    run = grpo_run("zero2", "LoRA", tmp_path)
 
-    _assert_same(run, run_of("ddp", "full"))
+    _assert_same(run, run_of("ddp", "LoRA"))
     assert sorted(path for path in (tmp_path / "extensions").rglob("*") if path.is_file()) == sorted(locks)
 
 
