@@ -13,7 +13,12 @@ from export_runs import RECIPES, Answer, command
 
 pytestmark = pytest.mark.stack
 
-VALUES = {"training.max_steps": 2, "training.save_steps": 0, "evaluation.max_rows": 24}
+VALUES = {
+    "training.max_steps": 2,
+    "training.prompts_per_step": 4,
+    "training.save_steps": 0,
+    "evaluation.max_rows": 16,
+}
 TOOL = RECIPES / "calculator" / "calculator.py"
 
 
@@ -53,7 +58,7 @@ def generate(warm_python: Path, tmp_path: Path) -> Callable[..., Answer]:
 
 
 def test_rows_are_answered_as_the_evaluations_were(run: Path, generate: Callable[..., Answer]) -> None:
-    done = generate(run, "--rows", 24, "--greedy", "--base", "--json", *_allowed())
+    done = generate(run, "--rows", 16, "--greedy", "--base", "--json", *_allowed())
     assert done.code == 0, done.out + done.err
     answer = done.json()
     for who, step in (("base", 0), ("trained", 2)):
@@ -112,7 +117,7 @@ def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[
 
 
 def test_rows_are_played_as_the_evaluations_were(games: Path, generate: Callable[..., Answer]) -> None:
-    done = generate(games, "--rows", 24, "--greedy", "--base", "--json", *_allowed(GAME))
+    done = generate(games, "--rows", 16, "--greedy", "--base", "--json", *_allowed(GAME))
     assert done.code == 0, done.out + done.err
     answer = done.json()
     assert answer["without"] == []
@@ -149,7 +154,7 @@ def test_an_environment_rewards_its_rows(warm_python: Path, generate: Callable[.
     environment = {"python": f"{own}:Game", "config": {"most": 4}}
     allowed = [*_allowed(GAME), *_allowed(own)]
     run = _trained(warm_python, RECIPES / "guess.yaml", tmp_path / "run", *allowed, environment=environment)
-    done = generate(run, "--rows", 24, "--greedy", "--json", *allowed)
+    done = generate(run, "--rows", 16, "--greedy", "--json", *allowed)
     assert done.code == 0, done.out + done.err
     lines = (run / "evaluation" / "step-2.jsonl").read_text().splitlines()
     recorded = [json.loads(line) for line in lines]
