@@ -10,7 +10,7 @@ import pytest
 from swept_runs import QUICKSTART, RATE, Swept, command, started, wait_until
 
 pytestmark = pytest.mark.stack
-SMALL = ("training.max_steps=4", "training.save_steps=2", "training.prompts_per_step=4", "evaluation.max_rows=40")
+SMALL = ("training.max_steps=2", "training.save_steps=1", "training.prompts_per_step=4", "evaluation.max_rows=16")
 WORDS = (
     *("sweep", QUICKSTART, "--vary", f"{RATE}=2e-3,0.002", "--seeds", "2", "--out", "swept"),
     *(word for setting in SMALL for word in ("--set", setting)),
@@ -38,7 +38,7 @@ def test_two_names_of_one_value_are_no_difference(whole: Swept) -> None:
     assert "outcome: held-out reward after the last step" in whole.out
     assert "   0.000  no difference\n" in whole.out
     assert "no difference exceeds noise with 2 seeds: the settings have the same mean" in whole.out
-    rows = (whole.folder / whole.names[0] / "evaluation" / "step-4.jsonl").read_text().splitlines()
+    rows = (whole.folder / whole.names[0] / "evaluation" / "step-2.jsonl").read_text().splitlines()
     assert f"with the noise of {len(rows)} held-out rows" in whole.out
 
 
@@ -48,13 +48,13 @@ def test_a_sweep_that_was_killed_in_a_training_ends_with_the_same_weights(
     python = warm_python / "python"
     killed = started(python, tmp_path, *WORDS)
     second = tmp_path / "swept" / whole.names[1]
-    wait_until(lambda: [*second.glob("checkpoints/checkpoint-2")], killed)
+    wait_until(lambda: [*second.glob("checkpoints/checkpoint-1")], killed)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert json.loads((second / "run.json").read_text())["status"] == "running"
     on = command(python, tmp_path, "swept")
     assert on.code == 0, on.err
     assert "1 of them finished earlier" in on.err
-    assert "resumed from checkpoint-2" in on.err
+    assert "resumed from checkpoint-1" in on.err
     assert weights(on) == weights(whole)
     assert on.out == whole.out
