@@ -5,6 +5,7 @@ other completions afterwards; the one compared here has those lines. And the shi
 narrower batches: the same numbers but for rounding, and the same bits without it.
 """
 
+import functools
 import json
 import subprocess
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def even(completions, **_):
     return [float(said[-1]["content"][-1:] in tuple("02468")) for said in completions]
 """
 FIGURES = ("loss", "grad_norm", "reward", "rewards/even/mean")
-STEPS, EACH = 4, 16
+STEPS, EACH = 3, 16
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +124,28 @@ def _figures(steps: list[Changes], names: tuple[str, str]) -> list[list[float | 
     return [[step[name] for name in (*FIGURES, *(f"rewards/{each}/mean" for each in names))] for step in steps]
 
 
+@pytest.fixture(scope="module")
+def seeded(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[list[Changes], list[Any]]]:
+    """The steps of the script with seeds, and the completions of each process, by the number of processes."""
+    beside = tmp_path_factory.mktemp("seeded")
+
+    def trained(processes: int) -> tuple[list[Changes], list[Any]]:
+        hand = beside / str(processes)
+        return by_hand(folder, hand, processes), said(hand, processes)
+
+    return functools.cache(trained)
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_losses_rewards_and_completions_are_those_of_a_hand_written_script(
-    processes: int, folder: Path, make_run: Callable[..., Path], tmp_path: Path
+    processes: int,
+    folder: Path,
+    seeded: Callable[[int], tuple[list[Changes], list[Any]]],
+    make_run: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
-    expected = _figures(by_hand(folder, tmp_path / "hand", processes), ("Adds", "Fails"))
-    texts = said(tmp_path / "hand", processes)
+    steps, texts = seeded(processes)
+    expected = _figures(steps, ("Adds", "Fails"))
 
     cli = [worker_runs.PYTHON, "-m", "grpo_recipes.cli.main", "recipe.yaml", "--allow-code", "here"]
     _run([*cli, "--out", str(tmp_path / "own"), "--set", f"launch.num_processes={processes}"], folder)
@@ -151,11 +168,10 @@ def test_losses_rewards_and_completions_are_those_of_a_hand_written_script(
 
 
 def test_a_script_that_does_not_seed_each_step_draws_other_completions_after_the_first(
-    folder: Path, tmp_path: Path
+    folder: Path, seeded: Callable[[int], tuple[list[Changes], list[Any]]], tmp_path: Path
 ) -> None:
-    seeded, without = (
-        (by_hand(folder, tmp_path / name, 1, is_seeded=name == "seeded"), said(tmp_path / name, 1)[0])
-        for name in ("seeded", "without")
-    )
-    assert seeded[1][0] != without[1][0], "the first step is seeded too"
-    assert seeded[1][1:] != without[1][1:]
+    _, (texts,) = seeded(1)
+    by_hand(folder, tmp_path / "without", 1, is_seeded=False)
+    (without,) = said(tmp_path / "without", 1)
+    assert texts[0] != without[0], "the first step is seeded too"
+    assert texts[1:] != without[1:]
