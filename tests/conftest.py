@@ -1,6 +1,7 @@
 """Fixtures and hooks for all tests."""
 
 import gc
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator
@@ -101,5 +102,6 @@ def failing_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The bin folder with a Python whose trainers start with the libraries imported; see support/warm_python.py."""
-    with warm_python_in.made(tmp_path_factory.mktemp("warm")) as folder:
+    own = tmp_path_factory.getbasetemp()
+    with warm_python_in.shared((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "warm") as folder:
         yield folder

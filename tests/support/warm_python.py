@@ -12,6 +12,7 @@ import _imp
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import io
 import json
 import os
@@ -65,6 +66,26 @@ os._exit(code)
 def first_lines(*words: object) -> str:
     """Returns the first lines of a Python program that these words start: a `#!` line takes no path with a space."""
     return f"#!/bin/sh\n'''exec' {shlex.join(map(str, words))} \"$0\" \"$@\"\n' '''\n"
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[Path]:
+    """As made, with one server for all test processes that use the folder: the first starts it and ends it as the last.
+
+    Whoever uses the server has a shared lock on a file of the folder, which the kernel releases when a process dies.
+    """
+    folder.mkdir(exist_ok=True)
+    with (folder / "starting").open("a") as starting, (folder / "using").open("a") as using:
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        fcntl.flock(using, fcntl.LOCK_SH)
+        if (folder / "server").exists():
+            fcntl.flock(starting, fcntl.LOCK_UN)
+            yield folder / "bin"
+            return
+        with made(folder) as programs:
+            fcntl.flock(starting, fcntl.LOCK_UN)
+            yield programs
+            fcntl.flock(using, fcntl.LOCK_EX)
 
 
 @contextmanager
