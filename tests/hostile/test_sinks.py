@@ -251,8 +251,8 @@ def test_a_run_tells_no_secret_in_any_of_its_files(tmp_path: Path, warm_python: 
     place = placed(made_place(tmp_path), Attempt("telling", LOGS, {"r.py": TELLING}))
     asked = run(place, "run", "recipe.yaml")
     sha256 = asked.printed.rsplit("--allow-code ", 1)[1][:64]
-    words, python = ("--out", "runs/one", "--allow-code", sha256), str(warm_python / "python")
-    ended = run(place, "run", "recipe.yaml", *words, seconds=300, python=python)
+    allowed = ("--out", "runs/one", "--allow-code", sha256)
+    ended = run(place, "run", "recipe.yaml", *allowed, seconds=300, python=str(warm_python / "python"))
     run_folder = place.team / "runs" / "one"
     assert ended.codes == [0], ended.printed
     assert "told <redacted>" in (run_folder / "train.log").read_text()
