@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +21,38 @@ Preflight = Callable[..., Answer]
 
 @pytest.fixture
 def judged(preflight: Preflight, sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """A preflight of the quickstart with a judge beside its reward."""
+    """A preflight of the quickstart with judges beside its reward, of which each has an address and changes."""
     monkeypatch.setenv("JUDGE_API_KEY", KEY)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
-    def run(url: str, *options: str, **changes: Any) -> Answer:
+    def run(*addressed: tuple[str, dict[str, Any]], options: tuple[str, ...] = ()) -> Answer:
         prompt = "{{ question }}{{ completion }} is right?"
-        judge = {"base_url": url, "model": "small", "prompt": prompt, "retries": 0, "key_variable": "JUDGE_API_KEY"}
-        judge |= {"scale": [0, 10], **changes}
+        common = {"model": "small", "prompt": prompt, "retries": 0, "key_variable": "JUDGE_API_KEY", "scale": [0, 10]}
+        judges = [{"base_url": url, **common, **changes} for url, changes in addressed]
         recipe = {
             "extends": str(QUICKSTART),
             "dataset": {"path": str(sums)},
             "evaluation": None,
-            "rewards": [{"name": "exact_match"}, {"judge": judge}],
+            "rewards": [{"name": "exact_match"}, *({"judge": judge} for judge in judges)],
         }
         (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
-        allowed = _sha256(f"judge {url} {judge['key_variable']}")
-        return preflight("recipe.yaml", "--rows", "4", "--allow-code", allowed, *options)
+        shas = [_sha256(f"judge {judge['base_url']} {judge['key_variable']}") for judge in judges]
+        allowed = [word for sha in shas for word in ("--allow-code", sha)]
+        return preflight("recipe.yaml", "--rows", "4", *allowed, *options)
 
     return run
 
 
 def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
     with endpoint(lambda body: f"{KEY} is right.\nScore: 8/10") as served:
-        answer = judged(served.url)
+        answer = judged((served.url, {}))
         assert answer.code == 0, answer.out + answer.err
         assert len(served.asked) == 1
         assert served.keys == [f"Bearer {KEY}"]
         question = re.fullmatch(r"(\d+)\+(\d+)=(\d+) is right\?", asked_text(served.asked[0]))
         assert question is not None
         assert int(question[1]) + int(question[2]) == int(question[3]), "the right answer of the row"
-        assert judged(served.url).code == 0
+        assert judged((served.url, {})).code == 0
         assert len(served.asked) == 2, "it asks whatever was answered before"
     shown = answer.out.partition(f"small at {served.url} is asked\n")[2].splitlines()[:4]
     assert shown == [f"  | {question[0]}", "  says <redacted> is right.", "    Score: 8/10", "  reward judge: 0.8"]
@@ -85,16 +87,19 @@ CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_judge_that_gives_no_score_is_one_error(case: str, judged: Callable[..., Answer]) -> None:
-    answers, changes, words = CASES[case]
-    if answers is None:
-        answer = judged("http://127.0.0.1:9/v1", "--json", **changes)
-    else:
-        with endpoint(answers) as served:
-            answer = judged(served.url, "--json", **changes)
+def test_each_judge_that_gives_no_score_is_one_error(judged: Callable[..., Answer]) -> None:
+    with ExitStack() as serving:
+        urls = [
+            "http://127.0.0.1:9/v1" if answers is None else serving.enter_context(endpoint(answers)).url
+            for answers, _, _ in CASES.values()
+        ]
+        judges = [(url, changes) for url, (_, changes, _) in zip(urls, CASES.values(), strict=True)]
+        answer = judged(*judges, options=("--json",))
     assert answer.code == 2, answer.out + answer.err
-    (finding,) = answer.findings
-    assert (finding["rule"], finding["severity"], finding["key"]) == ("PFL039", "error", "rewards[1].judge")
-    text = " ".join([finding["message"], *finding["because"], finding["fix"] or ""])
-    assert [word for word in words if word not in text] == []
+    assert {(finding["rule"], finding["severity"]) for finding in answer.findings} == {("PFL039", "error")}
+    keys = [f"rewards[{place}].judge" for place in range(1, len(CASES) + 1)]
+    assert sorted(finding["key"] for finding in answer.findings) == keys
+    for finding in answer.findings:
+        case, (_, _, words) = [*CASES.items()][keys.index(finding["key"])]
+        text = " ".join([finding["message"], *finding["because"], finding["fix"] or ""])
+        assert [word for word in words if word not in text] == [], case
