@@ -206,11 +206,11 @@ def _refused(refusal: Refusal) -> int:
 def _crashed(problem: Exception) -> int:
     import traceback
 
-    from grpo_recipes.cli.foreign_modules import foreign_module
+    from grpo_recipes.contract.host.foreign_modules import foreign_module
     from grpo_recipes.contract.secrets.redact import redact
 
     if (foreign := foreign_module(problem)) is not None:
-        return _refused(foreign)
+        return _refused(Refusal(foreign))
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
     click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
     return EXIT_INTERNAL

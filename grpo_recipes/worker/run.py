@@ -15,6 +15,7 @@ from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
 from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
 from grpo_recipes.contract.host.child_environment import OF_VLLM, locked_caches, settle, small_for_nccl
 from grpo_recipes.contract.host.engines import in_an_image
+from grpo_recipes.contract.host.foreign_modules import foreign_module
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
@@ -158,12 +159,13 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
 def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistake | str, str]:
     """Returns why the trainer failed, for run.json, and the text for the log, with a traceback only if it helps."""
     why = problem if isinstance(problem, Mistake) else explained(problem, record.same)
-    if why is not None:
-        return why, f"error: {why}\n"
-    return explained_reward(problem, folder / "worker" / "user") or (
-        f"{type(problem).__name__}: {problem}",
-        traceback.format_exc(),
-    )
+    if why is None:
+        if (words := explained_reward(problem, folder / "worker" / "user")) is not None:
+            return words
+        if (foreign := foreign_module(problem)) is None:
+            return f"{type(problem).__name__}: {problem}", traceback.format_exc()
+        why = Mistake(foreign)
+    return why, f"error: {why}\n"
 
 
 def _interrupted(record: Record, lost: Mistake) -> int:

@@ -49,8 +49,9 @@ def commands_of(text: str) -> list[Shown]:
 
 
 def _plain(text: str) -> list[str]:
-    """The lines without what a machine decides: measured figures, and the widths of columns."""
+    """The lines without what a machine decides: measured figures, the widths of columns, and quotes of paths."""
     lines = [re.sub(r"(?<= )[\d.]+", "N", line) if "held out" in line else line for line in text.rstrip().splitlines()]
+    lines = [re.sub(r"'(/[^']*)'", r"\1", line) for line in lines]
     return [re.sub(r"(?<=\S) {2,}", "  ", line.rstrip()) for line in lines]
 
 

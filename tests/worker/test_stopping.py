@@ -146,6 +146,21 @@ def test_what_is_no_plan_stops_the_worker(text: str, stub_plan: Changes, make_ru
 
 
 @pytest.mark.processes
+def test_a_file_of_pythonpath_that_hides_a_package_is_named(stub_plan: Changes, make_run: Callable[..., Path]) -> None:
+    folder = make_run(stub_plan)
+    (folder / "modules").mkdir()
+    file = folder / "modules" / "datasets.py"
+    file.write_text("from datasets.nowhere import nothing\n")
+
+    exit_code, output = train(folder, PYTHONPATH=str(file.parent))
+
+    assert exit_code == 1
+    assert f"error: {file} is imported instead of the package datasets\n" in output
+    assert "Traceback" not in output
+    assert "the variable PYTHONPATH names" in record(folder)["message"]
+
+
+@pytest.mark.processes
 def test_a_signal_before_the_first_step_ends_the_worker_at_once(
     stub_plan: Changes, make_run: Callable[..., Path]
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.cli.foreign_modules import foreign_module
+from grpo_recipes.contract.host.foreign_modules import foreign_module
 
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 
