@@ -218,7 +218,7 @@ def test_ci_runs_in_place_without_a_repository(repository: Path) -> None:
 def test_an_interrupted_ci_leaves_neither_processes_nor_folders(repository: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [str(repository / ".ci/run"), "quickstart"],
-        env=variables(repository, WORK="echo $$$$ > $(MARK); sleep 300", MARK=str(repository.parent / "pid")),
+        env=variables(repository, WORK='echo $$$$ > "$(MARK)"; sleep 300', MARK=str(repository.parent / "pid")),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     mark = repository.parent / "pid"

@@ -67,7 +67,7 @@ def test_what_nobody_started_is_not_waited_for(folder: Path, grpo_run: Callable)
     answer = grpo_run("watch", str(folder))
     assert (answer.code, answer.out) == (2, "")
     assert "nothing to watch" in answer.err
-    assert f"grpo-run {folder} trains it" in answer.err
+    assert f"grpo-run {shlex.quote(str(folder))} trains it" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,6 @@ def launching(folder: Path) -> list[str]:
 
 
 def by_shell(folder: Path, line: str) -> list[str]:
-    """A shell that runs a line in which LAUNCH launches the run folder; its own process stays above it."""
+    """A shell that runs a line in which LAUNCH launches the run folder, $1; its own process stays above it."""
     program = shlex.join(launching(folder))
-    return ["/bin/bash", "-c", line.replace("LAUNCH", program)]
+    return ["/bin/bash", "-c", line.replace("LAUNCH", program), "bash", str(folder)]

@@ -352,7 +352,7 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         train_wall_s=33.4,
     )
     assert "  reward      0.975 in the last step\n" in summary(record)
-    assert summary(record, str(tmp_path), 200).replace(str(tmp_path), "RUNDIR").splitlines() == [
+    assert summary(record, str(tmp_path), 200).replace(shlex.quote(str(tmp_path)), "RUNDIR").splitlines() == [
         "completed at step 100 of 100",
         "  held out    before: reward 0.57  exact_match 0.57  (200 rows)",
         "  held out    after:  reward 0.99  exact_match 0.99  (200 rows)",

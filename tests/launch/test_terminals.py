@@ -91,11 +91,11 @@ def told(folder: Path) -> int:
 WINDOWS = {
     "grpo-run leads the session, as tmux and ssh -t start it": lambda folder: launching(folder),
     "below a shell": lambda folder: by_shell(folder, "LAUNCH; true"),
-    "below a shell, its answer kept": lambda folder: by_shell(folder, f"LAUNCH > {folder}/answer; true"),
+    "below a shell, its answer kept": lambda folder: by_shell(folder, 'LAUNCH > "$1/answer"; true'),
     "in the background of a shell": lambda folder: by_shell(folder, "LAUNCH & wait"),
     "in the background of a shell with job control": lambda folder: by_shell(folder, "set -m; LAUNCH & wait"),
     "in a subshell of a subshell": lambda folder: by_shell(folder, "( ( LAUNCH ) ); true"),
-    "piped into tee": lambda folder: by_shell(folder, f"LAUNCH 2>&1 | tee {folder}/copy; true"),
+    "piped into tee": lambda folder: by_shell(folder, 'LAUNCH 2>&1 | tee "$1/copy"; true'),
     "disowned": lambda folder: by_shell(folder, "set -m; LAUNCH & disown; read"),
 }
 
@@ -112,7 +112,7 @@ def test_a_closed_window_ends_no_run(window: str, folder: Path, opened: Open) ->
 
 
 def test_nohup_knows_of_no_terminal(folder: Path, opened: Open) -> None:
-    terminal = opened(by_shell(folder, f"nohup LAUNCH > {folder}/talk 2>&1; true"))
+    terminal = opened(by_shell(folder, 'nohup LAUNCH > "$1/talk" 2>&1; true'))
     wait_until((folder / "ready0").exists, timeout_s=30)
     terminal.close()
     assert trains_on(folder)
@@ -185,7 +185,7 @@ def piped(folder: Path, reader: str, line: str) -> "subprocess.Popen[bytes]":
 READERS = {
     "head": "head -n 1 > /dev/null",
     "one that ends at once": "true",
-    "tee, killed": "bash -c 'echo $$ > reader; exec tee copy > /dev/null'",
+    "tee, killed": """bash -c 'echo $$ > "$1/reader"; exec tee "$1/copy" > /dev/null' bash "$1\"""",
     "one that never reads": "sleep 300",
     "a full disk": "cat > /dev/full",
 }
@@ -193,8 +193,7 @@ READERS = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_that_leaves_ends_no_run(reader: str, folder: Path) -> None:
-    words = READERS[reader].replace("reader", f"{folder}/reader").replace("tee copy", f"tee {folder}/copy")
-    shell = piped(folder, words, f"{{ LAUNCH; echo $? > {folder}/code; }} 2>&1")
+    shell = piped(folder, READERS[reader], '{ LAUNCH; echo $? > "$1/code"; } 2>&1')
     try:
         wait_until((folder / "ready0").exists, timeout_s=30)
         if "killed" in reader:

@@ -45,7 +45,7 @@ def test_a_finished_run_is_not_resumed(tmp_path: Path, grpo_run: Callable) -> No
     run = _ended(make_project(tmp_path / "a"), grpo_run, "completed")
     refused = grpo_run(str(run), "--resume")
     assert refused.code == 2
-    assert f"= fix: grpo-run {run} trains the same plan again" in refused.err
+    assert f"= fix: grpo-run {shlex.quote(str(run))} trains the same plan again" in refused.err
 
 
 def test_a_changed_experiment_is_not_resumed_and_said(tmp_path: Path, grpo_run: Callable) -> None:
@@ -149,3 +149,10 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
     for name in ("failed", "interrupted"):
         (tmp_path / "runs" / name / "run.json").write_text(json.dumps({"run": 1, "status": "completed"}))
     assert f"grpo-run {shlex.quote(recipe)} starts a new one" in grpo_run(recipe, "--resume").err
+
+
+def test_a_changed_plan_is_planned_again_by_a_command_that_can_be_pasted(tmp_path: Path, grpo_run: Callable) -> None:
+    run = _ended(make_project(tmp_path / "a project"), grpo_run, "failed")
+    (run / "plan.json").write_text((run / "plan.json").read_text().replace('"seed": ', '"seed":  '))
+    refused = grpo_run(str(run), "--dry-run")
+    assert f"plan again: grpo-run '{run}/recipe.yaml' --out FOLDER; " in refused.err
