@@ -155,7 +155,7 @@ test-distributed: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed -m distributed \
 	  --distributed-table benchmarks/distributed.md $(PYTEST_ARGS)
 
-# Tests real releases from the oldest to the newest, 2 GB of packages in .stacks. All of them write benchmarks/stacks.md.
+# Tests real releases from the oldest to the newest, 1 GB of packages in .stacks. All of them write benchmarks/stacks.md.
 test-stacks: setup
 	$(BIN)/python tests/stacks/environments.py "$(STACKS)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/stacks -m stacks --stacks "$(STACKS)" \
@@ -176,7 +176,7 @@ test-gguf: setup
 
 # Compares random configurations with the real GRPOConfig of several releases, and tries mutilated recipes.
 test-fuzz: setup
-	$(BIN)/python tests/stacks/environments.py $(if $(filter full,$(FUZZ)),0.15.2/4.48.3 0.23.1/4.57.6 0.29.1/4.57.6) quick
+	$(BIN)/python tests/stacks/environments.py $(if $(filter full,$(FUZZ)),0.15.2/4.48.3 0.23.1/4.57.6 0.26.2/4.57.6) quick
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz -m fuzz --fuzz $(FUZZ) -rP $(PYTEST_ARGS)
 
 # Kills runs, cuts them off from each other or fills their disk, and resumes them to the same weights.

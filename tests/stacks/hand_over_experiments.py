@@ -1,6 +1,5 @@
-"""An adapter handed to vLLM again and again by the TRL at hand; vLLM's engine alone is replaced."""
+"""An adapter handed to vLLM again and again by trl 0.15; vLLM's engine alone is replaced."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,39 +41,16 @@ def handed_over(folder: Path, *, times: int, shim: bool) -> dict[str, Any]:
 
 
 def _hand_over(model: Any, got: dict[str, Any]) -> Any:
-    """What TRL calls before a generation, with an engine, or a client of a server, that keeps what it is given."""
+    """What TRL calls before a generation, with an engine that keeps what it is given."""
     from accelerate import Accelerator
+    from trl import GRPOTrainer
 
     def keep(weights: Any) -> None:
         got.update((name, weight.detach().clone()) for name, weight in weights)
 
     runner = SimpleNamespace(model_runner=SimpleNamespace(model=SimpleNamespace(load_weights=keep)))
     core = SimpleNamespace(model_executor=SimpleNamespace(driver_worker=runner))
-    accelerator = Accelerator(cpu=True)
-    parts: dict[str, Any] = {
-        "model": model,
-        "accelerator": accelerator,
-        "args": SimpleNamespace(ds3_gather_for_generation=True, report_to=[]),
-        "llm": SimpleNamespace(llm_engine=core, reset_prefix_cache=lambda: None),
-        "vllm_client": SimpleNamespace(update_named_param=lambda *one: keep([one]), reset_prefix_cache=lambda: None),
-        "state": SimpleNamespace(global_step=0),
-        "profiling": nullcontext,
-        "is_fsdp_enabled": False,
-        "vllm_mode": "colocate",
-        "mode": "colocate",
-        "enable_sleep_mode": False,
-    }
-    try:
-        from trl.generation.vllm_generation import VLLMGeneration as Owner
-    except ModuleNotFoundError:
-        from trl import GRPOTrainer as Owner
-    else:
-        try:
-            from trl.distributed import DistributedBackend
-
-            parts["_dist"] = DistributedBackend(accelerator)
-        except ModuleNotFoundError:
-            pass
-    made: Any = Owner.__new__(Owner)
-    vars(made).update(parts)
-    return made.sync_weights if hasattr(made, "sync_weights") else made._move_model_to_vllm
+    made: Any = GRPOTrainer.__new__(GRPOTrainer)
+    made.model, made.accelerator, made.llm = model, Accelerator(cpu=True), SimpleNamespace(llm_engine=core)
+    made.args = SimpleNamespace(ds3_gather_for_generation=True)
+    return made._move_model_to_vllm

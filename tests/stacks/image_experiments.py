@@ -18,14 +18,10 @@ def model(folder: Path, *, family: str) -> str:
     return str(write_seeing_model(folder / "model", family))
 
 
-def trained(folder: Path, *, run_folder: str, shims: bool) -> dict[str, Any]:
-    """Trains. Returns how many tokens were drawn, how many of them are image tokens, and the run.json.
-
-    shims: whether the plan's shims are applied.
-    """
+def trained(folder: Path, *, run_folder: str) -> dict[str, Any]:
+    """Trains. Returns how many tokens were drawn, how many of them are image tokens, and the run.json."""
     from transformers import GenerationMixin
 
-    from grpo_recipes.worker import training
     from grpo_recipes.worker.run import train
 
     drawn = {"tokens": 0, "of images": 0}
@@ -39,8 +35,6 @@ def trained(folder: Path, *, run_folder: str, shims: bool) -> dict[str, Any]:
         return answer
 
     GenerationMixin.generate = listening
-    if not shims:
-        training.apply_before_trainer = training.apply_on_trainer = lambda *_: {}
     exit_code = train(Path(run_folder), resume=False)
     return {"exit_code": exit_code, **drawn, "record": json.loads((Path(run_folder) / "run.json").read_text())}
 

@@ -1,14 +1,13 @@
 """Recipes resolved and rendered for a stack of the laboratory, as `grpo-run --dry-run --target` does."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from environments import ENVIRONMENTS
 
-from grpo_recipes.cli.resolving import accepting
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve
@@ -47,15 +46,16 @@ def _pins(stack: str) -> dict[str, str]:
     return {**behind, **environment.pins}
 
 
-def rendered(recipe: Recipe, stack: str, folder: Path, accepted: Sequence[str] = ()) -> Rendered:
-    """The run folder of a recipe for a stack, written to folder/run, or what refuses it. accepted: as --accept."""
+def rendered(recipe: Recipe, stack: str, folder: Path, without: Collection[str] = ()) -> Rendered:
+    """The run folder of a recipe, written to folder/run, or what refuses it. without: shims to leave out."""
     folder.mkdir(parents=True)
     file = folder / "recipe.yaml"
     file.write_text(json.dumps(recipe, indent=1))
-    resolution = accepting(resolve(str(file), declared(stack)), accepted)
+    resolution = resolve(str(file), declared(stack))
     errors = tuple(finding for finding in resolution.findings if finding.severity == "error")
     if errors or resolution.context is None:
         return Rendered(None, errors, {})
     plan = plan_of(resolution)
+    plan = replace(plan, shims={name: value for name, value in plan.shims.items() if name not in without})
     written = write_run_folder(plan, str(folder / "run"), merged_recipe_text(resolution.context.source))
     return Rendered(Path(written), (), plan.shims)

@@ -14,7 +14,7 @@ from grpo_recipes.resolve.resolve import Resolution, plan_of
 
 pytestmark = pytest.mark.stacks
 
-OLD = "0.15.2/4.49.0", "0.16.1/4.49.0", "0.17.0/4.51.3", "0.19.1/4.52.4", "0.29.1/4.57.6"
+OLD = "0.15.2/4.48.3", "0.16.1/4.49.0", "0.19.1/4.52.4", "0.26.2/4.57.6"
 
 
 def _resolution(stack: str, text: str, folder: Path, max_completion_length: int = 8) -> Resolution:
@@ -71,7 +71,7 @@ def test_a_planned_batch_is_taken(stack: str, laboratory: Laboratory, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("stack", "field"), [("0.14.0/4.48.3", "reward_weights"), ("0.17.0/4.51.3", "steps_per_generation")]
+    ("stack", "field"), [("0.14.0/4.48.3", "reward_weights"), ("0.16.1/4.49.0", "steps_per_generation")]
 )
 def test_a_field_that_a_rule_stands_in_for_is_not_there(stack: str, field: str, laboratory: Laboratory) -> None:
     outcome = laboratory.run(stack, "loss_experiments.attribute", name=field)

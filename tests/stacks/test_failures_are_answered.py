@@ -25,7 +25,7 @@ LIMIT_S = 500
 WITH_DEEPSPEED = [
     name
     for name in STACKS
-    if "deepspeed" in ENVIRONMENTS[name].pins or name in ("0.17.0/4.51.3", "0.29.1/4.57.6", STACKS[-1])
+    if "deepspeed" in ENVIRONMENTS[name].pins or name in ("0.19.1/4.52.4", "0.26.2/4.57.6", STACKS[-1])
 ]
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
 
@@ -41,15 +41,17 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made(stack: str, inputs: Path, folder: Path, kind: str = "full", **changes: Any) -> Rendered:
-    """A recipe of two steps with a loss that the stack has."""
+def made(
+    stack: str, inputs: Path, folder: Path, kind: str = "full", without: tuple[str, ...] = (), **changes: Any
+) -> Rendered:
+    """A recipe of two steps with a loss that the stack has. without: shims to leave out."""
     training = {"max_steps": 2, "optim": "adamw_torch", "learning_rate": 1e-3, **changes.pop("training", {})}
     if stack.startswith("0.14."):
         training["per_device_train_batch_size"] = "auto"
     if stack.startswith("0.16."):
         training.setdefault("per_device_train_batch_size", 16)
     loss_type = "bnpo" if stack.startswith("0.16.") else "grpo"
-    return rendered(recipe(inputs, loss_type, kind, training=training, **changes), stack, folder)
+    return rendered(recipe(inputs, loss_type, kind, training=training, **changes), stack, folder, without)
 
 
 @pytest.fixture
@@ -159,9 +161,47 @@ def test_2_a_quantized_model_trains_with_an_adapter_and_not_without(
     stacks_table.fill(stack, THROUGH, refusal(bare), "2 without adapter")
     assert bare.refused_by == {"QNT001"}
     it = made(stack, inputs, tmp_path / "it", kind="LoRA", quantization=NF4)
-    assert ("bnb_without_ipex" in it.shims) == (STACKS.index(stack) < STACKS.index("0.21.0/4.55.4"))
+    assert ("bnb_without_ipex" in it.shims) == (STACKS.index(stack) < STACKS.index("0.23.1/4.57.6"))
     result = trained(stack, "2", it)
     assert (result["adapters"], result["zero"]) == (14, [])
+
+
+@pytest.mark.parametrize(
+    ("stack", "quantization", "without", "others"),
+    [
+        ("0.19.1/4.52.4", NF4, (), {}),
+        ("0.19.1/4.52.4", NF4, ("adapter_dtype",), {"lora_A": "float32"}),
+        # On a CPU this TRL prepares 8-bit models alone.
+        ("0.23.1/4.57.6", {"load_in_8bit": True}, (), {}),
+        ("0.23.1/4.57.6", {"load_in_8bit": True}, ("no_kbit_preparation",), {"norm": "float32"}),
+    ],
+)
+def test_2_a_quantized_model_has_the_dtypes_of_the_newest_release(
+    stack: str,
+    quantization: dict[str, Any],
+    without: tuple[str, ...],
+    others: dict[str, str],
+    inputs: Path,
+    laboratory: Laboratory,
+    tmp_path: Path,
+) -> None:
+    has_magnitudes = quantization is NF4
+    it = made(
+        stack,
+        inputs,
+        tmp_path / "it",
+        kind="LoRA",
+        without=without,
+        quantization=quantization,
+        model={"dtype": "bfloat16"},
+        lora={"use_dora": has_magnitudes},
+        training={"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}},
+    )
+    assert it.errors == ()
+    outcome = laboratory.run(stack, "trained_runs.dtypes", run_folder=str(it.folder))
+    assert outcome.result["exit_code"] == 0 or without, outcome.output[-4000:]
+    newest = {"lora_A": "bfloat16", "norm": "bfloat16"} | ({"lora_magnitude": "float32"} if has_magnitudes else {})
+    assert outcome.result["dtypes"] == {**newest, **others}
 
 
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "checkpointed"])

@@ -1,16 +1,14 @@
-"""SHM023: each hand-over of an adapter to vLLM moves the weights beneath it; `adapter_hand_over` moves none."""
+"""SHM023 on trl 0.15, which hands vLLM a state_dict; tests/worker/test_shim_adapter_hand_over.py has later releases."""
 
 from typing import Any
 
 import pytest
-from environments import STACKS
 from laboratory import Laboratory
 
 pytestmark = pytest.mark.stacks
 
 TIMES = 20
 MERGED = 4  # two modules in each of two layers
-HAND_OVER = [stack for stack in STACKS if not stack.startswith("0.14.")]
 
 
 def handed_over(laboratory: Laboratory, stack: str, shim: bool) -> dict[str, Any]:
@@ -20,14 +18,9 @@ def handed_over(laboratory: Laboratory, stack: str, shim: bool) -> dict[str, Any
     return found
 
 
-@pytest.mark.parametrize("stack", HAND_OVER)
-def test_as_released_every_adapted_weight_moves(stack: str, laboratory: Laboratory) -> None:
-    found = handed_over(laboratory, stack, shim=False)
-    assert (found["merged"], found["moved"]) == (MERGED, MERGED)
-
-
-@pytest.mark.parametrize("stack", HAND_OVER)
-def test_with_the_shim_vllm_gets_as_much_and_nothing_moves(stack: str, laboratory: Laboratory) -> None:
-    found = handed_over(laboratory, stack, shim=True)
-    assert found["got"] == handed_over(laboratory, stack, shim=False)["got"]
-    assert (found["merged"], found["moved"], found["same"]) == (MERGED, 0, True)
+@pytest.mark.parametrize("stack", ["0.15.2/4.48.3"])
+def test_vllm_gets_as_much_and_nothing_moves_with_the_shim_alone(stack: str, laboratory: Laboratory) -> None:
+    without, with_it = (handed_over(laboratory, stack, shim) for shim in (False, True))
+    assert (without["merged"], without["moved"]) == (MERGED, MERGED)
+    assert (with_it["merged"], with_it["moved"], with_it["same"]) == (MERGED, 0, True)
+    assert with_it["got"] == without["got"]

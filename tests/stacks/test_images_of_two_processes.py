@@ -16,7 +16,7 @@ pytestmark = pytest.mark.stacks
 STEPS = 3
 
 
-RELEASES = ("0.24.0/4.57.6", "0.29.1/4.57.6", "1.14.2/5.23.0", STACKS[-1])
+RELEASES = ("0.26.2/4.57.6", "1.9.0/5.23.0", STACKS[-1])
 CLOSE = 1e-5
 FAMILIES = tuple(
     pytest.param(

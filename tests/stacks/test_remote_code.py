@@ -1,4 +1,4 @@
-"""A model whose class lies beside its weights trains through grpo-run on every stack, when its code is allowed.
+"""A model whose class is in its own folder trains through grpo-run, if its code is allowed.
 
 The class knows no keyword for the last logits and takes none but those that it names. It needs the shims
 `logits_to_keep` (SHM007) and, where TRL looks for classes in transformers alone, `remote_code` (SHM010).
@@ -57,29 +57,26 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def planned(stack: str, own: Path, folder: Path, *, allowed: bool) -> Rendered:
-    """Two steps with an adapter and a KL term."""
-    loss_type = "bnpo" if stack.startswith("0.16.") else "grpo"
-    training = {"max_steps": 2, "optim": "adamw_torch", "learning_rate": 1e-3}
+def planned(stack: str, own: Path, folder: Path, *, allowed: bool, without: tuple[str, ...] = ()) -> Rendered:
+    """Two steps with an adapter, a KL term and autocast."""
+    training = {"max_steps": 2, "optim": "adamw_torch", "learning_rate": 1e-3, "bf16": True}
     if stack.startswith("0.14."):
         training["per_device_train_batch_size"] = "auto"
-    if stack.startswith("0.16."):
-        training["per_device_train_batch_size"] = 16
-    written = recipe(own, loss_type, "LoRA", training=training)
+    written = recipe(own, "grpo", "LoRA", training=training)
     written["model"]["trust_remote_code"] = allowed
-    return rendered(written, stack, folder)
+    return rendered(written, stack, folder, without)
 
 
-def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, *, allowed: bool) -> tuple[Outcome, Any]:
+def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, **given: Any) -> tuple[Outcome, Any]:
     """The outcome and run.json."""
-    made = planned(stack, own, folder, allowed=allowed)
+    made = planned(stack, own, folder, **given)
     assert made.errors == () and made.folder is not None
     modules = {"HF_MODULES_CACHE": str(folder / "modules")}
     outcome = laboratory.run(stack, "trained_runs.trained", run_folder=str(made.folder), environment=modules)
     return outcome, json.loads((made.folder / "run.json").read_text())
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", [STACKS[0], "0.23.1/4.57.6", "0.26.2/4.57.6", STACKS[-1]])
 def test_it_trains_with_all_its_proofs(stack: str, own: Path, laboratory: Laboratory, tmp_path: Path) -> None:
     outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=True)
     assert outcome.result is not None and outcome.result["exit_code"] == 0, outcome.output[-4000:]
@@ -95,8 +92,17 @@ def test_code_that_is_not_allowed_is_refused_where_the_installed_transformers_ha
     assert finding.rule == "MDL005"
 
 
-@pytest.mark.parametrize("stack", ["0.21.0/4.55.4"])
+@pytest.mark.parametrize("stack", ["0.23.1/4.57.6"])
 def test_code_that_is_not_allowed_does_not_run(stack: str, own: Path, laboratory: Laboratory, tmp_path: Path) -> None:
     outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=False)
     assert outcome.result["exit_code"] == 1
     assert "contains custom code" in record["message"]
+
+
+@pytest.mark.parametrize("stack", ["0.23.1/4.57.6"])
+def test_without_the_shim_trl_does_not_find_its_class(
+    stack: str, own: Path, laboratory: Laboratory, tmp_path: Path
+) -> None:
+    outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=True, without=("remote_code",))
+    assert outcome.result["exit_code"] == 1
+    assert "trust_remote_code=True" in record["message"], "the defect is gone: remove the shim"

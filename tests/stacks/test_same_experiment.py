@@ -34,7 +34,7 @@ EXPRESSED = {
     "grpo": lambda stack: not stack.startswith("0.16."),
     "bnpo": lambda stack: not stack.startswith(("0.14.", "0.15.")),
     "dr_grpo": lambda stack: not stack.startswith(("0.14.", "0.15.", "0.16.")),
-    "dapo": lambda stack: not stack.startswith(("0.14.", "0.15.", "0.16.", "0.17.", "0.19.", "0.21.")),
+    "dapo": lambda stack: not stack.startswith(("0.14.", "0.15.", "0.16.", "0.19.")),
 }
 KINDS = [("grpo", "full"), ("grpo", "LoRA"), ("bnpo", "full"), ("dr_grpo", "full"), ("dapo", "full"), ("dapo", "LoRA")]
 

@@ -47,7 +47,7 @@ def sampled(laboratory: Laboratory, stack: str, inputs: Path, prompts: int, fold
     """What a stack generates in four steps of AdamW."""
     changes = {
         "grpo": {"num_generations": 8, "beta": 0.0},
-        "generation": {"max_completion_length": 10},
+        "generation": {"max_completion_length": 10, "temperature": 0.8},
         "training": {
             "prompts_per_step": prompts,
             "per_device_train_batch_size": 8 * prompts,

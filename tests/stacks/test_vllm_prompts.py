@@ -56,9 +56,7 @@ def test_an_engine_gets_the_tokens_whatever_a_text_would_begin_with(stack: str, 
     assert outcome.result["asked"] == LAST_6
 
 
-@pytest.mark.parametrize(
-    ("stack", "is_vllms"), [("0.21.0/4.55.4", False), ("0.23.1/4.57.6", False), ("0.26.2/4.57.6", True)]
-)
+@pytest.mark.parametrize(("stack", "is_vllms"), [("0.23.1/4.57.6", False), ("0.26.2/4.57.6", True)])
 def test_before_trl_0_26_vllm_is_told_pefts_names_of_what_fsdp2_shards(
     stack: str, is_vllms: bool, laboratory: Laboratory
 ) -> None:

@@ -30,9 +30,9 @@ def test_the_options_of_its_own_server_are_those_of_the_table(stack: str, labora
     [
         ("0.16.1/4.49.0", False, ["generate"]),
         ("0.16.1/4.49.0", True, ["weights", "reset_prefix_cache", "generate"]),
-        ("0.17.0/4.51.3", False, ["weights", "reset_prefix_cache", "generate"]),
+        ("0.19.1/4.52.4", False, ["weights", "reset_prefix_cache", "generate"]),
     ],
-    ids=["0.16 without the shim", "0.16 with it", "0.17"],
+    ids=["0.16 without the shim", "0.16 with it", "0.19"],
 )
 def test_the_server_has_the_weights_before_it_generates(
     stack: str, shim: bool, first: list[str], laboratory: Laboratory

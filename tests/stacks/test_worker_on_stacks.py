@@ -1,4 +1,7 @@
-"""What the worker makes equal on every stack: the order of the rows, resumed runs, prompts, what draws completions."""
+"""What the worker makes equal on every stack: the order of the rows, resumed runs, prompts, what draws completions.
+
+On older releases by the shims prompt_order (SHM011), prompt_tokens (SHM014) and generation_cache (SHM015).
+"""
 
 import json
 import shutil
@@ -18,7 +21,6 @@ pytestmark = pytest.mark.stacks
 NEWEST = STACKS[-1]
 # trl 0.16 has no other loss than bnpo.
 OTHERS = [stack for stack in STACKS if not stack.startswith("0.16.")]
-CHECKPOINTED = [stack for stack in OTHERS if stack.startswith(("0.14.", "0.15.", "0.17.", "0.19.", "0.21."))]
 # The checkpoint is between two lines of figures, in the second epoch.
 ROWS, PER_STEP, EPOCHS, SAVED, PER_LINE = 11, 2, 3, 7, 3
 STEPS = ROWS // PER_STEP * EPOCHS
@@ -49,28 +51,31 @@ def made(stack: str, folder: Path, rows: Path, **changes: Any) -> Rendered:
         "learning_rate": 1e-3,
         **changes.pop("training", {}),
     }
-    rewards, accepted = changes.pop("rewards", None), changes.pop("accepted", ())
+    rewards, without = changes.pop("rewards", None), changes.pop("without", ())
     sources = changes.pop("datasets", None)
     sections = {"grpo": {"num_generations": 2, "beta": 0.0}, "generation": {"max_completion_length": 6}, **changes}
     wanted = recipe(rows, "grpo", "full", training=training, **sections)
     if sources is not None:
         wanted = {name: one for name, one in wanted.items() if name != "dataset"} | {"datasets": sources}
-    found = rendered(wanted if rewards is None else wanted | {"rewards": rewards}, stack, folder, accepted)
+    found = rendered(wanted if rewards is None else wanted | {"rewards": rewards}, stack, folder, without)
     assert found.errors == ()
     return found
 
 
-def trained(laboratory: Laboratory, stack: str, run: Rendered, **given: Any) -> Outcome:
-    outcome = laboratory.run(stack, "worker_experiments.rows_read", run_folder=str(run.folder), resume=False, **given)
+def trained(laboratory: Laboratory, stack: str, run: Rendered) -> Outcome:
+    outcome = laboratory.run(stack, "worker_experiments.rows_read", run_folder=str(run.folder), resume=False)
     assert outcome.result is not None and outcome.result["exit_code"] == 0, outcome.output[-4000:]
     return outcome
 
 
-def epochs(laboratory: Laboratory, stack: str, folder: Path) -> tuple[list[list[int]], Path]:
-    """The prompts of three epochs in their order, and the run folder."""
-    changes = {"max_steps": None, "num_train_epochs": EPOCHS, "save_steps": SAVED}
+def epochs(
+    laboratory: Laboratory, stack: str, folder: Path, iterations: int = 1, without: tuple[str, ...] = ()
+) -> tuple[list[list[int]], Path]:
+    """The prompts of three epochs in their order, and the run folder. iterations: steps that train a generation."""
+    changes = {"max_steps": None, "num_train_epochs": EPOCHS, "save_steps": SAVED * iterations}
     short = {"generation": {"max_completion_length": 2}, "logging": {"logging_steps": PER_LINE}}
-    run = made(stack, folder / "it", inputs(folder / "rows"), training=changes, **short)
+    loss = {"num_generations": 2, "beta": 0.0, "num_iterations": iterations}
+    run = made(stack, folder / "it", inputs(folder / "rows"), training=changes, grpo=loss, without=without, **short)
     found = trained(laboratory, stack, run).result["prompts"]
     assert run.folder is not None
     return found, run.folder
@@ -109,6 +114,21 @@ def test_rows_come_in_the_same_whole_steps_over_epochs_and_after_a_resume(
     assert weights(run) == tensors != {}
 
 
+@pytest.mark.parametrize("stack", ["0.14.0/4.48.3", "0.15.2/4.48.3", "0.19.1/4.52.4"])
+def test_without_the_shim_rows_come_in_other_steps(
+    stack: str, newest_order: list[list[int]], laboratory: Laboratory, tmp_path: Path
+) -> None:
+    found, run = epochs(laboratory, stack, tmp_path, without=("prompt_order",))
+    planned_steps = json.loads((run / "run.json").read_text())["max_steps"]
+    assert (found, planned_steps) != (newest_order, STEPS), "the defect is gone: remove the shim"
+
+
+@pytest.mark.parametrize("stack", ["0.19.1/4.52.4"])
+def test_rows_that_are_trained_twice_come_in_the_same_steps(stack: str, laboratory: Laboratory, tmp_path: Path) -> None:
+    found, newest = (epochs(laboratory, each, tmp_path / each, iterations=2)[0] for each in (stack, NEWEST))
+    assert found == newest
+
+
 @pytest.mark.parametrize("stack", OTHERS)
 def test_a_plain_prompt_begins_with_the_tokenizers_own_token(
     stack: str, laboratory: Laboratory, tmp_path: Path
@@ -125,11 +145,23 @@ def test_a_plain_prompt_begins_with_the_tokenizers_own_token(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": adds}))
     data = {"path": str(rows / "rows.jsonl"), "prompt": "{{ question }}", "prompt_format": "standard"}
 
-    prompts = trained(laboratory, stack, made(stack, tmp_path / "it", rows, dataset=data)).result["prompts"]
+    run = made(stack, tmp_path / "it", rows, dataset=data)
+    prompts = trained(laboratory, stack, run).result["prompts"]
 
     letters = [WORDS.index(letter) for letter in WORDS[-ROWS:]]
     assert len(prompts) == 4
     assert all(prompt[0] == WORDS.index(PAD) and prompt[1:] in [[each] * 3 for each in letters] for prompt in prompts)
+    if "prompt_tokens" not in run.shims:
+        return
+    assert run.folder is not None
+    before, after = (
+        json.loads((folder / "tokenizer_config.json").read_text())["tokenizer_class"]
+        for folder in (rows / "model", run.folder / "final")
+    )
+    assert after.removesuffix("Fast") == before.removesuffix("Fast")
+    run = made(stack, tmp_path / "without", rows, dataset=data, without=("prompt_tokens",))
+    prompts = trained(laboratory, stack, run).result["prompts"]
+    assert all(prompt in [[each] * 3 for each in letters] for prompt in prompts), "the defect is gone"
 
 
 @pytest.mark.parametrize("shape", ["conversational", "standard"])
@@ -172,16 +204,17 @@ def test_rows_are_trained_in_the_order_of_a_column(stack: str, laboratory: Labor
     assert len(set(drawn)) >= 2
 
 
-def completions(laboratory: Laboratory, stack: str, folder: Path, rows: Path, **given: Any) -> list[list[int]]:
-    """What the first step draws, of one prompt, so that every release draws it in one call. layers: checkpointed."""
-    layers = given.pop("layers", False)
-    one = {
-        "prompts_per_step": 1,
-        "per_device_train_batch_size": 8,
-        "gradient_checkpointing": layers,
-    }
-    run = made(stack, folder, rows, training=one, grpo={"num_generations": 8, "beta": 0.0})
-    drawn: list[list[int]] = trained(laboratory, stack, run, **given).result["completions"][:8]
+def completions(
+    laboratory: Laboratory, stack: str, folder: Path, rows: Path, prompts: int = 1, **changes: Any
+) -> list[list[int]]:
+    """What the first step draws. One prompt is drawn in one call on every release. changes: of the training."""
+    without, size = changes.pop("without", ()), 8 * prompts
+    changes = {"gradient_checkpointing": False, **changes}
+    training = {"prompts_per_step": prompts, "per_device_train_batch_size": size, **changes}
+    run = made(stack, folder, rows, training=training, grpo={"num_generations": 8, "beta": 0.0}, without=without)
+    result = trained(laboratory, stack, run).result
+    assert result["checkpoints"] == changes["gradient_checkpointing"], "also after the policy has generated"
+    drawn: list[list[int]] = result["completions"][:size]
     return drawn
 
 
@@ -192,15 +225,16 @@ def newest_drawn(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactor
     return completions(laboratory, NEWEST, folder / "it", inputs(folder / "rows"))
 
 
-@pytest.mark.parametrize("stack", CHECKPOINTED)
-def test_checkpointing_does_not_reach_what_is_drawn(
-    stack: str, newest_drawn: list[list[int]], laboratory: Laboratory, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("stack", ["0.15.2/4.48.3"])
+def test_checkpointing_does_not_reach_what_is_drawn(stack: str, laboratory: Laboratory, tmp_path: Path) -> None:
     rows = inputs(tmp_path / "rows")
-    assert completions(laboratory, stack, tmp_path / "it", rows, layers=True) == newest_drawn
-    if stack == "0.21.0/4.55.4":
-        without = completions(laboratory, stack, tmp_path / "without", rows, layers=True, shims=False)
-        assert without != newest_drawn, "the defect is gone: remove the shim"
+    questions = [{"question": letter * (2 * count + 1)} for count, letter in enumerate(WORDS[-ROWS:])]
+    (rows / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    plain = completions(laboratory, stack, tmp_path / "plain", rows, 2)
+    checkpointed = {"gradient_checkpointing": True}
+    assert completions(laboratory, stack, tmp_path / "checkpointed", rows, 2, **checkpointed) == plain
+    others = completions(laboratory, stack, tmp_path / "others", rows, 2, **checkpointed, without=("generation_cache",))
+    assert others != plain, "the defect is gone: remove the shim"
 
 
 @pytest.mark.parametrize("stack", ["0.15.2/4.48.3", "0.23.1/4.57.6", NEWEST])
@@ -239,7 +273,7 @@ def test_a_trained_adapter_is_merged_and_exported(stack: str, laboratory: Labora
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(outcome.result or ()), outcome.output[-4000:]
 
 
-SHUFFLING = [stack for stack in STACKS if stack.startswith(("0.19.", "0.23.", "0.29.", "1."))]
+SHUFFLING = [stack for stack in STACKS if stack.startswith(("0.19.", "0.23.", "0.26.", "1."))]
 
 
 def mixture(laboratory: Laboratory, stack: str, folder: Path) -> tuple[list[list[int]], Path]:

@@ -10,6 +10,8 @@ import torch
 Given = list[tuple[list[int], list[list[int]]]]
 """Prompt tokens and the completions of its group; a completion ends with its end token or has the full length."""
 
+DTYPES = ("lora_A", "lora_magnitude", "norm")
+
 
 def gradients(folder: Path, *, run_folder: str, completions: Given) -> dict[str, Any]:
     """Trains with completions that are given instead of sampled, and keeps the gradient of every step.
@@ -79,6 +81,15 @@ def decayed(folder: Path, *, run_folder: str) -> dict[str, Any]:
     groups = trainers[-1].optimizer.param_groups
     found = [names[id(p)] for group in groups if group["weight_decay"] for p in group["params"]]
     return {"exit_code": exit_code, "decayed": sorted(found), "groups": len(groups)}
+
+
+def dtypes(folder: Path, *, run_folder: str) -> dict[str, Any]:
+    """Trains. Returns the dtypes of the adapter's and the norms' tensors."""
+    trainers = _trainers()
+    exit_code = _train(run_folder)
+    weights = trainers[-1].model.named_parameters()
+    found = {(part, str(weight.dtype)) for name, weight in weights for part in DTYPES if part in name}
+    return {"exit_code": exit_code, "dtypes": {part: dtype.removeprefix("torch.") for part, dtype in found}}
 
 
 def _trainers() -> list[Any]:

@@ -4,21 +4,22 @@ from pathlib import Path
 from typing import Any
 
 
-def rows_read(folder: Path, *, run_folder: str, resume: bool, shims: bool = True) -> dict[str, Any]:
-    """Trains, and says which prompts the policy was asked, one after the other, as tokens without padding.
+def rows_read(folder: Path, *, run_folder: str, resume: bool) -> dict[str, Any]:
+    """Trains. Returns the prompts of the policy, one after the other, as tokens without padding, and its completions.
 
-    shims: whether those of the plan are applied.
+    checkpoints: whether the policy checkpoints its layers at the end.
     """
     from transformers import Qwen2ForCausalLM
 
-    from grpo_recipes.worker import training
     from grpo_recipes.worker.run import train
 
     prompts: list[list[int]] = []
     completions: list[list[int]] = []
+    policies: list[Any] = []
     generate = Qwen2ForCausalLM.generate
 
     def listening(model: Any, *given: Any, **named: Any) -> Any:
+        policies[:] = [model]
         ids = given[0] if given else named["input_ids"]
         answer = generate(model, *given, **named)
         completions.extend(answer[:, ids.shape[1] :].tolist())
@@ -29,10 +30,9 @@ def rows_read(folder: Path, *, run_folder: str, resume: bool, shims: bool = True
         return answer
 
     Qwen2ForCausalLM.generate = listening
-    if not shims:
-        training.apply_before_trainer = training.apply_on_trainer = lambda *_: {}
     exit_code = train(Path(run_folder), resume=resume)
-    return {"exit_code": exit_code, "prompts": prompts, "completions": completions}
+    checkpoints = any(getattr(module, "gradient_checkpointing", False) for module in policies[0].modules())
+    return {"exit_code": exit_code, "prompts": prompts, "completions": completions, "checkpoints": checkpoints}
 
 
 def exported(folder: Path, *, run_folder: str) -> list[str]:

@@ -405,6 +405,11 @@ def test_a_length_that_cuts_no_prompt_is_no_length(release: str | None, fate: st
         assert one.is_complete and "max_prompt_length" not in recipe_of(one).get("generation", {})
 
 
+def test_a_default_that_cuts_otherwise_is_refused(tmp_path: Path) -> None:
+    one = taken(tmp_path, BASE, "trl==0.25.1")
+    assert row(one, "max_prompt_length (the default of trl 0.25.1)").fate == "refused"
+
+
 def test_the_default_of_a_field_that_went_is_not_written(tmp_path: Path) -> None:
     """Open-r1 says `vllm_device: auto` in its configurations, which trl 0.18 and later take for an unknown field."""
     one = taken(tmp_path, as_yaml(use_vllm=True, vllm_device="auto", vllm_dtype="auto"), "trl==0.15.2")

@@ -1,9 +1,10 @@
-"""Each shim against the defect that it cures, on the real library."""
+"""Shims for defects of the newest libraries, with and without each, and what shims of prompts refuse."""
 
 import copy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -51,14 +52,6 @@ def test_evaluation_does_not_change_the_gradients_of_nf4_layers() -> None:
     assert torch.cosine_similarity(wrong, wanted, dim=0) < 0.99, "the defect is gone: remove the shim"
 
 
-def test_a_model_without_nf4_layers_is_left_alone() -> None:
-    import torch
-
-    from grpo_recipes.worker.shims import bnb_cpu_packing
-
-    assert bnb_cpu_packing.keep_unpacked(torch.nn.Sequential(torch.nn.Linear(2, 2))) == 0
-
-
 def test_every_nf4_layer_of_a_loaded_model_is_reached(tiny_model: Path) -> None:
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
@@ -87,3 +80,28 @@ def test_deepspeed_does_not_build_its_shared_memory_op(tmp_path: Path) -> None:
     assert "built unasked: True" in done.stdout, done.stdout + done.stderr
     assert "built with the shim: None" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_prompt_that_the_assistant_has_begun_is_refused() -> None:
+    from grpo_recipes.worker._shared.inputs import Refused
+    from grpo_recipes.worker.shims import prompt_tokens
+
+    plan: Any = None
+    prompts = [[{"role": "user", "content": "1+2="}], [{"role": "assistant", "content": "3"}]]
+    trainer = SimpleNamespace(train_dataset={"prompt": prompts[:1]})
+    assert prompt_tokens.on_trainer(trainer, True, plan) == ""
+    trainer.train_dataset = {"prompt": prompts}
+    with pytest.raises(Refused, match="the prompt of row 2 ends with an assistant message"):
+        prompt_tokens.on_trainer(trainer, True, plan)
+
+
+def test_a_prompt_with_fields_of_a_processor_is_not_cut() -> None:
+    from grpo_recipes.worker._shared.inputs import Refused
+    from grpo_recipes.worker.shims import max_prompt_length
+
+    def tokenize(prompts: Any) -> Any:
+        return [[1, 2, 3]], None, {"pixel_values": [[0.0]]}
+
+    cutting = max_prompt_length._tokenizing(tokenize, max_prompt_length._Cut(None, 2))
+    with pytest.raises(Refused, match="pixel_values would not match"):
+        cutting(["a prompt with an image"])

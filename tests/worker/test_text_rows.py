@@ -1,6 +1,6 @@
 """SHM031: a row of text among rows with images is trained as it is alone, on each family and on two processes.
 
-tests/stacks has older releases. The experiments compare tokens, pixels and log-probabilities row by row.
+The experiments compare tokens, pixels and log-probabilities row by row.
 """
 
 import json
