@@ -13,8 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b')"
+# A mutex that is locked already keeps the interpreter's lock too, but is idle.
+BLOCKED = "c, mutex = ctypes.PyDLL(None), bytes(64); c.pthread_mutex_lock(mutex); c.pthread_mutex_lock(mutex)"
 PROGRAM = """
-import dataclasses, os, re, signal, sys, time
+import ctypes, dataclasses, os, re, signal, sys, time
 from pathlib import Path
 from grpo_recipes.contract.host.processes import descendants
 from grpo_recipes.contract.plan_sections import Guards
@@ -103,7 +105,7 @@ def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Pop
 def test_a_held_interpreter_is_ended_with_its_stacks(
     rank: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
-    process = started(HELD, rank=rank)
+    process = started(BLOCKED, rank=rank)
     program = program_beside(process)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == -signal.SIGKILL, output
