@@ -89,7 +89,7 @@ real-model: setup
 
 real: real-model
 	$(if $(filter quick,$(REAL)),PYTHONPATH=build/real/packages OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/smollm2/test_real_model.py $(PYTEST_ARGS),\
-	  cd build/real && $(CURDIR)/$(BIN)/grpo-run smollm2.yaml --allow-code here)
+	  cd build/real && '$(CURDIR)/$(BIN)/grpo-run' smollm2.yaml --allow-code here)
 
 # Trains all recipes of docs/results.md with three seeds each, in three hours, and keeps the runs in build/results.
 results: real-model
@@ -134,7 +134,7 @@ test-stack: setup
 # Trains models whose processors need torchvision or num2words, which it fetches into build/torchvision.
 test-torchvision: setup
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python tests/support/torchvision_wheel.py build/torchvision
-	PYTHONPATH=$(CURDIR)/build/torchvision OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) \
+	PYTHONPATH='$(CURDIR)/build/torchvision' OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) \
 	  tests/worker/test_image_rows_of_trl.py tests/worker/test_text_rows.py tests/worker/test_training_on_images.py tests/stacks/test_images_of_two_processes.py \
 	  -m "stack or stacks" --stacks 1.16.0/5.23.0 -k "qwen or gemma4 or smolvlm" $(PYTEST_ARGS)
 
