@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from grpo_recipes.facts.cluster_words import IMAGE
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
 from grpo_recipes.facts.released.windows import is_within
@@ -39,15 +38,15 @@ def has_shape(name: str, value: object) -> bool:
 
 def home(name: str) -> str | None:
     """The recipe's key for an option, None without one."""
-    found: str | None = table("sbatch_options")["homes"].get(name)
-    return found
+    key: str | None = table("sbatch_options")["homes"].get(name)
+    return key
 
 
 def why_not(name: str) -> str | None:
     """Why no recipe may use a known option, None if there is no such reason."""
     facts = table("sbatch_options")
-    found: str | None = facts["owned"].get(name) or facts["users"].get(name)
-    return found
+    reason: str | None = facts["owned"].get(name) or facts["users"].get(name)
+    return reason
 
 
 def is_the_users(name: str) -> bool:
@@ -58,8 +57,8 @@ def is_the_users(name: str) -> bool:
 def longer(name: str) -> list[str]:
     """The known options that sbatch may abbreviate to this prefix."""
     facts = table("sbatch_options")
-    names = [one for part in ("allowed", "homes", "owned", "users") for one in facts[part]]
-    return [one for one in names if one.startswith(name) and one != name]
+    names = [option for part in ("allowed", "homes", "owned", "users") for option in facts[part]]
+    return [option for option in names if option.startswith(name) and option != name]
 
 
 # The images and mounts that container runtimes accept.
@@ -67,10 +66,13 @@ def longer(name: str) -> list[str]:
 # Source: args.c and pyxis_slurmstepd.c of pyxis 0.24.0, docker.sh of enroot 4.1.2, Apptainer's manual of 1.4.
 
 
+_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+_TAG = r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+_IMAGE = rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PART}(/{_PART})*{_TAG}"
 _OF_A_RUNTIME = {
     "pyxis": (
         rf"/.*\.(sqsh|squashfs)|(?!.*\.(sqsh|squashfs|sif)$)(dockerd?://)?([^@/#\s]+@)?([A-Za-z0-9.-]+(:[0-9]+)?#)?"
-        rf"(?![^/]*[.:][^/]*/){IMAGE}",
+        rf"(?![^/]*[.:][^/]*/){_IMAGE}",
         "the absolute path of a .sqsh, or an image as enroot writes it, such as nvcr.io#team/grpo-run:1",
     ),
     "apptainer": (
@@ -132,13 +134,10 @@ def deepspeed_keys() -> DeepSpeedKeys:
     )
 
 
-# What TRL passes to a reward function besides the columns of the data.
-
-
 ALWAYS_PASSED = ("prompts", "completions")
 
 
-def kept_back() -> tuple[str, ...]:
+def columns_no_reward_gets() -> tuple[str, ...]:
     """Columns that no reward receives, whatever the data has."""
     return tuple(table("reward_keywords")["kept_back"])
 
@@ -149,6 +148,12 @@ def not_passed(version: str | None) -> dict[str, str]:
         return {}
     rows = table("reward_keywords")["passed"]
     return {row["keyword"]: row["trl"] for row in rows if not is_within(version, row["trl"])}
+
+
+def rewards_of_trl(version: str | None) -> tuple[str, ...]:
+    """The names in trl.rewards of a release, empty if unknown."""
+    rows = table("reward_keywords")["shipped"] if version is not None else ()
+    return tuple(row["name"] for row in rows if is_within(str(version), row["trl"]))
 
 
 # The generator options that the format has no key for: vLLM's SamplingParams, transformers' GenerationConfig.
@@ -164,21 +169,21 @@ LISTS = ("generation.stop", "generation.stop_token_ids")
 
 def homes() -> Mapping[str, str]:
     """The recipe's key for a key of either generator."""
-    found: Mapping[str, str] = table("generation_keys")["homes"]
-    return found
+    keys: Mapping[str, str] = table("generation_keys")["homes"]
+    return keys
 
 
-def refused() -> Mapping[str, str]:
+def keys_to_refuse() -> Mapping[str, str]:
     """Known keys that no run can use, with the reason."""
-    found: Mapping[str, str] = table("generation_keys")["refused"]
-    return found
+    reasons: Mapping[str, str] = table("generation_keys")["refused"]
+    return reasons
 
 
 # Available in every run.
 ALWAYS = {"do_sample": "true", "skip_special_tokens": "false where a stop needs it"}
 
 
-def named_by(backend: str, facts: Facts) -> frozenset[str]:
+def keys_of_newest(backend: str, facts: Facts) -> frozenset[str]:
     """The keys of a backend, of its newest release if the target's is unknown or missing."""
     known = keys_of(backend, facts)
     newest = shipped_facts("vllm", releases_with_facts("vllm")[-1]) if known is None else None

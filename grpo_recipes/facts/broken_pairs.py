@@ -43,7 +43,7 @@ class BrokenPair(NamedTuple):
         """Whether a recipe with these values of the keys in `when` is affected."""
         return all(OPERATORS[operator](values[key], operand) for key, operator, operand in self.when)
 
-    def named(self, stack: Stack) -> str:
+    def text_for(self, stack: Stack) -> str:
         """The packages with their versions: "trl 0.14.0 with transformers 4.52.4"."""
         absent = [f" without {name}" for name, window in self.packages.items() if window == ABSENT]
         present = [f"{name} {stack.version(name)}" for name, window in self.packages.items() if window != ABSENT]

@@ -60,7 +60,7 @@ def fields_by_home() -> Mapping[str, ClassifiedField]:
 def _contains(text: object, part: object) -> bool:
     """Whether the text contains the part, or one of several parts."""
     parts = part if isinstance(part, list) else [part]
-    return any(str(one) in str(text) for one in parts)
+    return any(str(piece) in str(text) for piece in parts)
 
 
 OPERATORS: dict[str, Callable[[object, object], bool]] = {

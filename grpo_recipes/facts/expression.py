@@ -57,9 +57,9 @@ def expression(field: ClassifiedField, value: object, values: Mapping[str, objec
     """How the target expresses the value of a field, given the values of the others (see resolve/inexpressible.py)."""
     present = field.name in target.fields
     for row in _rows(field, values, target, present=present):
-        found = _by_row(row, field.name, value, values, present=present)
-        if found is not None:
-            return found
+        answer = _by_row(row, field.name, value, values, present=present)
+        if answer is not None:
+            return answer
     if not present:
         return NotExpressed("its GRPOConfig has no such field")
     allowed = target.fields[field.name].allowed
@@ -87,33 +87,33 @@ def _by_row(
     row: Mapping[str, Any], name: str, value: object, values: Mapping[str, object], *, present: bool
 ) -> Expression | None:
     """The answer of one row for the value, None if it leaves it to the next."""
-    because, said = row["because"], Passed(f"GRPOConfig.{name}", value) if present else Unsaid(row["because"])
+    because, same = row["because"], Passed(f"GRPOConfig.{name}", value) if present else Unsaid(row["because"])
     if "spelled" in row:
         for written, passed in row["spelled"]:
             if _same(written, value):
                 return Passed(f"GRPOConfig.{name}", passed, because) if present else Unsaid(because)
         return None
     if "only" in row:
-        return said if row["only"] == "any" or _is_in(value, row["only"]) else NotExpressed(because, tuple(row["only"]))
+        return same if row["only"] == "any" or _is_in(value, row["only"]) else NotExpressed(because, tuple(row["only"]))
     if "named" in row:
         return Passed(row["named"], value, because)
     if "divided_by" in row:
-        return _divided(name, value, values.get(row["divided_by"]), because)
+        return _divide(name, value, values.get(row["divided_by"]), because)
     if "shim" in row:
         done = value is None or row["shim"] in (values.get("shims") or ())  # type: ignore[operator]
         return Unsaid(because) if done else NotExpressed(because, (None,))
-    return Unsaid(because) if value is None else said
+    return Unsaid(because) if value is None else same
 
 
-def written_as(field: ClassifiedField, passed: object, values: Mapping[str, object], target: Target) -> object:
+def format_value(field: ClassifiedField, passed: object, values: Mapping[str, object], target: Target) -> object:
     """The format's value for what the target is passed, the inverse of its spelling; prefers a word to true."""
     for row in _rows(field, values, target, present=field.name in target.fields):
         pairs = row.get("spelled", ())
-        told = [written for written, said in pairs if _same(said, passed)]
-        if told:
+        spelled = [written for written, spelling in pairs if _same(spelling, passed)]
+        if spelled:
             stands = not _is_in(passed, [written for written, _ in pairs])
-            found = [passed, *told] if stands else told
-            return next((one for one in found if not isinstance(one, bool)), found[0])
+            candidates = [passed, *spelled] if stands else spelled
+            return next((candidate for candidate in candidates if not isinstance(candidate, bool)), candidates[0])
     return passed
 
 
@@ -125,19 +125,19 @@ def loading_keyword(name: str, versions: Mapping[str, str | None]) -> str:
     return name
 
 
-def _divided(name: str, value: object, unit: object, because: str) -> Expression:
+def _divide(name: str, value: object, unit: object, because: str) -> Expression:
     if isinstance(value, int) and isinstance(unit, int) and value % unit == 0:
         return Passed(f"GRPOConfig.{name}", value // unit, because)
     return NotExpressed(because, (unit,))
 
 
-def _same(one: object, other: object) -> bool:
+def _same(value: object, other: object) -> bool:
     """Equality that distinguishes true from 1."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _is_in(value: object, values: Iterable[object]) -> bool:
-    return any(_same(value, one) for one in values)
+    return any(_same(value, member) for member in values)
 
 
 @cache
@@ -165,29 +165,29 @@ def releases_that_express(
     """
     package = _spans(field.name)[0]
     repaired = {**values, "shims": (*(values.get("shims") or ()), *_shims(field))}  # type: ignore[misc]
-    meant = {field.name: (field, value), **_needed(field, values)}
-    other = next(one for one in PACKAGES if one != package)
-    kept = shipped_facts(other, target.versions.get(other) or "")
-    kept_fields = {} if kept is None else kept.owners[PACKAGES[other]].fields
+    meant = {field.name: (field, value), **_dependencies(field, values)}
+    other = next(other for other in PACKAGES if other != package)
+    other_facts = shipped_facts(other, target.versions.get(other) or "")
+    other_fields = {} if other_facts is None else other_facts.owners[PACKAGES[other]].fields
     releases = []
     for release in releases_with_facts(package):
         facts = shipped_facts(package, release)
         fields = {} if facts is None else facts.owners[PACKAGES[package]].fields
-        candidate = Target({**target.versions, package: release}, {**kept_fields, **fields})
-        said = (expression(one, written, repaired, candidate) for one, written in meant.values())
-        if not any(isinstance(one, NotExpressed) for one in said):
+        candidate = Target({**target.versions, package: release}, {**other_fields, **fields})
+        expressions = (expression(needed, written, repaired, candidate) for needed, written in meant.values())
+        if not any(isinstance(expressed, NotExpressed) for expressed in expressions):
             releases.append(release)
     return package, releases
 
 
 def _shims(field: ClassifiedField) -> list[str]:
     """The shims that correct the field on some release."""
-    told = [str(row["shim"]) for row in field.expressed if "shim" in row]
+    shims = [str(row["shim"]) for row in field.expressed if "shim" in row]
     conditions = [condition for row in field.expressed for condition in row.get("when", ())]
-    return told + [str(operand) for name, operator, operand in conditions if (name, operator) == ("shims", "contains")]
+    return shims + [str(operand) for name, operator, operand in conditions if (name, operator) == ("shims", "contains")]
 
 
-def _needed(field: ClassifiedField, values: Mapping[str, object]) -> dict[str, tuple[ClassifiedField, object]]:
+def _dependencies(field: ClassifiedField, values: Mapping[str, object]) -> dict[str, tuple[ClassifiedField, object]]:
     """The fields that this one depends on, with their values; empty if it has no effect."""
     known = classified_fields()
     names = [name for name, _, _ in field.when if name in known] if matters(field, values) else []

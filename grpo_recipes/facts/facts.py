@@ -93,8 +93,8 @@ class Facts:
         if version is None:
             return None
         if version not in releases_with_facts("transformers") and self.origins.get("transformers") == "installed":
-            return logits.installed_logits_keyword(model_class)
-        return logits.shipped_logits_keyword(version, model_class)
+            return logits.logits_keyword_installed(model_class)
+        return logits.logits_keyword_of_release(version, model_class)
 
     def release_status(self, package: str, version: str) -> ReleaseStatus:
         """How much is known about a release.
@@ -112,19 +112,19 @@ class Facts:
             return "never"
         return "released" if package in MODULES and facts_of_release(package, version) is None else "known"
 
-    def removed(self, owner: str, name: str) -> Removed | None:
+    def removal_of(self, owner: str, name: str) -> Removed | None:
         """When a field that this stack lacks was removed, and what replaced it.
 
         An unknown version is taken as the newest.
         """
-        found = removal(owner, name)
-        if found is None or found.removed_in is None:
+        removed = removal(owner, name)
+        if removed is None or removed.removed_in is None:
             return None
-        mine = self.versions.get(found.package)
+        mine = self.versions.get(removed.package)
         try:
-            return found if mine is None or is_within(mine, f">={found.removed_in}") else None
+            return removed if mine is None or is_within(mine, f">={removed.removed_in}") else None
         except ValueError:
-            return found
+            return removed
 
     def _owner(self, owner: str) -> OwnerFacts | None:
         package = _package_of(owner)
@@ -134,13 +134,13 @@ class Facts:
 
 
 @cache
-def _installed_here() -> Mapping[str, str | None]:
+def _read_installed() -> Mapping[str, str | None]:
     """The installed packages, cached since one process sees one environment."""
     return installed_packages()
 
 
 @cache
-def _installed_facts(package: str, version: str) -> PackageFacts | None:
+def _facts_of_installed(package: str, version: str) -> PackageFacts | None:
     return installed_facts(package, version, as_released)
 
 
@@ -176,7 +176,7 @@ def source_sha256(folder: Path, names: Iterable[str]) -> str:
 
 def facts_for(stack: Stack) -> Facts:
     """The facts of a stack: of the installed packages that have its versions, else from shipped data."""
-    installed = _installed_here() if stack.declared else stack.packages
+    installed = _read_installed() if stack.declared else stack.packages
     packages: dict[str, PackageFacts] = {}
     origins: dict[str, Origin] = {}
     for package in MODULES:
@@ -184,7 +184,7 @@ def facts_for(stack: Stack) -> Facts:
         if version is None:
             continue
         if here is not None and same_version(here, version):
-            facts = _installed_facts(package, here)
+            facts = _facts_of_installed(package, here)
             if facts is not None:
                 packages[package], origins[package] = facts, "installed"
                 continue

@@ -59,18 +59,18 @@ def known_endings() -> frozenset[str]:
 def layer_count(config: Mapping[str, object]) -> int | None:
     """The model's number of blocks, None if its config.json does not say."""
     inner = config.get("text_config")
-    for place in (config, inner if isinstance(inner, dict) else {}):
+    for section in (config, inner if isinstance(inner, dict) else {}):
         for key in ("num_hidden_layers", "n_layer"):
-            value = place.get(key)
+            value = section.get(key)
             if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_LAYERS:
                 return value
     return None
 
 
 @cache
-def _names(place: int, count: int) -> ModuleNames:
-    """The names of the model at a place of the table, with this many layers."""
-    row: Mapping[str, str] = table("module_names")["structures"][place]
+def _names(index: int, count: int) -> ModuleNames:
+    """The names of the model at an index of the table, with this many layers."""
+    row: Mapping[str, str] = table("module_names")["structures"][index]
 
     def spread(kind: str) -> tuple[str, ...]:
         names = []
@@ -90,7 +90,7 @@ def _names(place: int, count: int) -> ModuleNames:
     )
 
 
-def named(target: str, names: Sequence[str]) -> list[str]:
+def names_matching(target: str, names: Sequence[str]) -> list[str]:
     """The names that an entry of `target_modules` matches: the whole name, or its end after a dot."""
     ending = f".{target}"
     return [name for name in names if name == target or name.endswith(ending)]
@@ -99,5 +99,5 @@ def named(target: str, names: Sequence[str]) -> list[str]:
 @cache
 def typical_names() -> tuple[str, ...]:
     """The module names of every model in the table, with two layers each, to test a pattern for an unknown model."""
-    names = [_names(place, 2) for place in range(len(table("module_names")["structures"]))]
-    return tuple(dict.fromkeys(name for one in names for name in one.adapted))
+    names = [_names(index, 2) for index in range(len(table("module_names")["structures"]))]
+    return tuple(dict.fromkeys(name for model in names for name in model.adapted))

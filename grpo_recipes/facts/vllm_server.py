@@ -52,8 +52,8 @@ def server_program(versions: Mapping[str, str | None]) -> ServerProgram | None:
 
 
 def _holds(row: Mapping[str, Any], versions: Mapping[str, str | None]) -> bool:
-    found = {package: versions.get(package) for package in ("trl", "vllm") if package in row}
-    return all(version is not None and is_within(version, row[package]) for package, version in found.items())
+    installed = {package: versions.get(package) for package in ("trl", "vllm") if package in row}
+    return all(version is not None and is_within(version, row[package]) for package, version in installed.items())
 
 
 def _flag(name: str, value: object, *, is_vllms: bool) -> list[str]:
@@ -84,7 +84,7 @@ def engine_fields(facts: Facts) -> tuple[Mapping[str, Field], str] | None:
     if version is None:
         return None
     if facts.origins.get("vllm") == "installed":
-        fields = _installed()
+        fields = _engine_fields_here()
         return None if fields is None else (fields, f"vllm {version} (installed)")
     data = table("vllm_engine")
     if not same_version(version, data["release"]):
@@ -99,7 +99,7 @@ def engine_owners() -> Mapping[str, str]:
 
 
 @cache
-def _installed() -> Mapping[str, Field] | None:
+def _engine_fields_here() -> Mapping[str, Field] | None:
     """The engine's fields of the installed vLLM, read only for a recipe that writes such arguments."""
     folder = package_folder("vllm")
     if folder is None:
@@ -107,5 +107,5 @@ def _installed() -> Mapping[str, Field] | None:
     from grpo_recipes.facts.source.package_source import PackageSource
     from grpo_recipes.facts.source.read import struct_fields
 
-    found = PackageSource("vllm", folder).find_class(MODULE, CLASS)
-    return None if found is None else struct_fields(found.node)
+    class_source = PackageSource("vllm", folder).find_class(MODULE, CLASS)
+    return None if class_source is None else struct_fields(class_source.node)

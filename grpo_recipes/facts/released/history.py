@@ -30,13 +30,13 @@ def history(owner: str, name: str) -> list[Span]:
 
     owner: GRPOConfig, LoraConfig or BitsAndBytesConfig. Empty for a field that no known release has.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     for package, class_name in SOURCES[owner]:
         rows = table(package)["owners"].get(class_name, {}).get("fields", {}).get(name)
-        found = [*(_merged(package, rows) if rows else []), *found]
-        if found and not absent_before(found[0]):
+        spans = [*(_merge(package, rows) if rows else []), *spans]
+        if spans and not absent_before(spans[0]):
             break
-    return found
+    return spans
 
 
 def absent_before(span: Span) -> bool:
@@ -49,7 +49,7 @@ def absent_after(span: Span) -> bool:
     return releases_with_facts(span.package)[-1] != span.last
 
 
-def _merged(package: str, rows: list[list[Any]]) -> list[Span]:
+def _merge(package: str, rows: list[list[Any]]) -> list[Span]:
     """Merges spans that differ only in the declared type."""
     releases = releases_with_facts(package)
     spans: list[Span] = []
@@ -64,9 +64,6 @@ def _merged(package: str, rows: list[list[Any]]) -> list[Span]:
         else:
             spans.append(made)
     return spans
-
-
-# The tasks of the tested release of reasoning-gym, and their options.
 
 
 TABLE = "reasoning_gym"
@@ -91,5 +88,5 @@ def task_names() -> tuple[str, ...]:
 
 def config_keys(task: str) -> Mapping[str, ConfigKey] | None:
     """The options of a task, None for an unknown task."""
-    found = table(TABLE)["tasks"].get(task)
-    return None if found is None else {name: ConfigKey(*said) for name, said in found.items()}
+    options = table(TABLE)["tasks"].get(task)
+    return None if options is None else {name: ConfigKey(*option) for name, option in options.items()}

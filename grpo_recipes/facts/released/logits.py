@@ -12,7 +12,7 @@ TABLE = "logits_keyword"
 PASSED_TABLE = "passed_logits_keyword"
 
 
-def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | None:
+def logits_keyword_of_release(version: str, model_class: str) -> LogitsKeyword | None:
     """The keyword of forward in this release, None for a class or release that was not read, or a release without the
     class.
     """
@@ -24,7 +24,7 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
     return keyword_of(value_at(spans, release, {name: index for index, name in enumerate(releases)}))
 
 
-def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
+def logits_keyword_installed(model_class: str) -> LogitsKeyword | None:
     """The keyword of forward in the installed transformers, None if the class is not found."""
     from grpo_recipes.facts.source.package_source import PackageSource
     from grpo_recipes.facts.source.read import read_logits_keyword
@@ -35,7 +35,7 @@ def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
     return read_logits_keyword(PackageSource("transformers", folder), module, model_class)
 
 
-def passed_logits_keyword(trl: str) -> str | None:
+def logits_keyword_of_trl(trl: str) -> str | None:
     """The keyword by which this TRL's GRPOTrainer requests the last logits, None if it does not."""
     return next((row["keyword"] for row in table(PASSED_TABLE)["passed"] if is_within(trl, row["trl"])), None)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion
 
-from grpo_recipes.facts.released.shipped import nearest_release, released, releases_with_facts, table, value_at
+from grpo_recipes.facts.released.shipped import final_releases, nearest_release, releases_with_facts, table, value_at
 from grpo_recipes.facts.released.windows import is_within, version_of
 from grpo_recipes.stack.stack import Stack
 
@@ -69,21 +69,24 @@ def requirements(package: str, version: str) -> tuple[Requirement, ...] | None:
     )
 
 
-def declared_conflicts(stack: Stack) -> list[Conflict]:
+def find_conflicts(stack: Stack) -> list[Conflict]:
     """Every declared window that the stack violates, if both versions are known."""
     return [
-        Conflict(package, version, requirement, found)
+        Conflict(package, version, requirement, installed)
         for package in table(TABLE)
         if (version := stack.version(package)) is not None
-        for requirement, found in _checked(stack, requirements(package, version) or ())
-        if not requirement.accepts(found)
+        for requirement, installed in _with_known_versions(stack, requirements(package, version) or ())
+        if not requirement.accepts(installed)
     ]
 
 
-def met_requirements(package: str, stack: Stack) -> list[tuple[str, str | None, bool]]:
+def check_requirements(package: str, stack: Stack) -> list[tuple[str, str | None, bool]]:
     """For each window that a package of the stack declares: its name, its extra, and whether the stack meets it."""
     declared = requirements(package, stack.version(package) or "") or ()
-    return [(one.name, one.extra, one.accepts(found)) for one, found in _checked(stack, declared)]
+    return [
+        (window.name, window.extra, window.accepts(version))
+        for window, version in _with_known_versions(stack, declared)
+    ]
 
 
 def nearest_first(package: str, version: str | None) -> list[str]:
@@ -94,10 +97,10 @@ def nearest_first(package: str, version: str | None) -> list[str]:
     if version is None:
         return []
     known = table(TABLE).get(package)
-    read = released(package) if known is None else [str(release) for release in known["releases"]]
+    read = final_releases(package) if known is None else [str(release) for release in known["releases"]]
     releases = [release for release in read if not version_of(release).is_prerelease]
-    place = sum(version_of(release) < version_of(version) for release in releases)
-    return [one for one in sorted(releases, key=lambda one: abs(releases.index(one) - place)) if one != version]
+    rank = sum(version_of(release) < version_of(version) for release in releases)
+    return [release for release in sorted(releases, key=lambda r: abs(releases.index(r) - rank)) if release != version]
 
 
 def nearest_outside(package: str, version: str, window: str) -> list[str]:
@@ -106,28 +109,25 @@ def nearest_outside(package: str, version: str, window: str) -> list[str]:
     Below, only those that grpo-run supports: no trl without a GRPOTrainer.
     """
     oldest = next(iter(releases_with_facts(package)), "0")
-    releases = [release for release in released(package) if version_of(release) >= version_of(oldest)]
+    releases = [release for release in final_releases(package) if version_of(release) >= version_of(oldest)]
     outside = [release for release in releases if not is_within(release, window)]
     above = [release for release in outside if version_of(release) > version_of(version)]
     below = [release for release in outside if version_of(release) < version_of(version)]
-    place = sum(version_of(release) < version_of(version) for release in releases)
-    return sorted([*above[:1], *below[-1:]], key=lambda release: abs(releases.index(release) - place))
+    rank = sum(version_of(release) < version_of(version) for release in releases)
+    return sorted([*above[:1], *below[-1:]], key=lambda release: abs(releases.index(release) - rank))
 
 
-def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Requirement, str]]:
+def _with_known_versions(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Requirement, str]]:
     """The requirements on packages with a known, valid version."""
     for requirement in declared:
-        found = stack.python if requirement.name == "python" else stack.version(requirement.name)
-        if found is None or (requirement.extra and stack.version(EXTRAS[requirement.extra]) is None):
+        installed = stack.python if requirement.name == "python" else stack.version(requirement.name)
+        if installed is None or (requirement.extra and stack.version(EXTRAS[requirement.extra]) is None):
             continue
         try:
-            version_of(found)
+            version_of(installed)
         except InvalidVersion:
             continue
-        yield requirement, found
-
-
-# The CUDA that torch was built for, and the driver that it needs.
+        yield requirement, installed
 
 
 TORCH_CUDA_TABLE = "torch_cuda"
@@ -154,8 +154,8 @@ def cuda_of(stack: Stack) -> str | None:
 
 def driver_for(cuda: str) -> int | None:
     """The oldest driver (major version) that runs programs built for a CUDA; None if unknown."""
-    found = table(TORCH_CUDA_TABLE)["driver_of_cuda"].get(cuda.partition(".")[0])
-    return None if found is None else int(found)
+    driver = table(TORCH_CUDA_TABLE)["driver_of_cuda"].get(cuda.partition(".")[0])
+    return None if driver is None else int(driver)
 
 
 def newest_cuda_of(driver: str) -> str | None:
@@ -174,14 +174,11 @@ def newest_torch_for(driver: str) -> str | None:
     return str(rows[-1]["torch"]) if rows else None
 
 
-# The releases that take tools, what they need for that, and the chat templates whose tool calls they parse.
-
-
 PARAMETERS = {"tools": "tools", "environment": "environment_factory", "rollout": "rollout_func"}
 """Features of a recipe -> the parameter of GRPOTrainer for it."""
 
 
-def needed_transformers(asked: str, trl: str) -> str | None:
+def transformers_for(asked: str, trl: str) -> str | None:
     """The window of transformers that GRPOTrainer needs for a feature, else ImportError; None if any works."""
     rows = table("tools")["needs"]
     return next((row["transformers"] for row in rows if row["asked"] == asked and is_within(trl, row["trl"])), None)
@@ -197,7 +194,7 @@ def read_responses(trl: str, transformers: str | None) -> tuple[str, ...]:
     return tuple(row["key"] for row in table("tools")["responses"] if _holds(row, trl, transformers))
 
 
-def known_templates(trl: str, transformers: str | None) -> Mapping[str, str]:
+def templates_with_parser(trl: str, transformers: str | None) -> Mapping[str, str]:
     """The chat templates whose tool calls TRL can parse: sha256 of the text -> name."""
     rows = table("tools")["templates"]
     return {row["sha256"]: row["name"] for row in rows if _holds(row, trl, transformers)}

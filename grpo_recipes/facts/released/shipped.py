@@ -14,12 +14,12 @@ from grpo_recipes.facts.source.package_facts import MODULES, PackageFacts, packa
 DATA = Path(__file__).parents[1] / "data"
 
 
-def same_version(one: str, other: str) -> bool:
+def same_version(version: str, other: str) -> bool:
     """Whether two versions are the same release: "1.16" and "1.16.0" are, also "2.13.0" and "2.13.0+cpu"."""
     try:
-        return one == other or version_of(version_of(one).public) == version_of(version_of(other).public)
+        return version == other or version_of(version_of(version).public) == version_of(version_of(other).public)
     except InvalidVersion:
-        return one == other
+        return version == other
 
 
 def shipped_facts(package: str, version: str) -> PackageFacts | None:
@@ -29,7 +29,7 @@ def shipped_facts(package: str, version: str) -> PackageFacts | None:
     of these.
     """
     release = nearest_release(releases_with_facts(package), version)
-    return None if release is None else _unfolded(package, release)
+    return None if release is None else _read_facts(package, release)
 
 
 def facts_of_release(package: str, version: str) -> PackageFacts | None:
@@ -53,11 +53,8 @@ def table(name: str) -> Mapping[str, Any]:
 
 
 @functools.cache
-def _unfolded(package: str, release: str) -> PackageFacts:
+def _read_facts(package: str, release: str) -> PackageFacts:
     return unfold(table(package), release)
-
-
-# The versions of each package that were ever released, and the fields that they removed.
 
 
 class Removed(NamedTuple):
@@ -81,7 +78,7 @@ def is_released(package: str, version: str) -> bool | None:
     Unknown are packages outside the table, versions above its newest, and development or local builds without a public
     release.
     """
-    known, wanted = _versions(package), _parsed(version)
+    known, wanted = _versions(package), _parse(version)
     if not known or wanted is None or wanted.is_devrelease:
         return None
     if _public(wanted) in known:
@@ -91,7 +88,7 @@ def is_released(package: str, version: str) -> bool | None:
 
 def is_newer(package: str, version: str) -> bool:
     """Whether this version is above all versions in the table."""
-    known, wanted = _versions(package), _parsed(version)
+    known, wanted = _versions(package), _parse(version)
     return bool(known) and wanted is not None and _public(wanted) > max(known)
 
 
@@ -106,7 +103,7 @@ def newest_release(package: str) -> str | None:
     return str(max(known)) if known else None
 
 
-def released(package: str) -> list[str]:
+def final_releases(package: str) -> list[str]:
     """The final releases in the table, oldest first; [] for an unknown package."""
     return [str(version) for version in sorted(_versions(package)) if not version.is_prerelease]
 
@@ -114,7 +111,7 @@ def released(package: str) -> list[str]:
 def removal(owner: str, name: str) -> Removed | None:
     """The removal or deprecation of a field of this class, or of GRPOConfig's base, on any stack."""
     owners = (owner, "TrainingArguments") if owner == "GRPOConfig" else (owner,)
-    entry = next((found for one in owners if (found := table("removed").get(one, {}).get(name))), None)
+    entry = next((row for class_name in owners if (row := table("removed").get(class_name, {}).get(name))), None)
     return None if entry is None else Removed(name=name, **entry)
 
 
@@ -125,7 +122,7 @@ def _versions(package: str) -> frozenset[Version]:
     return frozenset(Version(version) for version in known)
 
 
-def _parsed(version: str) -> Version | None:
+def _parse(version: str) -> Version | None:
     try:
         return Version(version)
     except InvalidVersion:
@@ -147,9 +144,9 @@ Span = list[Any]
 
 def value_at(spans: Sequence[Span], release: str, places: Mapping[str, int]) -> Any:
     """The value at a release, None without one; places: release -> its position in the file."""
-    place = places[release]
+    position = places[release]
     for first, last, value in spans:
-        if places[first] <= place <= places[last]:
+        if places[first] <= position <= places[last]:
             return value
     return None
 
@@ -178,9 +175,9 @@ def unfold(folded: Mapping[str, Any], release: str) -> PackageFacts:
     """The facts of one of the file's releases. Raises KeyError for others."""
     places = {version: index for index, version in enumerate(folded["releases"])}
     owners = {}
-    for owner, one in folded["owners"].items():
-        bases = value_at(one["bases"], release, places)
+    for owner, entry in folded["owners"].items():
+        bases = value_at(entry["bases"], release, places)
         if bases is not None:
-            read = {name: value_at(spans, release, places) for name, spans in one["fields"].items()}
+            read = {name: value_at(spans, release, places) for name, spans in entry["fields"].items()}
             owners[owner] = {"bases": bases, "fields": {name: field for name, field in read.items() if field}}
     return package_from_json_value({"package": folded["package"], "version": release, "owners": owners})

@@ -53,7 +53,7 @@ def _public(version: str) -> Version:
 
 
 @functools.cache
-def _parsed(clause: str) -> tuple[str, Version, bool]:
+def _parse(clause: str) -> tuple[str, Version, bool]:
     """Operator and bound of a clause, and whether it ends in ".*"."""
     match = _CLAUSE.fullmatch(clause)
     if match is None:
@@ -62,7 +62,7 @@ def _parsed(clause: str) -> tuple[str, Version, bool]:
 
 
 def _meets(version: Version, clause: str) -> bool:
-    operator, bound, is_open = _parsed(clause)
+    operator, bound, is_open = _parse(clause)
     if is_open:
         return (_starts_with(version, bound.release)) == (operator == "==")
     if operator == "~=":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from grpo_recipes.contract.files.own_cache import keep, kept
+from grpo_recipes.contract.files.own_cache import read_cache, write_cache
 from grpo_recipes.facts.source.package_facts import (
     MODULES,
     PackageFacts,
@@ -40,8 +40,8 @@ def installed_facts(package: str, version: str, known: Known | None = None) -> P
     folder = package_folder(package) if package in MODULES else None
     if folder is None:
         return None
-    place = zlib.crc32(f"{folder}\0{version}".encode())
-    name = f"facts/{package}-{place:08x}.json"
+    checksum = zlib.crc32(f"{folder}\0{version}".encode())
+    name = f"facts/{package}-{checksum:08x}.json"
     cached = _load(name, folder)
     if cached is not None and cached.version == version:
         return cached
@@ -61,7 +61,7 @@ def _read(package: str, version: str, folder: Path) -> Read | None:
 
 
 def _load(name: str, folder: Path) -> PackageFacts | None:
-    entry = kept(name, _LARGEST_FILE_BYTES)
+    entry = read_cache(name, _LARGEST_FILE_BYTES)
     try:
         files = [Path(file) for file in entry["files"]]
         if not files or entry["files"] != _stamps(files) or entry["reader"] != _reader_stamps():
@@ -81,7 +81,7 @@ def _store(name: str, folder: Path, files: Iterable[Path], facts: PackageFacts) 
             "files": _stamps(files),
             "facts": package_to_json_value(facts),
         }
-        keep(name, entry)
+        write_cache(name, entry)
 
 
 def _reader_stamps() -> dict[str, list[int]]:

@@ -51,9 +51,6 @@ def from_json_value(name: str, value: Mapping[str, object]) -> Field:
     return Field(name, annotation, default, None if allowed is None else tuple(allowed))
 
 
-# One spelling for annotations that releases have written in several ways.
-
-
 PLAIN_TYPES = ("int", "float", "bool", "str", "dict", "list")
 """The types with an unambiguous annotation; anything richer is left to the library."""
 _LOWER = ("Dict", "FrozenSet", "List", "Set", "Tuple", "Type")

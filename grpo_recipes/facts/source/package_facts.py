@@ -46,10 +46,10 @@ def package_to_json_value(facts: PackageFacts) -> dict[str, object]:
     """The facts as JSON, as the shipped data and the cache store them."""
     owners = {
         owner: {
-            "bases": list(one.bases),
-            "fields": {name: to_json_value(field) for name, field in one.fields.items()},
+            "bases": list(owner_facts.bases),
+            "fields": {name: to_json_value(field) for name, field in owner_facts.fields.items()},
         }
-        for owner, one in facts.owners.items()
+        for owner, owner_facts in facts.owners.items()
     }
     return {"package": facts.package, "version": facts.version, "owners": owners}
 
@@ -64,10 +64,10 @@ def package_from_json_value(value: Mapping[str, object]) -> PackageFacts:
         version,
         {
             owner: OwnerFacts(
-                tuple(one["bases"]),
-                {name: from_json_value(name, field) for name, field in one["fields"].items()},
+                tuple(entry["bases"]),
+                {name: from_json_value(name, field) for name, field in entry["fields"].items()},
             )
-            for owner, one in owners.items()
+            for owner, entry in owners.items()
         },
     )
 

@@ -46,13 +46,13 @@ class PackageSource:
             if isinstance(imported, ast.ImportFrom):
                 for alias in imported.names:
                     if (alias.asname or alias.name) == name:
-                        origin = self._imported_module(module, imported)
-                        found = self.find_class(origin, alias.name, hops - 1)
-                        if found is not None:
-                            return found
+                        origin = self._module_of_import(module, imported)
+                        class_source = self.find_class(origin, alias.name, hops - 1)
+                        if class_source is not None:
+                            return class_source
         return None
 
-    def _imported_module(self, module: str, node: ast.ImportFrom) -> str:
+    def _module_of_import(self, module: str, node: ast.ImportFrom) -> str:
         if node.level == 0:
             return node.module or ""
         parts = module.split(".")

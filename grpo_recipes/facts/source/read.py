@@ -8,35 +8,35 @@ from grpo_recipes.facts.source.package_facts import NEW, OLD, LogitsKeyword
 from grpo_recipes.facts.source.package_source import ClassSource, PackageSource
 
 
-def ancestry(source: PackageSource, found: ClassSource) -> list[ClassSource]:
+def ancestry(source: PackageSource, class_source: ClassSource) -> list[ClassSource]:
     """The class and its bases inside the package, bases first, each once."""
     ordered: list[ClassSource] = []
-    for base in reversed(found.node.bases):
-        above = source.find_class(found.module, last_name(base))
-        if above is not None and above.node is not found.node:
-            ordered += [one for one in ancestry(source, above) if one not in ordered]
-    return [*ordered, found]
+    for base in reversed(class_source.node.bases):
+        above = source.find_class(class_source.module, last_name(base))
+        if above is not None and above.node is not class_source.node:
+            ordered += [ancestor for ancestor in ancestry(source, above) if ancestor not in ordered]
+    return [*ordered, class_source]
 
 
-def outside_bases(source: PackageSource, found: ClassSource) -> tuple[str, ...]:
+def outside_bases(source: PackageSource, class_source: ClassSource) -> tuple[str, ...]:
     """The names of the bases in other packages, in order."""
     return tuple(
         last_name(base)
-        for one in ancestry(source, found)
-        for base in one.node.bases
-        if source.find_class(one.module, last_name(base)) is None
+        for ancestor in ancestry(source, class_source)
+        for base in ancestor.node.bases
+        if source.find_class(ancestor.module, last_name(base)) is None
     )
 
 
-def dataclass_fields(source: PackageSource, found: ClassSource) -> dict[str, Field]:
+def dataclass_fields(source: PackageSource, class_source: ClassSource) -> dict[str, Field]:
     """The parameters of the generated constructor, from the class and its bases inside the package.
 
     As dataclasses.fields(), except those declared with init=False. A default that is not a literal is UNKNOWN.
     """
     fields: dict[str, Field] = {}
-    for one in ancestry(source, found):
-        if _is_dataclass(one.node):
-            fields |= {field.name: field for field in _own_fields(one.node)}
+    for ancestor in ancestry(source, class_source):
+        if _is_dataclass(ancestor.node):
+            fields |= {field.name: field for field in _own_fields(ancestor.node)}
     return fields
 
 
@@ -67,12 +67,12 @@ def method_fields(node: ast.ClassDef, method: str = "__init__") -> dict[str, Fie
 
 def enum_values(source: PackageSource, module: str, name: str) -> tuple[object, ...] | None:
     """The values of an enumeration class of the package, None if `name` is not one."""
-    found = source.find_class(module, name)
-    if found is None or not any("Enum" in last_name(base) for base in found.node.bases):
+    enumeration = source.find_class(module, name)
+    if enumeration is None or not any("Enum" in last_name(base) for base in enumeration.node.bases):
         return None
     values = [
         node.value.value
-        for node in found.node.body
+        for node in enumeration.node.body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
     ]
     return tuple(values)
@@ -123,11 +123,11 @@ def _default(node: ast.expr) -> object:
     if "default" in keywords:
         return literal(keywords["default"])
     if "default_factory" in keywords:
-        return _made_by(keywords["default_factory"])
+        return _value_of_factory(keywords["default_factory"])
     return REQUIRED
 
 
-def _made_by(factory: ast.expr) -> object:
+def _value_of_factory(factory: ast.expr) -> object:
     if isinstance(factory, ast.Name) and factory.id in ("list", "tuple"):
         return []
     if isinstance(factory, ast.Name) and factory.id == "dict":
@@ -149,20 +149,17 @@ def _is_dataclass(node: ast.ClassDef) -> bool:
     )
 
 
-# The logits keyword that a model class's forward takes.
-
-
 def read_logits_keyword(source: PackageSource, module: str, model_class: str) -> LogitsKeyword | None:
     """The keyword of the class's own or inherited forward, None if the class or its forward is not found."""
-    found = source.find_class(module, model_class)
-    if found is None:
+    class_source = source.find_class(module, model_class)
+    if class_source is None:
         return None
-    forward = find_method(found.node, "forward")
+    forward = find_method(class_source.node, "forward")
     if forward is not None:
         return _of_forward(forward)
-    for base in found.node.bases:
+    for base in class_source.node.bases:
         if isinstance(base, ast.Name) and base.id != model_class:
-            inherited = read_logits_keyword(source, found.module, base.id)
+            inherited = read_logits_keyword(source, class_source.module, base.id)
             if inherited is not None:
                 return inherited
     return None

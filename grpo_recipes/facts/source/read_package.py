@@ -13,39 +13,39 @@ Values = tuple[object, ...]
 
 def read_package(source: PackageSource, version: str) -> PackageFacts | None:
     """The facts of an installed package, None if one of its classes is not where this reader expects it."""
-    found = {owner: _find(source, owner, modules) for owner, modules in MODULES[source.package].items()}
-    classes = {owner: one for owner, one in found.items() if one is not None}
-    if set(found) - set(classes) - NOT_IN_ALL_RELEASES:
+    sources = {owner: _find(source, owner, modules) for owner, modules in MODULES[source.package].items()}
+    classes = {owner: class_source for owner, class_source in sources.items() if class_source is not None}
+    if set(sources) - set(classes) - NOT_IN_ALL_RELEASES:
         return None
     owners = {owner: _read_owner(source, owner, classes) for owner in classes}
     return PackageFacts(source.package, version, owners)
 
 
 def _find(source: PackageSource, owner: str, modules: Sequence[str]) -> ClassSource | None:
-    return next((one for module in modules if (one := source.find_class(module, owner)) is not None), None)
+    return next(filter(None, (source.find_class(module, owner) for module in modules)), None)
 
 
 def _read_owner(source: PackageSource, owner: str, classes: Mapping[str, ClassSource]) -> OwnerFacts:
-    found = classes[owner]
+    class_source = classes[owner]
     if owner in METHODS:
-        return OwnerFacts((), method_fields(found.node, METHODS[owner]))
+        return OwnerFacts((), method_fields(class_source.node, METHODS[owner]))
     if owner == "BitsAndBytesConfig":
-        fields = method_fields(found.node)
+        fields = method_fields(class_source.node)
         names = {name: name for name in fields}
-        closed = values_by_refusal(found.node, names)
+        closed = values_by_refusal(class_source.node, names)
         # transformers takes any string here; bitsandbytes refuses values that this class does not compare it with.
-        compared = values_by_comparison(found.node, "self.bnb_4bit_quant_type")
+        compared = values_by_comparison(class_source.node, "self.bnb_4bit_quant_type")
         return OwnerFacts((), _with_allowed(fields, {**closed, "bnb_4bit_quant_type": compared}))
     if owner == "SamplingParams":
-        return OwnerFacts((), struct_fields(found.node))
-    fields = dataclass_fields(source, found)
-    closed = values_by_conversion(source, found)
+        return OwnerFacts((), struct_fields(class_source.node))
+    fields = dataclass_fields(source, class_source)
+    closed = values_by_conversion(source, class_source)
     if owner == "GRPOConfig":
-        closed |= _refused_by_trainer(source, found.node, classes["GRPOTrainer"], fields)
-    return OwnerFacts(outside_bases(source, found), _with_allowed(fields, closed))
+        closed |= _values_of_trainer(source, class_source.node, classes["GRPOTrainer"], fields)
+    return OwnerFacts(outside_bases(source, class_source), _with_allowed(fields, closed))
 
 
-def _refused_by_trainer(
+def _values_of_trainer(
     source: PackageSource, config: ast.ClassDef, trainer: ClassSource, fields: Mapping[str, Field]
 ) -> dict[str, Values]:
     """The closed sets of GRPOConfig's fields.
@@ -96,10 +96,10 @@ def _engines(
 
 
 def _with_allowed(fields: Mapping[str, Field], closed: Mapping[str, Values]) -> dict[str, Field]:
-    return {name: _closed(field, closed.get(name)) for name, field in fields.items()}
+    return {name: _close(field, closed.get(name)) for name, field in fields.items()}
 
 
-def _closed(field: Field, values: Values | None) -> Field:
+def _close(field: Field, values: Values | None) -> Field:
     """The field with its closed set; left open if the set would refuse the field's own default."""
     if not values:
         values = values_of_annotation(field.annotation) if field.annotation else None
@@ -110,9 +110,6 @@ def _closed(field: Field, values: Values | None) -> Field:
     if not isinstance(field.default, NoDefault) and field.default not in values:
         return field
     return field._replace(allowed=values)
-
-
-# The allowed values of fields, if the package's own source refuses all others.
 
 
 def values_of_annotation(annotation: str) -> Values | None:
@@ -142,15 +139,15 @@ def values_of_annotation(annotation: str) -> Values | None:
     return tuple(values) if is_literal else None
 
 
-def values_by_conversion(source: PackageSource, found: ClassSource) -> dict[str, Values]:
+def values_by_conversion(source: PackageSource, class_source: ClassSource) -> dict[str, Values]:
     """Fields that the class converts to an enumeration: `self.optim = OptimizerNames(self.optim)`."""
     closed: dict[str, Values] = {}
-    for node in ast.walk(found.node):
+    for node in ast.walk(class_source.node):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
         target, call = dotted_name(node.targets[0]), node.value
         if len(call.args) == 1 and isinstance(call.func, ast.Name) and dotted_name(call.args[0]) == target:
-            values = enum_values(source, found.module, call.func.id)
+            values = enum_values(source, class_source.module, call.func.id)
             if values and target.startswith("self."):
                 closed[target.removeprefix("self.")] = values
     return closed
@@ -189,7 +186,7 @@ def values_by_comparison(node: ast.AST, name: str) -> Values:
     """Every constant that this code compares with `name`, in the order of the source."""
     values: list[object] = []
     for compare in ast.walk(node):
-        accepted = _accepted(compare, {name: name}) if isinstance(compare, ast.Compare) else None
+        accepted = _field_and_constants(compare, {name: name}) if isinstance(compare, ast.Compare) else None
         values += [value for value in accepted[1] if value not in values] if accepted else []
     return tuple(values)
 
@@ -218,13 +215,13 @@ def _refusals_of_if(
     node: ast.If, names: Mapping[str, str], conditions: tuple[ast.expr, ...]
 ) -> Iterator[tuple[str, Values]]:
     branches, last = _branches(node)
-    chain = [_accepted(branch.test, names) for branch in branches]
-    fields = {one[0] for one in chain if one is not None}
+    chain = [_field_and_constants(branch.test, names) for branch in branches]
+    fields = {accepted[0] for accepted in chain if accepted is not None}
     if _raises(last) and None not in chain and len(fields) == 1:
-        yield fields.pop(), tuple(value for one in chain if one is not None for value in one[1])
+        yield fields.pop(), tuple(value for accepted in chain if accepted is not None for value in accepted[1])
     tests: tuple[ast.expr, ...] = conditions
     for branch in branches:
-        refused = _accepted(branch.test, names, operator=ast.NotIn)
+        refused = _field_and_constants(branch.test, names, operator=ast.NotIn)
         if refused and _raises(branch.body) and all(_speaks_of(t, refused[0], names) for t in tests):
             yield refused
         tests = (*tests, branch.test)
@@ -242,12 +239,12 @@ def _branches(node: ast.If) -> tuple[list[ast.If], list[ast.stmt]]:
     return branches, branches[-1].orelse
 
 
-def _accepted(
+def _field_and_constants(
     test: ast.expr, names: Mapping[str, str], operator: type[ast.cmpop] | None = None
 ) -> tuple[str, Values] | None:
     """The only field that a test compares, and the constants; `operator` restricts the comparison."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and operator is None:
-        parts = [_accepted(part, names) for part in test.values]
+        parts = [_field_and_constants(part, names) for part in test.values]
         fields = {part[0] for part in parts if part is not None}
         if None in parts or len(fields) != 1:
             return None

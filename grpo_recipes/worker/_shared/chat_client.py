@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from grpo_recipes.contract.files.own_cache import keep, kept
+from grpo_recipes.contract.files.own_cache import read_cache, write_cache
 from grpo_recipes.contract.secrets.known_secrets import SHORTEST, names_a_secret
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 PATH = "/chat/completions"
 TRIED_AGAIN = frozenset((408, 409, 425, 429, *range(500, 600)))
@@ -82,8 +82,8 @@ class ChatClient:
         texts = [json.dumps(question, ensure_ascii=False, sort_keys=True) for question in questions]
         known: dict[str, str | NoAnswer] = {}
         places = {text: self._place(text) for text in texts}
-        for text, place in places.items() if self._remembers else ():
-            entry = kept(place, 2 * _MOST_BYTES)
+        for text, path in places.items() if self._remembers else ():
+            entry = read_cache(path, 2 * _MOST_BYTES)
             if isinstance(entry, dict) and isinstance(entry.get("answer"), str):
                 known[text] = entry["answer"]
         unknown = [text for text in places if text not in known]
@@ -92,7 +92,7 @@ class ChatClient:
             for text, answer in zip(unknown, pool.map(self._answer, unknown), strict=True):
                 known[text] = answer
                 if self._remembers and isinstance(answer, str) and is_of_use(answer):
-                    self.forgets |= not keep(places[text], {"answer": answer})
+                    self.forgets |= not write_cache(places[text], {"answer": answer})
         finally:  # also after a signal: questions that wait for their turn give up
             self._down.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -104,16 +104,16 @@ class ChatClient:
 
     def _answer(self, question: str) -> str | NoAnswer:
         try:
-            return self._asked(question.encode("utf-8", "replace"))
+            return self._ask(question.encode("utf-8", "replace"))
         except NoAnswer as problem:
             return problem
 
-    def _asked(self, question: bytes) -> str:
+    def _ask(self, question: bytes) -> str:
         """Sends a question until it is answered or a retry is pointless. Raises NoAnswer."""
         failures = 0
         while not self._down.is_set():
             try:
-                text = self._sent(question)
+                text = self._send(question)
             except NoAnswer as problem:
                 if not problem.again:
                     raise
@@ -135,7 +135,7 @@ class ChatClient:
                 self._why = problem
                 self._down.set()
 
-    def _sent(self, question: bytes) -> str:
+    def _send(self, question: bytes) -> str:
         """Returns the answer to one request. Raises NoAnswer on any failure; its text never quotes the request."""
         with _Deadline(self._timeout) as deadline:
             try:
@@ -264,20 +264,20 @@ class _Deadline:
     def connection(self, kind: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a factory for connections of `kind` that registers each socket once it is connected."""
 
-        def made(*given: Any, **named: Any) -> Any:
+        def make(*given: Any, **named: Any) -> Any:
             connection = kind(*given, **named)
             connect = connection.connect
 
-            def connected() -> None:
+            def connect_and_watch() -> None:
                 connect()
                 self._socket = connection.sock
                 if self.is_over:
                     self._end()
 
-            connection.connect = connected
+            connection.connect = connect_and_watch
             return connection
 
-        return made
+        return make
 
 
 class _Http(urllib.request.HTTPHandler):

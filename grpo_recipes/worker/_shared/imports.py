@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def kept_imports() -> Iterator[None]:
+def keep_imports() -> Iterator[None]:
     """Keeps Python's garbage collector from scanning imported objects, now and later.
 
     trl 1.16.0 with its libraries creates 850,000 objects. The collector took 1.0 s to scan them during the imports,
@@ -26,7 +26,10 @@ def kept_imports() -> Iterator[None]:
 
 
 def quiet_libraries() -> None:
-    """Hides progress bars, and warnings that a recipe cannot fix. Call it before importing the training stack."""
+    """Hides progress bars and warnings that a recipe cannot fix, and keeps Pillow from starting a program.
+
+    Call it before importing the training stack.
+    """
     # transformers 5.23.0 deprecates names that trl 1.16.0 and its own Trainer still use.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"transformers\.")
     # bitsandbytes 0.50.2 warns at its import that an optional CPU kernel is not installed.
@@ -37,3 +40,9 @@ def quiet_libraries() -> None:
 
     transformers.utils.logging.disable_progress_bar()
     datasets.disable_progress_bars()
+    if datasets.config.PIL_AVAILABLE:
+        # Pillow 13.0.0 runs `gs` from PATH for an EPS file, whatever its name. Rows may have columns of images that
+        # `datasets` decodes and dataset.images does not name.
+        from PIL import EpsImagePlugin
+
+        EpsImagePlugin.gs_binary = False

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from itertools import chain, islice
 from types import MethodType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -23,20 +24,20 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.metric_names import MEAN_LENGTH
+from grpo_recipes.contract.seams import is_in
+from grpo_recipes.worker._shared.replacing import replace
 
 # Modules that PEFT puts in place of the model's.
 ADAPTED_MODULES = (BaseTunerLayer, getattr(other, "AuxiliaryTrainingWrapper", other.ModulesToSaveWrapper))
 # Where TRL looks up vLLM's class LLM; newer releases have a separate module for generation.
 MODULES_WITH_ENGINE = ("trl.generation.vllm_generation", "trl.trainer.grpo_trainer")
 
-# TRL's method that scores completions: since trl 0.19.1, and before.
-SCORING = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
 # A processor's fields with a value for each token.
 OF_TOKENS = ("token_type_ids", "mm_token_type_ids")
 LOGITS_KEYWORDS = ("logits_to_keep", "num_logits_to_keep")
 
 
-def taken(function: Callable[..., Any], **keywords: Any) -> dict[str, Any]:
+def keywords_for(function: Callable[..., Any], **keywords: Any) -> dict[str, Any]:
     """Returns the keywords that a function of this release has parameters for."""
     names = inspect.signature(function).parameters
     return {name: value for name, value in keywords.items() if name in names}
@@ -49,7 +50,7 @@ def model_for_generation(trainer: Any) -> Any:
         "gradient_checkpointing_kwargs": trainer.args.gradient_checkpointing_kwargs,
     }
     return unwrap_model_for_generation(
-        trainer.model_wrapped, trainer.accelerator, **taken(unwrap_model_for_generation, **keywords)
+        trainer.model_wrapped, trainer.accelerator, **keywords_for(unwrap_model_for_generation, **keywords)
     )
 
 
@@ -61,7 +62,7 @@ def generation_config(**keywords: Any) -> Any:
     return GenerationConfig(**given)
 
 
-def parsed_response(
+def parse_response(
     tokenizer: Any, tokens: list[int], prompt: list[int], tools: list[Any] | None = None
 ) -> dict[str, Any] | None:
     """Returns the message that TRL parses from a completion's tokens, None if it decodes them as text.
@@ -73,12 +74,12 @@ def parsed_response(
         return None
     from trl.chat_template_utils import parse_response
 
-    keywords = taken(parse_response, prefix=prompt, tools=tools or None)
+    keywords = keywords_for(parse_response, prefix=prompt, tools=tools or None)
     message: dict[str, Any] = parse_response(tokenizer, tokens, **keywords)
     return message
 
 
-def awaited(reward: Any) -> Any:
+def as_synchronous(reward: Any) -> Any:
     """Returns the reward in a form TRL can call: releases without async support get a function that awaits it."""
     if not inspect.iscoroutinefunction(reward) or hasattr(grpo_trainer, "asyncio"):
         return reward
@@ -128,7 +129,7 @@ def vllm_client(trainer: Any) -> Any:
     return getattr(getattr(trainer, "vllm_generation", trainer), "vllm_client", None)
 
 
-def gathered_for_engine(trainer: Any, values: list[Any]) -> list[Any]:
+def gather_for_engine(trainer: Any, values: list[Any]) -> list[Any]:
     """Returns the values of all processes that share this engine, in the order in which TRL gathers prompts."""
     generation = trainer.vllm_generation
     if generation.tensor_parallel_size == 1:
@@ -147,8 +148,8 @@ def sampling_of_vllm(trainer: Any) -> dict[str, Any]:
 
 def generation_in_use(trainer: Any) -> int | None:
     """Returns the step whose weights vLLM has; it changes with each weight sync. None before the first."""
-    step = getattr(trainer, "_last_loaded_step", None)
-    return None if step is None or step < 0 else int(step)
+    step = int(trainer.seams.value("_last_loaded_step"))
+    return None if step < 0 else step
 
 
 def newest_names(logs: dict[str, Any], rewards: Iterable[str]) -> dict[str, Any]:
@@ -172,14 +173,13 @@ def images_by_row(trainer: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     def model(*, attention_mask: Any, **named: Any) -> Any:
-        seen, beside = attention_mask[0].bool(), named.keys() - {"input_ids", "labels", "fused_lm_head"}
-        rows.append({name: named[name][:, seen] if name in OF_TOKENS else named[name] for name in beside})
+        is_attended, beside = attention_mask[0].bool(), named.keys() - {"input_ids", "labels", "fused_lm_head"}
+        rows.append({name: named[name][:, is_attended] if name in OF_TOKENS else named[name] for name in beside})
         return SimpleNamespace(log_probs=attention_mask)
 
-    score = trainer._get_per_token_logps_and_entropies
+    score = trainer.seams.whole("tokens are scored")
     ids, mask = (torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], dim=1) for name in ("ids", "mask"))
-    of_trl = type(trainer)._get_per_token_logps_and_entropies  # the instance's method may be wrapped
-    fields = taken(of_trl, **{name: value for name, value in inputs.items() if value is not None})
+    fields = keywords_for(score, **{name: value for name, value in inputs.items() if value is not None})
     score(model, ids, mask, inputs["completion_ids"].shape[1], batch_size=1, **fields)
     return rows
 
@@ -194,7 +194,7 @@ class ShownImages(NamedTuple):
     by_row: list[tuple[list[int], list[str]]]
 
 
-def shown_images(named: dict[str, Any], counts: list[int] | None = None) -> ShownImages:
+def images_shown_in(named: dict[str, Any], counts: list[int] | None = None) -> ShownImages:
     """Returns the images in a model's keywords. counts: of each row, if known."""
     pixels, ids, mask = (named.get(name) for name in ("pixel_values", "input_ids", "attention_mask"))
     digests = [] if pixels is None else image_digests(pixels)
@@ -208,7 +208,7 @@ def shown_images(named: dict[str, Any], counts: list[int] | None = None) -> Show
     each = iter(digests)
     images = [[*chain.from_iterable(islice(each, count))] for count in counts]
     return ShownImages(
-        parts, [(row[seen.bool()].tolist(), own) for row, seen, own in zip(ids, mask, images, strict=True)]
+        parts, [(row[row_mask.bool()].tolist(), own) for row, row_mask, own in zip(ids, mask, images, strict=True)]
     )
 
 
@@ -217,13 +217,13 @@ def image_digests(pixels: Any) -> list[list[str]]:
 
     Batches are padded with zeros: with empty tiles, and at the lower and right edges of tiles. Both are left out.
     """
-    found = pixels.detach().float().cpu()
-    if found.dim() <= 3:
-        return [[_digest(patch)] for patch in found]
-    return [[_digest(_unpadded(tile)) for tile in one.reshape(-1, *one.shape[-3:]) if tile.any()] for one in found]
+    if pixels.dim() <= 3:
+        return [[_digest(patch)] for patch in pixels.detach().float().cpu()]
+    tiled = (image.reshape(-1, *image.shape[-3:]) for image in pixels.detach().float().cpu())
+    return [[_digest(_unpad(tile)) for tile in tiles if tile.any()] for tiles in tiled]
 
 
-def _unpadded(tile: Any) -> Any:
+def _unpad(tile: Any) -> Any:
     used = tile.bool().any(0)
     return tile[:, used.any(1)][:, :, used.any(0)]
 
@@ -232,7 +232,7 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(values.contiguous().numpy().tobytes()).hexdigest()[:16]
 
 
-def gathered(trainer: Any, own: list[Any]) -> list[Any]:
+def gather_from_all(trainer: Any, own: list[Any]) -> list[Any]:
     """Returns the values of all processes in rank order. All processes must call it."""
     return own if trainer.accelerator.num_processes == 1 else list(gather_object(own))
 
@@ -259,8 +259,10 @@ def gather_output_layer_with_its_norm() -> None:
     module of their group is called. accelerate 1.15.0 adds the last norm, but does not find it in a part of a vision
     model or below PEFT. TRL then gathers the weights itself, and each process trains its shard with its own gradient.
     """
-    find = getattr(fsdp_utils, "_find_final_norm", None)
-    if find is None or find.__name__ == "norm_of_text":
+    if not is_in(version("accelerate"), "1.14"):  # older releases gather no group
+        return
+    find = vars(fsdp_utils).get("_find_final_norm")
+    if getattr(find, "__name__", "") == "norm_of_text":
         return
 
     def norm_of_text(model: Any) -> Any:
@@ -270,18 +272,18 @@ def gather_output_layer_with_its_norm() -> None:
         norms = [part for part in model.get_decoder().children() if "Norm" in type(part).__name__]
         return norms[-1] if norms else None
 
-    fsdp_utils._find_final_norm = norm_of_text
+    replace(fsdp_utils, "_find_final_norm", norm_of_text)
 
 
-def set_forward(model: Any, forward: Callable[..., Any]) -> None:
-    """Replaces a model's forward, keeping its signature. The new function takes the model first.
+def set_forward(model: Any, forward: Callable[..., Any], name: str = "forward") -> None:
+    """Replaces a model's forward, or the method `name`, keeping its signature. The new function takes the model first.
 
     It becomes a method of the instance: PEFT calls forward without the module's hooks, and accelerate wraps a method.
     """
-    signature = inspect.signature(model.forward)
+    signature = inspect.signature(getattr(model, name))
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
     forward.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    model.forward = MethodType(forward, model)
+    replace(model, name, MethodType(forward, model))
 
 
 def seed_of(words: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, write_whole
 from grpo_recipes.contract.secrets.redact import redact_value
 
@@ -76,8 +76,8 @@ def forget_after(path: Path, step: int) -> None:
         print(f"{path.name}: {damaged} damaged line{'s' if damaged != 1 else ''} left out", flush=True)
     is_kept = [of is not None and of <= step for of in steps]
     if not all(is_kept):  # otherwise leave the file alone: a reader may be following its end
-        kept = (line for line, is_one in zip(_lines(path), is_kept, strict=False) if is_one)
-        write_whole(path.parent, path.name, kept)
+        lines = (line for line, is_one in zip(_lines(path), is_kept, strict=False) if is_one)
+        write_whole(path.parent, path.name, lines)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -93,7 +93,7 @@ def _step(line: bytes) -> float | None:
     An evaluation runs after the checkpoint of its step, so a run that resumes there repeats it.
     """
     try:
-        event = cast("dict[str, Any]", parsed(line if line.endswith(b"\n") else b""))
+        event = cast("dict[str, Any]", parse_json(line if line.endswith(b"\n") else b""))
         return -math.inf if event["event"] == "server" else event["step"] + 0.5 * (event["event"] == "evaluation")
     except (ValueError, KeyError, TypeError):
         return None

@@ -6,7 +6,7 @@ from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.integrity.run_folder import plan_fault
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, plan_of
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 # The plan's device_map if each process holds the whole model on its own device.
 ON_OWN_DEVICE = "local_rank"
@@ -27,7 +27,7 @@ def dequantized_folder(folder: Path) -> Path:
     return folder / "dequantized_model"
 
 
-def sampled_model(plan: Plan, folder: Path) -> tuple[str, str | None]:
+def model_of_sampler(plan: Plan, folder: Path) -> tuple[str, str | None]:
     """Returns what vLLM loads, and its revision: a quantized policy's dequantized base, else the trainer's model."""
     if plan.samples_a_copy:
         return str(dequantized_folder(folder)), None
@@ -53,7 +53,7 @@ def calls_tools(plan: Plan) -> bool:
 def trust_remote_code(plan: Plan) -> bool:
     """Whether the model's own code may run; in newer releases it is a training argument."""
     places = (plan.arguments.GRPOConfig, plan.arguments.model_init_kwargs)
-    return any(place.get("trust_remote_code") is True for place in places)
+    return any(arguments.get("trust_remote_code") is True for arguments in places)
 
 
 def read_plan(folder: Path) -> Plan:
@@ -62,18 +62,18 @@ def read_plan(folder: Path) -> Plan:
         return plan_of(read_json(folder, "plan.json"))
     except NotAPlan as problem:
         because = f"{problem}, and the worker has no defaults"
-        raise _refused(folder, "this worker cannot run this plan", because) from problem
+        raise _refusal(folder, "this worker cannot run this plan", because) from problem
     except (OSError, ValueError) as problem:
-        raise _refused(folder, "the plan cannot be read", str(problem)) from problem
+        raise _refusal(folder, "the plan cannot be read", str(problem)) from problem
 
 
 def refuse_changed_plan(folder: Path) -> None:
     """Raises Refused if plan.json has changed since it was written into the run folder."""
     because = plan_fault(folder)
     if because is not None:
-        raise _refused(folder, "the plan was changed after it was written", because)
+        raise _refusal(folder, "the plan was changed after it was written", because)
 
 
-def _refused(folder: Path, what: str, because: str) -> Refused:
+def _refusal(folder: Path, what: str, because: str) -> Refused:
     fix = "restore it from a copy, or run recipe.yaml next to it in a new folder"
     return Refused.of(f"{folder / 'plan.json'}: {what}", because=because, fix=fix)

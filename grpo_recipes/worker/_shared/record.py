@@ -1,7 +1,6 @@
 """Writes run.json: the status of the run and how it ended. The file is replaced atomically."""
 
 import contextlib
-import errno
 import os
 import sys
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import read_mapping
-from grpo_recipes.contract.files.folder_files import open_in_place, remove, remove_unfinished, rename, write_whole
+from grpo_recipes.contract.files.folder_files import remove_unfinished, rename, write_whole
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.contract.findings.findings_text import Mistake
@@ -22,10 +21,6 @@ from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 
 DAMAGED_FILE = "run.json.damaged"
-# Reserves disk space, so that a full disk still lets the run record how it ended.
-RESERVE_FILE = ".reserve"
-_RESERVE_BYTES = 1 << 16
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 # Written by a different process before a restart: how often the vLLM server was restarted.
 _KEPT = ("vllm_server",)
 # A thread stuck on a disk that does not respond must not block the one that records the end.
@@ -64,7 +59,7 @@ class Record:
         if resumed:
             self._set_aside_damaged()
         before = self.read()
-        kept = before if resumed else {key: before[key] for key in _KEPT if key in before}
+        earlier = before if resumed else {key: before[key] for key in _KEPT if key in before}
         self._write(
             {
                 "evaluation": {},
@@ -72,13 +67,13 @@ class Record:
                 "checkpoint": None,
                 "guards": [],
                 "memory": {},
-                "launches": int(kept.get("train_wall_s") is not None),
+                "launches": int(earlier.get("train_wall_s") is not None),
                 "train_cpu_s": None,
                 "train_wall_s": None,
-                **kept,
+                **earlier,
                 "run": RECORD_FORMAT,
                 "status": "running",
-                "step": kept.get("step", 0),
+                "step": earlier.get("step", 0),
                 "max_steps": None,
                 "started": _now(),
                 "slurm_job": os.environ.get("SLURM_JOB_ID"),
@@ -94,7 +89,6 @@ class Record:
                 "phases": [],
             }
         )
-        self._reserve()
 
     def update(self, **values: Any) -> None:
         """Sets keys while the run is running. Does nothing on other ranks, or after the end.
@@ -149,13 +143,13 @@ class Record:
 
     def evaluation(self) -> dict[str, Any]:
         """Returns the current `evaluation` mapping."""
-        found: dict[str, Any] = self.read().get("evaluation", {})
-        return found
+        evaluation: dict[str, Any] = self.read().get("evaluation", {})
+        return evaluation
 
     def guards(self) -> list[dict[str, Any]]:
         """Returns the guards that have fired, with their current counts."""
-        found: list[dict[str, Any]] = self.read().get("guards", [])
-        return found
+        guards: list[dict[str, Any]] = self.read().get("guards", [])
+        return guards
 
     def reopen(self, **values: Any) -> None:
         """Marks an ended run as running again, and sets keys."""
@@ -187,7 +181,7 @@ class Record:
             cause = {"message": why and str(why), "findings": [as_record(finding) for finding in findings]}
             content = {**content, "status": status, "exit_code": exit_code, **cause, "ended": _now()}
             try:
-                self._write_at_last(content)
+                self._write(content)
             except FolderGone:
                 return False
             except OSError as problem:
@@ -210,25 +204,6 @@ class Record:
 
     def _text(self, content: dict[str, Any]) -> str:
         return record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
-
-    def _write_at_last(self, content: dict[str, Any]) -> None:
-        """Writes the end; on a full disk, into the reserved space."""
-        try:
-            self._write(content)
-        except OSError as problem:
-            if problem.errno not in _FULL:
-                raise
-            self.same.check()
-            try:
-                _write_over(self._path.parent, RESERVE_FILE, self._path.name, self._text(content))
-            except OSError:
-                remove(self._path.parent, RESERVE_FILE)
-                self._write(content)
-        with contextlib.suppress(OSError):
-            remove(self._path.parent, RESERVE_FILE)
-
-    def _reserve(self) -> None:
-        write_whole(self._path.parent, RESERVE_FILE, os.urandom(_RESERVE_BYTES))
 
     def _is_of_another_launch(self) -> bool:
         """Whether the folder's rank 0 was refused because another launch is training here."""
@@ -255,23 +230,3 @@ class Record:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-# A file that reserves disk space for the last write.
-
-
-def _write_over(folder: Path, spare: str, name: str, content: str) -> None:
-    """Replaces a file of the folder by overwriting the spare file and renaming it, which needs no free space.
-
-    Removing the spare file first would let another process take its space. Raises OSError, also for content larger than
-    the spare file, and for a spare file with hard links, which would be overwritten too.
-    """
-    with open(open_in_place(folder, spare, make=False), "r+b") as file:
-        found = os.fstat(file.fileno())
-        if found.st_nlink > 1 or found.st_size < len(encoded := content.encode()):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), spare)
-        file.write(encoded)
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
-    rename(folder, spare, name)

@@ -1,7 +1,7 @@
 """Detects that a run folder was removed, renamed or replaced during its run."""
 
-import functools
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +41,13 @@ def check_before_saving(trainer: Any, same: SameFolder) -> None:
     Source: transformers 5.23.0 trainer.py, which calls os.makedirs for each place that it writes to.
     """
 
-    def checked(save: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(save)
-        def checked_save(*given: Any, **named: Any) -> Any:
-            same.check()
-            return save(*given, **named)
+    @contextmanager
+    def with_check() -> Iterator[None]:
+        same.check()
+        yield
 
-        return checked_save
-
-    trainer._save_checkpoint = checked(trainer._save_checkpoint)
-    trainer.save_model = checked(trainer.save_model)
+    for event in ("checkpoint is saved", "model is saved"):
+        trainer.seams.surround(event, "same folder", with_check)
 
 
 def _mark(folder: Path) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -59,7 +56,7 @@ def _mark(folder: Path) -> tuple[tuple[int, int], tuple[int, int]] | None:
     Other errors, such as a server that does not respond, are raised unchanged.
     """
     try:
-        found = status(folder, "plan.json")
+        state = status(folder, "plan.json")
     except NotADirectoryError:
         return None
-    return None if found is None else ((found.st_dev, found.st_ino), (found.st_mtime_ns, found.st_size))
+    return None if state is None else ((state.st_dev, state.st_ino), (state.st_mtime_ns, state.st_size))

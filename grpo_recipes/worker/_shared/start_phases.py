@@ -36,7 +36,7 @@ class StartPhases:
 
     def begin_in_first_step(self, phase: Phase) -> None:
         """Begins the phase of the first step that belongs to a memory phase."""
-        has_generated = any(one["name"] == _OF_THE_FIRST_STEP["generate"] for one in self._phases)
+        has_generated = any(earlier["name"] == _OF_THE_FIRST_STEP["generate"] for earlier in self._phases)
         if phase in _OF_THE_FIRST_STEP and (phase != "update" or has_generated):
             self.begin(_OF_THE_FIRST_STEP[phase])
 

@@ -2,11 +2,10 @@
 
 The keys, in run.json under "verified" and in the plan: dataset.rows, dataset.fingerprint, evaluation.rows,
 evaluation.fingerprint (all rows, before any are left out), model.commit (on the hub), chat_template (sha256 of its
-text), environment.tools (of TRL's own environments, whose service lists them).
+text).
 """
 
 import hashlib
-import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Model, Plan
 from grpo_recipes.contract.plan_sections import Ancestor
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 
 ROWS_IN_FINGERPRINT = 1000
 LARGEST_CHECKED_BYTES = 16 * 1024**2
@@ -56,11 +55,11 @@ def _fault(path: Path, planned: str) -> str | None:
     )
 
 
-def seen_in_rows(where: str, rows: Any) -> dict[str, object]:
+def facts_of_rows(where: str, rows: Any) -> dict[str, object]:
     """Returns the number of rows, and a digest of up to 1000 of them, evenly spaced, and of the column names."""
     count = len(rows)
     last = max(1, min(count, ROWS_IN_FINGERPRINT) - 1)
-    places = sorted({place * (count - 1) // last for place in range(min(count, ROWS_IN_FINGERPRINT))})
+    places = sorted({index * (count - 1) // last for index in range(min(count, ROWS_IN_FINGERPRINT))})
     table = rows.select(places).with_format("arrow")[:]
     names = sorted(table.column_names)
     digest = hashlib.sha256(json.dumps([count, names]).encode())
@@ -74,42 +73,39 @@ def _plain(value: object) -> str:
     return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
 
 
-def seen_in_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
-    """Returns the hub model's commit, the chat template in use, and a TRL environment's tools, each if present."""
-    found: dict[str, object] = {}
+def facts_of_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
+    """Returns the hub model's commit and the chat template in use, each if present."""
+    facts: dict[str, object] = {}
     commit = getattr(trainer.model.config, "_commit_hash", None)
     if plan.model.source == "hub" and not plan.trains_a_copy and commit is not None:
-        found["model.commit"] = commit
-    if plan.environment_class is not None and plan.environment_class.package is not None:
-        tools = [[tool.__name__, tool.__doc__, str(inspect.signature(tool))] for tool in trainer.tools]
-        found["environment.tools"] = hashlib.sha256(json.dumps(tools).encode()).hexdigest()
+        facts["model.commit"] = commit
     template = getattr(trainer.processing_class, "chat_template", None)
     if isinstance(template, str):
-        found["chat_template"] = hashlib.sha256(template.encode()).hexdigest()
-    return found
+        facts["chat_template"] = hashlib.sha256(template.encode()).hexdigest()
+    return facts
 
 
-def refuse_if_not_found(plan: Plan, found: dict[str, object], record: Record) -> None:
+def refuse_if_not_found(plan: Plan, facts: dict[str, object], record: Record) -> None:
     """Writes what was found to run.json. Raises Refused if it differs from the plan, unless that was accepted.
 
     A plan has no images: a resumed run's images are compared with those that it began with.
     """
     earlier = record.read()
     began = earlier.get("verified", {}) if earlier.get("checkpoint") else {}
-    others = [key for key in began if key.endswith(".images") and found.get(key) != began[key]]
+    others = [key for key in began if key.endswith(".images") and facts.get(key) != began[key]]
     if others and not plan.accept_drift:
         raise Refused.of(
             "the images differ from those that this run began with",
-            because=[f"{key}: began with {_short(began[key])}, found {_short(found.get(key))}" for key in others],
+            because=[f"{key}: began with {_short(began[key])}, found {_short(facts.get(key))}" for key in others],
             fix="restore the files, or grpo-run RUNDIR --accept-drift",
         )
-    record.update(verified=found)
-    different = [key for key, planned in plan.verified.items() if key in found and found[key] != planned]
+    record.update(verified=facts)
+    different = [key for key, planned in plan.verified.items() if key in facts and facts[key] != planned]
     if different and not plan.accept_drift:
         raise Refused(
             mistake(
                 "the loaded data or model differs from the plan",
-                seen=[f"{key}: plan {_short(plan.verified[key])}, found {_short(found[key])}" for key in different],
+                seen=[f"{key}: plan {_short(plan.verified[key])}, found {_short(facts[key])}" for key in different],
                 because="training it would be a different experiment than the plan's",
                 fix="restore what was planned, or grpo-run RUNDIR --accept-drift",
             )
@@ -119,3 +115,14 @@ def refuse_if_not_found(plan: Plan, found: dict[str, object], record: Record) ->
 def _short(value: object) -> str:
     text = str(value)
     return text[:12] if len(text) in (40, 64) else text
+
+
+def check_live_world(plan: Plan, arguments: Any) -> None:
+    """Refuses a wrong number of processes before anything loads; with a wrong backend each one trains alone."""
+    live = arguments.distributed_state
+    if live.num_processes != plan.expect.world_size:
+        raise Refused.of(
+            f"processes that train together: {live.num_processes}, planned: {plan.expect.world_size}",
+            because=f"accelerate sees {live.distributed_type} on {live.device}",
+            fix="start with launch.sh of the run folder, or plan again for this machine",
+        )

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -10,7 +10,7 @@ from typing import Any, cast
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.event_words import evaluation_line, event_lines
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import OTHERS, evaluation_file
@@ -20,8 +20,16 @@ from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.progress import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import evaluate
-from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
+from grpo_recipes.worker.completions.figures import (
+    JudgedRow,
+    change,
+    cross_validated,
+    summary,
+    turned,
+    with_intervals,
+)
 from grpo_recipes.worker.data.images import WithGreyImages, rows_of_text
+from grpo_recipes.worker.guards import zero_variance
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 EVALUATION = "evaluation"
@@ -38,7 +46,8 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     Each completion is written with its row to evaluation/step-<step>.jsonl in the run folder, the figures to
     metrics.jsonl and run.json; each evaluation set has its own. If rows have images, the last evaluation is repeated
     with grey images. rows: of each set, in the plan's order. known: run.json's evaluations at the checkpoint that the
-    run resumes from. seconds: total time of all evaluations. on_batch: called before each batch.
+    run resumes from. seconds: total time of all evaluations. guards: the GuardCallback, called for each batch and
+    for a policy that earns almost no reward.
     """
 
     def __init__(
@@ -55,7 +64,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         assert plan.evaluation is not None
         self.seconds = 0.0
-        self.on_batch: Callable[[], None] = lambda: None
+        self.guards: Any = None
         self._trainer, self._how = trainer, plan.evaluation
         each = zip(plan.evaluation.sets, rows, strict=True)
         self._sets = [(replace(plan, evaluation=how), of_set) for how, of_set in each]
@@ -103,32 +112,38 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         if self._measured_at != state.global_step:
             self._take("after", state.global_step)
         elif self._log is not None:
-            for place, (plan, _) in enumerate(self._sets):
-                name = self._how.sets[place].name if place else ""
+            for index, (plan, _) in enumerate(self._sets):
+                name = self._how.sets[index].name if index else ""
                 known = self._record.evaluation().get(OTHERS, {}).get(name, {}) if name else self._record.evaluation()
                 self._record.update_evaluation(name, after=known.get("latest"), **self._turned(plan, state.global_step))
-        for place, (_, rows) in enumerate(self._sets):
+        if self._how.keep_best and self._log is not None:
+            self._record.update_evaluation(cross_validated=self._cross_validate())
+        for index, (_, rows) in enumerate(self._sets):
             if IMAGES in rows.column_names:
                 of_text = {*rows_of_text(rows)}
                 if shown := [row for row in range(len(rows)) if row not in of_text]:
-                    self._take_blanked(place, shown, state.global_step)
+                    self._take_blanked(index, shown, state.global_step)
+
+    def _on_batch(self) -> None:
+        self.guards.still("a batch of an evaluation")
+        self._stop.stop_evaluation()
 
     def _take(self, moment: str, step: int) -> None:
         self._measured_at = step
         is_better = False
-        for place in range(len(self._sets)):
-            is_better = self._take_set(place, moment, step, is_better=is_better)
+        for index in range(len(self._sets)):
+            is_better = self._take_set(index, moment, step, is_better=is_better)
 
-    def _take_set(self, place: int, moment: str, step: int, *, is_better: bool) -> bool:
+    def _take_set(self, index: int, moment: str, step: int, *, is_better: bool) -> bool:
         """Evaluates one set, and returns whether this step is the best so far, which the first set decides."""
-        plan, rows = self._sets[place]
-        name = self._how.sets[place].name
+        plan, rows = self._sets[index]
+        name = self._how.sets[index].name
         started = time.perf_counter()
         with self._peaks.during("evaluation"):
-            judged = evaluate(self._trainer, plan, rows, self.on_batch)
+            judged = evaluate(self._trainer, plan, rows, self._on_batch)
         figures = {"step": step, **summary(judged, plan)}
         is_of_training = step > self._begun_at
-        if place == 0:
+        if index == 0:
             is_better = is_of_training and self._best.is_better(figures)
         seed = int(self._trainer.args.seed)
         if self._log is not None:
@@ -143,43 +158,59 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
             return is_better
         make_folder(self._run_folder, EVALUATION)
         _write_rows(self._run_folder, evaluation_file(name, step), judged)
-        event = {**figures, **({"decides": False} if place else {})}
+        event = {**figures, **({"decides": False} if index else {})}
         self._log.write("evaluation", **event)
         print(*event_lines({"event": "evaluation", **event}), sep="\n", flush=True)
+        if moment == "before" and (alarm := zero_variance.of_evaluation(judged, plan, name)) is not None:
+            self.guards.on_few_paid(alarm)
         moments: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
         if is_of_training and (self._how.keep_best or self._how.stop_after is not None):
-            moments |= {**({SINCE: self._best.since} if place == 0 else {}), **({BEST: figures} if is_better else {})}
+            chosen = {SINCE: self._best.since, CHOSEN_FROM: self._best.chosen_from} if index == 0 else {}
+            moments |= {**chosen, **({BEST: figures} if is_better else {})}
         more = self._turned(plan, step) if moment == "after" else {}
-        self._record.update_evaluation(name if place else "", **moments, **more)
+        self._record.update_evaluation(name if index else "", **moments, **more)
         return is_better
 
-    def _take_blanked(self, place: int, shown: list[int], step: int) -> None:
+    def _take_blanked(self, index: int, shown: list[int], step: int) -> None:
         """Evaluates the rows of a set that have images with grey ones: right answers did not need the image."""
-        plan, rows = self._sets[place]
-        name = self._how.sets[place].name
+        plan, rows = self._sets[index]
+        name = self._how.sets[index].name
         started = time.perf_counter()
         with self._peaks.during("evaluation"):
-            judged = evaluate(self._trainer, plan, WithGreyImages(rows), self.on_batch, shown)
+            judged = evaluate(self._trainer, plan, WithGreyImages(rows), self._on_batch, shown)
         if self._log is not None:
             seed = int(self._trainer.args.seed)
             figures = {"step": step, **summary(judged, plan), "intervals": with_intervals(judged, plan, seed)}
-            seen = _read_rows(self._run_folder, evaluation_file(name, step))
-            seen = None if seen is None else [one for one in seen if one.row in {*shown}]
-            if seen is not None and (by := change(judged, seen, plan, seed)) is not None:
+            with_images = _read_rows(self._run_folder, evaluation_file(name, step))
+            with_images = None if with_images is None else [answer for answer in with_images if answer.row in {*shown}]
+            if with_images is not None and (by := change(judged, with_images, plan, seed)) is not None:
                 figures["by_images"] = by
             print(f"with grey images {evaluation_line({'event': 'evaluation', **figures})}", flush=True)
-            self._record.update_evaluation(name if place else "", blanked=figures)
+            self._record.update_evaluation(name if index else "", blanked=figures)
         self.seconds += round(time.perf_counter() - started, 3)
+
+    def _cross_validate(self) -> dict[str, Any] | None:
+        """Measures the chosen step on rows that did not choose it; None without a choice, or if files are gone."""
+        read = {
+            step: _read_rows(self._run_folder, evaluation_file(self._how.name, step))
+            for step in (0, *self._best.chosen_from)
+        }
+        before = read.pop(0)
+        evaluations = {step: judged for step, judged in read.items() if judged is not None}
+        if len(evaluations) < max(2, len(read)):
+            return None
+        return cross_validated(evaluations, before, self._sets[0][0], int(self._trainer.args.seed))
 
     def _turned(self, plan: Plan, step: int) -> dict[str, Any]:
         """Compares the rows of a set between the untrained policy and this step."""
         assert plan.evaluation is not None
-        before, after = (_read_rows(self._run_folder, evaluation_file(plan.evaluation.name, one)) for one in (0, step))
+        before, after = (_read_rows(self._run_folder, evaluation_file(plan.evaluation.name, at)) for at in (0, step))
         return {} if before is None or after is None else turned(before, after, plan)
 
 
 def _write_rows(folder: Path, file: str, judged: list[JudgedRow]) -> None:
-    lines = ((json.dumps(redact_value(asdict(row)), ensure_ascii=False) + "\n").encode() for row in judged)
+    each = ({name: value for name, value in asdict(row).items() if value or name != "prefill"} for row in judged)
+    lines = ((json.dumps(redact_value(row), ensure_ascii=False) + "\n").encode() for row in each)
     write_whole(folder, file, lines)
 
 
@@ -187,25 +218,26 @@ def _read_rows(folder: Path, file: str) -> list[JudgedRow] | None:
     """Returns the rows of an evaluation, None if there was none or its file was removed or damaged."""
     try:
         lines = read_bytes(folder, file, _LARGEST).splitlines()
-        return [JudgedRow(**cast("dict[str, Any]", parsed(line))) for line in lines]
+        return [JudgedRow(**cast("dict[str, Any]", parse_json(line))) for line in lines]
     except (OSError, ValueError, TypeError):
         return None
 
 
-BEST, SINCE = "best", "evaluations_since_best"
+BEST, SINCE, CHOSEN_FROM = "best", "evaluations_since_best", "chosen_from"
 
 
 class BestEvaluation:
     """The best evaluation after a step, by held-out reward; the first of equal ones. All ranks get the same result.
 
     known: run.json's evaluations at the checkpoint that the run resumes from, {} for a new run. step: of the best one,
-    None before the first with a reward. since: evaluations after it.
+    None before the first with a reward. since: evaluations after it. chosen_from: the steps that were compared.
     """
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         best = known.get(BEST) or {}
         self.step: int | None = best.get("step")
         self.since: int = known.get(SINCE, 0)
+        self.chosen_from: list[int] = [*known.get(CHOSEN_FROM, ())]
         self._reward: float | None = best.get("reward")
 
     def is_better(self, figures: Mapping[str, Any]) -> bool:
@@ -216,6 +248,8 @@ class BestEvaluation:
         reward = figures["reward"]
         if "without_score" in figures:
             return False
+        if figures["step"] not in self.chosen_from:
+            self.chosen_from.append(figures["step"])
         if reward is None or (self._reward is not None and reward <= self._reward):
             self.since += 1
             return False

@@ -1,24 +1,27 @@
 """Decides when guards check the training, and reports what they find."""
 
-import os
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from transformers import TrainerCallback
-from trl import GRPOTrainer
 
 from grpo_recipes.contract.event_words import guard_line
-from grpo_recipes.contract.exits import EXIT_STOPPED
-from grpo_recipes.contract.metrics import number, reward_as_drawn, without_variance
+from grpo_recipes.contract.metrics import (
+    LEAST_STEPS,
+    constant_rewards,
+    number,
+    reward_as_drawn,
+    trends,
+    without_variance,
+)
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.library import gathered, newest_names
+from grpo_recipes.worker._shared.library import gather_from_all, newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.callbacks.first_rewards import first_rewards, groups_per_step
 from grpo_recipes.worker.guards import (
     entropy_collapse,
     failing_judge,
@@ -36,9 +39,9 @@ from grpo_recipes.worker.guards import (
     zero_variance,
 )
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, refusal
+from grpo_recipes.worker.model.real_losses import RealLosses
+from grpo_recipes.worker.model.trained_tensors import fingerprints
 from grpo_recipes.worker.survival.stall_monitor import StallMonitor
-from grpo_recipes.worker.trainer.real_losses import RealLosses
-from grpo_recipes.worker.trainer.trained_tensors import fingerprints
 
 STEPS_FOR_AN_ANSWER = 20
 
@@ -50,42 +53,36 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     training is over, however it ended.
     """
 
-    def __init__(
-        self,
-        trainer: Any,
-        plan: Plan,
-        folder: Path,
-        record: Record,
-        log: MetricsLog | None,
-    ) -> None:
+    def __init__(self, trainer: Any, plan: Plan, record: Record, log: MetricsLog | None) -> None:
         self._trainer, self._plan, self._record, self._log = trainer, plan, record, log
         self._spoken: dict[str, dict[str, Any]] = {}  # by name, as in run.json
         self._before: dict[str, int] = {}
         self._lines: Lines | None = None
+        self._has_said_rewards = False
         self._guards: dict[ModuleType, Any] = {}
         self._losses: RealLosses | None = None
         self._stalls: StallMonitor | None = None
         if self._action(no_progress) != "off":
             several = trainer.accelerator.num_processes > 1
             waits_s = float(trainer.args.ddp_timeout) if several else None
-            rank = trainer.accelerator.process_index
-            self._stalls = StallMonitor(plan.guards, folder, rank, self._on_late, waits_s)
+            self._stalls = StallMonitor(plan.guards, lambda: trainer.state.global_step + 1, waits_s)
 
     def still(self, what: str) -> None:
         """Reports that the run is busy with something other than a step, such as "an evaluation"."""
         if self._stalls is not None:
+            self._record_late(self._stalls)
             self._stalls.still(what)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Starts watching. For a resumed run, replays the lines it logged before, without alarms."""
         self._guards = self._of_lines()
         before = self._record.guards()
-        self._spoken = {one["name"]: one for one in before if one["first_step"] <= state.global_step}
+        self._spoken = {entry["name"]: entry for entry in before if entry["first_step"] <= state.global_step}
         lines = Lines([reward.name for reward in self._plan.rewards])
         for logs in state.log_history:
             line = lines.line(logs, logs.get("step", 0))
             if line is not None:
-                for guard in (one for module, one in self._guards.items() if getattr(module, "LOOKS_BACK", True)):
+                for guard in (guard for module, guard in self._guards.items() if getattr(module, "LOOKS_BACK", True)):
                     guard.look(line)
         self._lines = lines
         if self._action(not_finite) != "off":
@@ -96,6 +93,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Starts timing the step."""
         if self._stalls is not None:
+            self._record_late(self._stalls)
             self._stalls.begin()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -107,6 +105,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stops timing the step, and checks the weights before a checkpoint or the final model is saved."""
         if self._stalls is not None:
+            self._record_late(self._stalls)
             self._stalls.end()
         if self._losses is not None and (control.should_save or state.global_step >= state.max_steps):
             alarm = self._losses.found_in_weights()
@@ -122,8 +121,8 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             alarm = guard.look(line)
             if alarm is not None:
                 self._speak(module, alarm, line.step)
-        if line.step - line.steps < STEPS_FOR_AN_ANSWER <= line.step:
-            self._say_without_answer()
+        if line.step - line.steps < max(STEPS_FOR_AN_ANSWER, LEAST_STEPS * line.steps) <= line.step:
+            self._say_unused_rewards(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Prints which guards and rewards had nothing to watch."""
@@ -131,13 +130,18 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._record.update(guards_not_seen=unseen)
         if unseen and self._trainer.is_world_process_zero():
             print(f"unused guards  {', '.join(unseen)}: the figures they watch were never logged", flush=True)
-        if state.global_step < STEPS_FOR_AN_ANSWER:
-            self._say_without_answer()
+        if not self._has_said_rewards:
+            self._say_unused_rewards(state)
 
-    def _say_without_answer(self) -> None:
-        names = [] if self._lines is None else self._lines.without_answer()
-        if names and self._trainer.is_world_process_zero():
+    def _say_unused_rewards(self, state: Any) -> None:
+        """Prints which rewards returned None alone, and which of several gave every completion the same value."""
+        self._has_said_rewards = True
+        if not self._trainer.is_world_process_zero():
+            return
+        if names := [] if self._lines is None else self._lines.without_answer():
             print(f"unused rewards  {', '.join(names)}: so far they returned None for every completion", flush=True)
+        if constant := ", ".join(constant_rewards(trends(state.log_history))):
+            print(f"constant rewards  {constant} for every completion of {state.global_step} steps", flush=True)
 
     def memory(self) -> dict[str, Any]:
         """Returns the guards' state that the log does not contain, for a checkpoint."""
@@ -160,27 +164,33 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def _of_lines(self) -> dict[ModuleType, Guard]:
         """Returns the active guards that read logged lines, by module; two guards do not read lines."""
         guards, trainer, has_tools = self._plan.guards, self._trainer, calls_tools(self._plan)
-        has_judge = any(reward.kind == "judge" for reward in self._plan.rewards)
         builders: dict[ModuleType, Callable[[], Guard] | None] = {
-            zero_variance: lambda: zero_variance.ZeroVariance(guards, groups_per_step(trainer)),
+            zero_variance: lambda: zero_variance.ZeroVariance(
+                guards, groups_per_step(trainer), first_rewards(trainer, self._plan)
+            ),
             wasted_groups: lambda: wasted_groups.WastedGroups(guards),
             truncation: lambda: truncation.Truncation(guards, trainer.args.max_completion_length),
             no_movement: lambda: no_movement.NoMovement(guards, self._have_moved),
             far_from_sampler: far_from_sampler.FarFromSampler,
             kl_rise: kl_rise.KlRise if trainer.args.beta > 0 else None,
             entropy_collapse: entropy_collapse.EntropyCollapse,
-            memory_growth: lambda: memory_growth.MemoryGrowth(lambda own: gathered(trainer, [own])),
+            memory_growth: lambda: memory_growth.MemoryGrowth(lambda own: gather_from_all(trainer, [own])),
             unused_tools: (lambda: unused_tools.UnusedTools(guards)) if has_tools else None,
             failing_tools: failing_tools.FailingTools if has_tools else None,
             slow_tools: slow_tools.SlowTools if has_tools else None,
-            failing_judge: (lambda: failing_judge.FailingJudge(guards)) if has_judge else None,
+            failing_judge: lambda: failing_judge.FailingJudge(guards),
         }
         return {module: build() for module, build in builders.items() if build and self._action(module) != "off"}
+
+    def on_few_paid(self, alarm: Alarm) -> None:
+        """Notes that almost no held-out row earns a reward before the first step."""
+        if self._action(zero_variance) != "off":
+            self._speak(zero_variance, alarm, 0)
 
     def _have_moved(self) -> bool:
         now = fingerprints(self._trainer.model)
         changed, self._before = now != self._before, now
-        return any(gathered(self._trainer, [changed]))
+        return any(gather_from_all(self._trainer, [changed]))
 
     def _action(self, module: ModuleType) -> str:
         return str(getattr(self._plan.guards, module.NAME))  # off, note, warn or stop
@@ -194,7 +204,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         before, action = self._spoken.get(module.NAME, {}).get("action"), self._action(module)
         if alarm.is_note:
             action = "warn" if before == "warn" else "note"  # the worse action stays in run.json
-        spoken = self._noted(module, alarm, action, step)
+        spoken = self._note(module, alarm.value, action, step)
         is_said = action == "stop" or action != before or spoken["count"] == 10 ** (len(str(spoken["count"])) - 1)
         words = self._log_event(spoken, alarm) if is_said else ""
         if action == "stop":
@@ -204,7 +214,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         if is_said and self._trainer.is_world_process_zero():
             print(words, flush=True)
 
-    def _noted(self, module: ModuleType, alarm: Alarm, action: str, step: int) -> dict[str, Any]:
+    def _note(self, module: ModuleType, value: float, action: str, step: int) -> dict[str, Any]:
         """Records an alarm in run.json and returns its entry. value: this alarm's; count: how often the guard fired."""
         before = self._spoken.get(module.NAME, {"first_step": step, "count": 0})
         self._spoken[module.NAME] = spoken = {
@@ -214,7 +224,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             "first_step": before["first_step"],
             "last_step": step,
             "count": before["count"] + 1,
-            "value": alarm.value,
+            "value": value,
         }
         self._record.update(step=self._trainer.state.global_step, guards=list(self._spoken.values()))
         return spoken
@@ -222,32 +232,20 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def _log_event(self, spoken: dict[str, Any], alarm: Alarm) -> str:
         """Writes the alarm to metrics.jsonl, and returns its line for the terminal."""
         event = {name: spoken[name] for name in ("id", "name", "action", "value", "count")}
-        found = alarm.finding
-        event |= {"message": found.message, "because": list(found.because), "fix": found.fix}
+        finding = alarm.finding
+        event |= {"message": finding.message, "because": list(finding.because), "fix": finding.fix}
         if self._log is not None:
             self._log.write("guard", spoken["last_step"], **event)
         return guard_line({"step": spoken["last_step"], **event})
 
-    def _on_late(self, alarm: Alarm, is_last: bool) -> None:
-        """Runs in the monitor's thread while the main thread hangs. It cannot raise there, so it ends the process."""
-        action = self._action(no_progress)
-        is_end = is_last and action == "stop"
-        if is_last and not is_end:
-            return
-        step = self._trainer.state.global_step + 1
-        spoken = self._noted(no_progress, alarm, "stop" if is_end else "warn" if action == "stop" else action, step)
-        words = self._log_event(spoken, alarm)
-        if not is_end:
-            print(words, flush=True)
-            return
-        stopped = Refused(refusal(no_progress.NAME, no_progress.ID, step, alarm))
-        self._record.end("stopped", EXIT_STOPPED, stopped)
-        print(f"error: {stopped}", file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        os._exit(EXIT_STOPPED)
-
-
-# The lines of figures that guards read, built from what the trainer logs.
+    def _record_late(self, stalls: StallMonitor) -> None:
+        """Records that the activity which ends now was late; the monitor's program has already reported it."""
+        if (seconds := stalls.late_s()) is not None:
+            action = self._action(no_progress)
+            step = max(self._trainer.state.global_step, 1)
+            spoken = self._note(no_progress, round(seconds, 1), "warn" if action == "stop" else action, step)
+            if self._log is not None:
+                self._log.on_event("guard", step, {"name": spoken["name"], "value": spoken["value"]})
 
 
 class Lines:
@@ -275,13 +273,3 @@ class Lines:
     def without_answer(self) -> list[str]:
         """Returns the rewards without a single number so far: they returned None for every completion."""
         return [name for name, is_answered in self._answered.items() if not is_answered]
-
-
-def groups_per_step(trainer: Any) -> int:
-    """Returns the prompts per optimizer step over all processes."""
-    arguments = trainer.args
-    size: int = arguments.per_device_train_batch_size * trainer.accelerator.num_processes
-    size *= arguments.gradient_accumulation_steps
-    # The oldest release counts batches in prompts, and has no sampler that repeats them.
-    is_in_prompts = "_get_train_sampler" not in vars(GRPOTrainer)
-    return max(1, size if is_in_prompts else size // arguments.num_generations)

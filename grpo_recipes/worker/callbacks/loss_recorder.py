@@ -1,35 +1,28 @@
 """Records the loss of the first step: its inputs, the modules that ran and the model's output."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
-from grpo_recipes.worker._shared.inputs import IMAGES, replaced
-from grpo_recipes.worker._shared.library import (
-    SCORING,
-    ShownImages,
-    micro_batches_per_generation,
-    shown_images,
-    vllm_engine,
-)
+from grpo_recipes.worker._shared.inputs import IMAGES
+from grpo_recipes.worker._shared.library import ShownImages, images_shown_in, vllm_engine
 from grpo_recipes.worker.callbacks.turn_recorder import turn_witness
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
+from grpo_recipes.worker.model.trained_tensors import dtype_name, owners
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion
 from grpo_recipes.worker.shims.less_padding import padded_scores
-from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
 from grpo_recipes.worker.vllm.engine import images_given_to_vllm
 
 
 class Witness:
-    """Wraps `trainer.compute_loss` until leave() is called. Hooks exist only while a loss is computed.
+    """Stands around the trainer's loss until leave() is called. Hooks exist only while a loss is computed.
 
     TRL 0.14 generates inside its loss: there the lengths are those of the generation, and masks are not recorded.
     on_dead_loss: called for a loss without a graph, before the backward pass raises. turns: records the turns of a
@@ -50,28 +43,31 @@ class Witness:
         self._shape: tuple[int, int, int, int] | None = None
         self._trainer, self._plan, self._on_dead_loss = trainer, plan, on_dead_loss
         self._owners = owners(trainer.model)
-        self._compute_loss = trainer.compute_loss
         standing = ExitStack()
-        # Restores the trainer's own methods.
         self.leave = standing.close
         if self.turns is not None:
             standing.callback(self.turns.leave)
-        self._generated: ShownImages | None = None
+        self._generated: ShownImages | None = None  # None for text rows
         self._shown: list[ShownImages] = []
         self._image_tokens = self._without = 0
         self._given: list[int] = []
         self._counts: list[int] | None = None
         if plan.data.images or any(source.images for source in plan.sources):
-            policy = vllm_engine(trainer) or trainer.model
-            standing.enter_context(replaced(policy, "generate", self._noted_images(policy.generate)))
-            made = trainer._generate_and_score_completions
-            standing.enter_context(replaced(trainer, "_generate_and_score_completions", self._noted_rows(made)))
-        standing.enter_context(replaced(trainer, "compute_loss", self._watched))
-        scoring = next((name for name in SCORING if hasattr(trainer, name)), None)
-        if scoring is not None:
-            standing.enter_context(replaced(trainer, scoring, self._noted_scores(getattr(trainer, scoring))))
-        if "equal_rewards" in plan.shims and hands_advantages_on():
-            standing.callback(watch_groups(trainer, self._note_noise))
+            self._generated = ShownImages([], [])
+            self._is_first = True
+            if vllm_engine(trainer) is None:
+                shown = trainer.seams.observe("policy generates", "images of the first step", self._look_at_images)
+            else:
+                shown = trainer.seams.observe("engine generates", "first step", self._look_at_images)
+            standing.callback(shown)
+            count = trainer.seams.change("completions are made", "images of the first step", self._count_images)
+            standing.callback(count)
+        standing.callback(trainer.seams.change("loss is computed", "first step", self._watch_loss))
+        if trainer.seams.has("tokens are scored"):
+            dtypes = trainer.seams.surround("tokens are scored", "dtypes of the first step", self._watch_scores)
+            standing.callback(dtypes)
+        if "equal_rewards" in plan.shims and hands_advantages_on(trainer):
+            standing.callback(watch_groups(trainer, "noise", self._note_noise))
 
     def due(self) -> set[str]:
         """Returns the trainable tensors whose modules took part in a loss.
@@ -79,14 +75,14 @@ class Witness:
         Tensors that belong to no layer, such as image_newline of LLaVA-NeXT, are in a loss with images alone.
         """
         head = self._trainer.model.get_output_embeddings()  # its weight is used without a call
-        shown = any(one.parts for one in self._shown)
+        shown = any(images.parts for images in self._shown)
         return {
             name
             for name, module in self._owners.items()
             if module is head or (id(module) in self.ran and (shown or not hasattr(module, "get_image_features")))
         }
 
-    def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
+    def _watch_loss(self, compute: Callable[..., Any], model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
         has_completions = "completion_ids" in inputs
         if has_completions:
             self._counts = inputs.get("num_images")
@@ -97,8 +93,8 @@ class Witness:
                 self.unpadded = _of_less_padding(self._trainer, model, inputs)
         handles = self._hooks()
         try:
-            with nullcontext() if has_completions else self._noted_generation():
-                loss = self._compute_loss(model, inputs, *given, **named)
+            with nullcontext() if has_completions else self._watch_generation():
+                loss = compute(model, inputs, *given, **named)
         finally:
             for handle in handles:
                 handle.remove()
@@ -117,46 +113,33 @@ class Witness:
             self._on_dead_loss()
         return loss
 
-    def _noted_rows(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the trainer's method that generates, to count the images in the rows of the first generation."""
+    def _count_images(self, generate: Callable[..., Any], rows: Any) -> Any:
+        """Counts the images in the rows of the first generation, before they are used."""
+        if not self._given and self._trainer.model.training:
+            self._given = [len(row.get(IMAGES) or ()) for row in rows]
+        return generate(rows)
 
-        def noted(rows: Any, *given: Any, **named: Any) -> Any:
-            if not self._given and self._trainer.model.training:
-                self._given = [len(row.get(IMAGES) or ()) for row in rows]
-            return generate(rows, *given, **named)
-
-        return noted
-
-    def _noted_images(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps generate of the policy or vLLM. Only the first generation counts: the first step trains on it."""
-        self._generated = ShownImages([], [])
-        is_first = True
-
-        def noted(*given: Any, **named: Any) -> Any:
-            nonlocal is_first
-            found = generate(*given, **named)
-            if is_first and vllm_engine(self._trainer) is not None:
-                self._generated = shown_images(images_given_to_vllm(self._trainer, given[0], found))
-            elif is_first and self._trainer.model.training and "input_ids" in named:
-                mask = torch.ones_like(found)
-                mask[:, : named["input_ids"].shape[1]] = named["attention_mask"]
-                made = {**named, "input_ids": found, "attention_mask": mask}
-                self._generated = shown_images(made, self._given)
-            is_first = is_first and not self._trainer.model.training
-            return found
-
-        return noted
+    def _look_at_images(self, output: Any, *given: Any, **named: Any) -> None:
+        """Keeps what the policy or vLLM got. Only the first generation counts: the first step trains on it."""
+        if self._is_first and vllm_engine(self._trainer) is not None:
+            self._generated = images_shown_in(images_given_to_vllm(self._trainer, given[0], output))
+        elif self._is_first and self._trainer.model.training and "input_ids" in named:
+            mask = torch.ones_like(output)
+            mask[:, : named["input_ids"].shape[1]] = named["attention_mask"]
+            made = {**named, "input_ids": output, "attention_mask": mask}
+            self._generated = images_shown_in(made, self._given)
+        self._is_first = self._is_first and not self._trainer.model.training
 
     def images(self) -> ImagesSeen | None:
         """Returns the image inputs of the model; None for text rows."""
         if self._generated is None:
             return None
-        made, trained = self._generated, [one.parts for one in self._shown]
+        made, trained = self._generated, [images.parts for images in self._shown]
         misplaced = rows = 0
         for shown in self._shown if made.by_row else ():
             for tokens, parts in shown.by_row:
                 rows += 1
-                own = [seen for longer, seen in made.by_row if longer[: len(tokens)] == tokens]
+                own = [generated_parts for longer, generated_parts in made.by_row if longer[: len(tokens)] == tokens]
                 misplaced += parts not in own
         return ImagesSeen(
             sum(self._given),
@@ -171,25 +154,26 @@ class Witness:
     def _note_input(self, _: Any, __: Any, named: dict[str, Any]) -> None:
         if torch.is_grad_enabled():
             shown, token = (
-                shown_images(named, self._counts),
+                images_shown_in(named, self._counts),
                 getattr(self._trainer.model.config, "image_token_id", None),
             )
             self._shown.append(shown)
             self._without += not shown.parts and (token is None or bool((named["input_ids"] == token).any()))
 
-    def _noted_generation(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _watch_generation(self) -> Iterator[None]:
         """Records the lengths of what the policy generates inside a with block."""
-        policy = self._trainer.model
-        generate = policy.generate
 
-        def noted(*given: Any, **named: Any) -> Any:
-            found = generate(*given, **named)
+        def look(output: Any, *given: Any, **named: Any) -> None:
             prompt = (named["input_ids"] if "input_ids" in named else given[0]).shape[1]
-            columns = found.shape[1] - prompt
-            self._shape = (found.shape[0], prompt, columns, columns)
-            return found
+            columns = output.shape[1] - prompt
+            self._shape = (output.shape[0], prompt, columns, columns)
 
-        return replaced(policy, "generate", noted)
+        remove = self._trainer.seams.observe("policy generates", "lengths of the first step", look)
+        try:
+            yield
+        finally:
+            remove()
 
     def _hooks(self) -> list[Any]:
         policy = self._trainer.model
@@ -202,20 +186,18 @@ class Witness:
             handles.append(linear.register_forward_hook(self._note_dtype))
         return handles
 
-    def _noted_scores(self, score: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the method that scores; passes without a gradient are those before the loss."""
-        linear = _first_linear(self._trainer.model)
-
-        def noted(*given: Any, **named: Any) -> Any:
-            if torch.is_grad_enabled() or linear is None:
-                return score(*given, **named)
-            handle = linear.register_forward_hook(lambda _, __, output: self.scores_dtypes.add(_dtype_of(output)))
-            try:
-                return score(*given, **named)
-            finally:
-                handle.remove()
-
-        return noted
+    @contextmanager
+    def _watch_scores(self) -> Iterator[None]:
+        """Notes the dtype of scoring; passes without a gradient are those before the loss."""
+        linear = None if torch.is_grad_enabled() else _first_linear(self._trainer.model)
+        if linear is None:
+            yield
+            return
+        handle = linear.register_forward_hook(lambda _, __, output: self.scores_dtypes.add(_dtype_of(output)))
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def _note_module(self, module: Any, _: Any, __: Any) -> None:
         self.ran.add(id(module))
@@ -238,30 +220,27 @@ class Witness:
             )
         )
 
-    def _note_noise(self, _: Any, own: Any, found: dict[str, Any]) -> None:
+    def _note_noise(self, _: Any, own: Any, batch: dict[str, Any]) -> None:
         """Records the difference that remains after the shim."""
-        trained = found["advantages"].detach().cpu()[own]
+        trained = batch["advantages"].detach().cpu()[own]
         self.noise = max(self.noise, float(trained.abs().max()) if trained.numel() else 0.0)
 
     def _note_rows(self, ids: list[list[int]], mask: list[list[int]], own: list[list[int]] | None) -> None:
         ends = ends_of(self._trainer, self._plan)
         tokens, padding = frozenset(ends.tokens), ends.tokenizer.pad_token_id
-        for place, (row, ones) in enumerate(zip(ids, mask, strict=True)):
-            turn = last_turn(row[: sum(ones)], None if own is None else own[place])
+        for index, (row, ones) in enumerate(zip(ids, mask, strict=True)):
+            turn = last_turn(row[: sum(ones)], None if own is None else own[index])
             start = sum(ones) - len(turn)
             self.rows.append(completion(row, ones, tokens, padding, ends.first, start))
 
     def completions(self) -> Completions:
         """Returns the completions of all micro-batches so far."""
         arguments = self._trainer.args
-        whole = len(self.rows) == micro_batches_per_generation(arguments) * arguments.per_device_train_batch_size
-        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(CLIPPED_RATIO)
         return Completions(
             rows=tuple(self.rows),
             limit=arguments.max_completion_length,
             tools=self.has_tools,
             masked=bool(getattr(arguments, "mask_truncated_completions", False)),
-            clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
 
 
@@ -275,7 +254,7 @@ def _of_less_padding(trainer: Any, model: Any, inputs: dict[str, Any]) -> Sample
     # Rows are cut to the longest one, so completions may start in a different column than TRL's.
     moved = mask.sum(1).max() - trained.sum(1) != prompts
     with undisturbed(trainer), trainer.compute_loss_context_manager():
-        own = trainer._get_per_token_logps_and_entropies(model, ids, mask, trained.shape[1])[0]
+        own = trainer.seams.whole("tokens are scored")(model, ids, mask, trained.shape[1])[0]
         apart = (own - padded(model, ids, mask, trained.shape[1])[0]).float().abs()[trained & moved[:, None]]
     return Sampled(len(apart), float(apart.sum()), float(apart.max()) if len(apart) else 0.0)
 

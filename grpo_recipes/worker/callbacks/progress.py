@@ -117,11 +117,10 @@ def _watched(trainer: Any) -> Clock | None:
 
     None if this release has no `_generate` method; source: trl 1.16.0, trainer/grpo_trainer.py.
     """
-    generate = getattr(trainer, "_generate", None)
-    if generate is None:
+    if not trainer.seams.has("completions are generated"):
         return None
     clock = Clock()
-    trainer._generate = clock.around(generate)
+    trainer.seams.surround("completions are generated", "seconds", clock.running)
     return clock
 
 
@@ -173,13 +172,15 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._record.update(step=state.global_step, metrics=self.last)
 
 
-# Interrupted runs end with a checkpoint at a step where resuming is exact.
+class Stopped(Exception):
+    """A signal asked the run to stop during an evaluation, at a step that it can resume from."""
 
 
 class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
     """Ends the training with a checkpoint, at the end of a generation, once any rank was asked to stop.
 
     A checkpoint that is due earlier is written there as well. It comes before callbacks that look at what is saved.
+    An evaluation ends between two batches if the run can resume from its step.
     """
 
     def __init__(self, request: Interruption, trainer: Any) -> None:
@@ -187,6 +188,23 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
         self._request = request
         self._trainer = trainer
         self._is_due = False
+        self._resumable_step: int | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Notes the step from which the run starts."""
+        self._resumable_step = state.global_step
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Notes the step of the newest checkpoint."""
+        self._resumable_step = state.global_step
+
+    def stop_evaluation(self) -> None:
+        """Raises Stopped if any rank was asked to stop, and a resumed run repeats the evaluation."""
+        state = self._trainer.state
+        is_resumable = state.global_step == self._resumable_step and state.global_step < state.max_steps
+        if is_resumable and any(on_any(self._trainer, self._request.requested)):
+            self.interrupted = True
+            raise Stopped
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Asks all ranks. A signal during the last steps has no effect, since the run then just ends."""
@@ -221,4 +239,4 @@ def is_used_up(trainer: Any) -> bool:
     batches = getattr(trainer.args, "steps_per_generation", None)
     if batches is None:
         return bool(trainer.state.global_step % iterations == 0)
-    return bool(trainer._step % (batches * iterations) == 0)
+    return bool(trainer.seams.value("_step") % (batches * iterations) == 0)

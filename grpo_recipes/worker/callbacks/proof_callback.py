@@ -5,25 +5,14 @@ from typing import Any
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.library import gathered
+from grpo_recipes.worker._shared.library import gather_from_all
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.callbacks.draw_recorder import DrawWitness
 from grpo_recipes.worker.callbacks.loss_recorder import Witness
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, resident_most
-from grpo_recipes.worker.proofs import weights_move
-from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
-from grpo_recipes.worker.proofs.catalog import Prove, first_step
-from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
-from grpo_recipes.worker.proofs.of_turns import (
-    tool_replies_are_outside_the_loss,
-    tools_are_called,
-    turns_are_trained_as_sampled,
-)
-from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
-from grpo_recipes.worker.proofs.sampler_is_the_policy import mean, together
-from grpo_recipes.worker.proofs.seen import FirstStep, Gradient, Sampled
-from grpo_recipes.worker.trainer.trained_tensors import (
+from grpo_recipes.worker.model.trained_tensors import (
     Arrivals,
     device_name,
     fingerprints,
@@ -37,6 +26,19 @@ from grpo_recipes.worker.trainer.trained_tensors import (
     zero_matrices,
     zero_stage,
 )
+from grpo_recipes.worker.proofs import generate_draws_from_the_policy as draws
+from grpo_recipes.worker.proofs import weights_move
+from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
+from grpo_recipes.worker.proofs.catalog import Prove, first_step
+from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
+from grpo_recipes.worker.proofs.of_turns import (
+    tool_replies_are_outside_the_loss,
+    tools_are_called,
+    turns_are_trained_as_sampled,
+)
+from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
+from grpo_recipes.worker.proofs.sampler_is_the_policy import mean, together
+from grpo_recipes.worker.proofs.seen import FirstStep, Gradient, Sampled
 from grpo_recipes.worker.vllm.sampled import SamplerWitness
 
 MOVED_AFTER = 2
@@ -50,11 +52,14 @@ OF_TURNS: tuple[Prove, ...] = (
 
 
 class HandOver:
-    """Watches generations to prove that vLLM gets the trained weights. leave() detaches it from the trainer."""
+    """Watches generations to prove that they follow the trained weights. leave() detaches it from the trainer."""
 
     def __init__(self, trainer: Any, plan: Plan) -> None:
         self._plan = plan
-        self._witness = witness = SamplerWitness(trainer)
+        with_vllm = trainer.args.use_vllm
+        self._prove = reach.prove if with_vllm else draws.prove_later
+        self._not_seen = reach.not_seen if with_vllm else None
+        self._witness = witness = SamplerWitness(trainer) if with_vllm else DrawWitness(trainer)
         # found() returns what the last checked generation showed on this process; None if already taken.
         self.leave, self.found = witness.leave, witness.take
         self._compute: str | None = None
@@ -63,22 +68,22 @@ class HandOver:
         self._reason = "vLLM generated once"
         self._proof: Proof | None = None
 
-    def begin(self, seen: tuple[FirstStep, ...]) -> None:
+    def begin(self, processes: tuple[FirstStep, ...]) -> None:
         """Takes the first generation's results of all processes, before the policy changes."""
-        every = [one.sampled for one in seen if one.sampled is not None]
-        self._compute, self._noise = seen[0].precision.compute, together(every)
+        every = [process.sampled for process in processes if process.sampled is not None]
+        self._compute, self._noise = processes[0].precision.compute, together(every)
         if self._noise is None:
-            self._reason = next((one.reason for one in every if one.reason), "no generation was recorded")
+            self._reason = next(filter(None, (comparison.reason for comparison in every)), "no generation was recorded")
 
     def look(self, trainer: Any, steps: int) -> bool:
         """Whether the proof has a new result. All processes must call it."""
-        found = None if self._noise is None else self._witness.take()
-        if self._noise is None or found is None:  # the same on all processes
+        comparison = None if self._noise is None else self._witness.take()
+        if self._noise is None or comparison is None:  # the same on all processes
             return False
-        now = together(gathered(trainer, [found]))
-        if now is None or not now.tokens:
+        now = together(gather_from_all(trainer, [comparison]))
+        if now is None or not now.tokens + now.cut:
             return False
-        proof = reach.prove(self._plan, self._compute, self._noise, now, steps)
+        proof = self._prove(self._plan, self._compute, self._noise, now, steps)
         if proof.ok:
             self._noise = max(self._noise, now, key=mean)
             self._witness.go_on()
@@ -87,9 +92,9 @@ class HandOver:
         self._proof = proof
         return proof.ok is not None
 
-    def proof(self, steps: int) -> Proof:
-        """Returns the proof with the results so far."""
-        return self._proof or reach.not_seen(steps, self._reason)
+    def proof(self, steps: int) -> Proof | None:
+        """Returns the proof with the results so far; None if the first step's proof says all that is known."""
+        return self._proof if self._not_seen is None else self._proof or self._not_seen(steps, self._reason)
 
 
 class ProofCallback(TrainerCallback):  # type: ignore[misc]
@@ -116,9 +121,9 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         """Starts watching. By now the model is wrapped, on its device and sharded if planned."""
         model = self._trainer.model
         self._before = fingerprints(model)
+        # Before the witness of the first step, which wraps generate for a shorter time.
+        self._hand_over = HandOver(self._trainer, self._plan)
         self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss)
-        if self._trainer.args.use_vllm:
-            self._hand_over = HandOver(self._trainer, self._plan)
         if zero_stage(self._trainer):
             self._arrivals = Arrivals(trainable(model).items())
 
@@ -129,6 +134,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             rates = [group["lr"] for group in self._trainer.optimizer.param_groups]
             self._step_gradients = {each.name for each in gradients if each.nonzero} if any(rates) else set()
             if self._witness is not None:
+                self._trainer.seams.refuse_other_calls(redraws=self._plan.resample_groups > 0)
                 self._prove_first_step(self._witness, gradients)
                 return
         if self._hand_over is not None and self._hand_over.look(self._trainer, self._steps):
@@ -170,16 +176,16 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         if self._arrivals is not None:
             present, nonzero = self._arrivals.present(), self._arrivals.nonzero()
             return [Gradient(name, name in due, name in present, name in nonzero) for name in self._before]
-        found = []
+        gradients = []
         for name, parameter in trainable(self._trainer.model).items():
             gradient = parameter.grad
             nonzero_here = gradient is not None and bool(local(gradient).any())
-            found.append(Gradient(name, name in due, gradient is not None, nonzero_here))
-        return found
+            gradients.append(Gradient(name, name in due, gradient is not None, nonzero_here))
+        return gradients
 
     def _prove_first_step(self, witness: Witness, gradients: list[Gradient]) -> None:
-        seen = self._seen(witness, gradients)
-        everyone = tuple(gathered(self._trainer, [seen]))
+        own_step = self._observe(witness, gradients)
+        everyone = tuple(gather_from_all(self._trainer, [own_step]))
         witness.leave()
         self._witness = None
         of_turns = OF_TURNS if calls_tools(self._plan) else ()
@@ -190,15 +196,18 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._hand_over.begin(everyone)
 
     def _keep_hand_over(self, hand_over: HandOver) -> None:
-        """Replaces the weight sync proof with its current state, and prints it once."""
-        proof, before = hand_over.proof(self._steps), [one for one in self._proofs if one.id == reach.ID]
+        """Replaces the proof with its current state, or adds it and prints it once."""
+        proof = hand_over.proof(self._steps)
+        if proof is None or (proof.ok is None and proof.id == draws.ID):
+            return
+        before = [earlier for earlier in self._proofs if earlier.id == proof.id]
         if before:
             self._proofs[self._proofs.index(before[0])] = proof
         else:
             self._add(proof, self._steps + 1)
         self._keep_or_refuse(self._steps + 1)
 
-    def _seen(self, witness: Witness, gradients: list[Gradient]) -> FirstStep:
+    def _observe(self, witness: Witness, gradients: list[Gradient]) -> FirstStep:
         trainer = self._trainer
         peak, resident = self._peaks.most(), resident_most()
         is_gpu = peak.reserved is not None
@@ -228,13 +237,13 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
     def _prove_movement(self) -> bool:
         """Proves that weights moved; false if there was no gradient yet. All processes see the same."""
         model = self._trainer.model
-        due = set().union(*gathered(self._trainer, [self._due]))
+        due = set().union(*gather_from_all(self._trainer, [self._due]))
         if not due:
             return False
         now = fingerprints(model)
         changed = {name for name, value in self._before.items() if now.get(name) != value}
-        moved = set().union(*gathered(self._trainer, [changed]))
-        zero = set.intersection(*gathered(self._trainer, [zero_matrices(model)]))
+        moved = set().union(*gather_from_all(self._trainer, [changed]))
+        zero = set.intersection(*gather_from_all(self._trainer, [zero_matrices(model)]))
         left_out = set() if self._has_sharded_optimizer() else missing_in(self._trainer.optimizer, model)
         kind = self._plan.expect.trainable
         self._add(weights_move.prove(due, moved, zero, left_out, kind, self._steps), self._steps)

@@ -1,8 +1,7 @@
 """Records the turns of the first step: the generator's input and output, and how the loss treats them."""
 
 import functools
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -11,15 +10,13 @@ import torch
 from grpo_recipes.contract.metric_names import TOOL_CALLS
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import tokenizer_of
+from grpo_recipes.worker.model.trained_tensors import trainable, zero_matrices
 from grpo_recipes.worker.proofs.seen import Ids, Sampled, SampledTurns, TurnedRow, TurnsSeen, turned_row
-from grpo_recipes.worker.trainer.trained_tensors import trainable, zero_matrices
 from grpo_recipes.worker.vllm.sampled import Sampling, log_probs
 
-_GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
 _WRITTEN = 2
 # A completion's index in its micro-batch, its prompt's tokens, its own tokens, and the loss mask.
 _Noted = tuple[int, Ids, Ids, list[int]]
@@ -28,11 +25,11 @@ _LONGEST = 100
 
 def turn_witness(trainer: Any, plan: Plan) -> "TurnWitness | None":
     """Returns the witness of a training with tools, otherwise None."""
-    return TurnWitness(trainer) if calls_tools(plan) and hasattr(trainer, _GENERATES) else None
+    return TurnWitness(trainer) if calls_tools(plan) and trainer.seams.has("turn is generated") else None
 
 
 class TurnWitness:
-    """Wraps generation and scoring until leave() is called. Pass the inputs of each loss to note()."""
+    """Observes generation and scoring until leave() is called. Pass the inputs of each loss to note()."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -40,12 +37,10 @@ class TurnWitness:
         self._noted: list[list[_Noted]] = []
         self._gradients: list[Any] = []
         self._scores: list[list[list[float]]] = []
-        self._standing = ExitStack()
-        # Restores the trainer's methods.
-        self.leave = self._standing.close
-        for name, watching in ((_GENERATES, self._generating), (_SCORES, self._scoring)):
-            if hasattr(trainer, name):
-                self._standing.enter_context(replaced(trainer, name, watching(getattr(trainer, name))))
+        standing = ExitStack()
+        self.leave = standing.close
+        for event, look in (("turn is generated", self._add_turn), ("tokens are scored", self._add_scores)):
+            standing.callback(trainer.seams.observe(event, "turns of the first step", look))
 
     def note(self, inputs: dict[str, Any]) -> None:
         """Keeps what a loss was computed from. Call it after the loss."""
@@ -55,52 +50,38 @@ class TurnWitness:
         """Returns everything recorded, after the backward passes."""
         gradients = self._gradients if len(self._gradients) == len(self._noted) else [None] * len(self._noted)
         rows = [row for noted, each in zip(self._noted, gradients, strict=True) for row in self._rows(noted, each)]
-        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(TOOL_CALLS)
+        logged = self._trainer.seams.figures().get(TOOL_CALLS)
         return TurnsSeen(tuple(rows), float(logged[-1]) if logged else None, self._written())
 
     def scored(self) -> tuple[Sampled, Sampled]:
         """Returns the loss's log-probabilities compared with the policy's, which must be unchanged since it sampled."""
         scores = self._scores if len(self._scores) == len(self._noted) else [None] * len(self._noted)
         rows = [
-            ScoredRow(prompt, ids, None if each is None else each[place])
+            ScoredRow(prompt, ids, None if each is None else each[index])
             for noted, each in zip(self._noted, scores, strict=True)
-            for place, prompt, ids, _ in noted
+            for index, prompt, ids, _ in noted
         ]
         return scored_turns(self._trainer, self._sampled, rows)
 
-    def _generating(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        # Called with messages it returns (prompts, completions, ...), with tokens (completions, ...).
-        takes_messages = "prompts" in inspect.signature(generate).parameters
+    def _add_turn(self, output: Any, prompts: Any, *_: Any, **__: Any) -> None:
+        if self._trainer.model.training:
+            takes_tokens = self._trainer.seams.does("turns take tokens")
+            self._sampled.add(*((prompts, output[0]) if takes_tokens else output[:2]))
 
-        @functools.wraps(generate)
-        def noted(prompts: Any, *given: Any, **named: Any) -> Any:
-            found = generate(prompts, *given, **named)
-            if self._trainer.model.training:
-                self._sampled.add(*(found[:2] if takes_messages else (prompts, found[0])))
-            return found
+    def _add_scores(self, output: Any, *_: Any, **__: Any) -> None:
+        if torch.is_grad_enabled() and output[0].requires_grad:
+            index = len(self._gradients)
+            self._gradients.append(None)
+            self._scores.append(output[0].detach().float().tolist())
+            output[0].register_hook(functools.partial(self._keep_gradient, index))
 
-        return noted
-
-    def _scoring(self, score: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(score)
-        def noted(*given: Any, **named: Any) -> Any:
-            found = score(*given, **named)
-            if torch.is_grad_enabled() and found[0].requires_grad:
-                place = len(self._gradients)
-                self._gradients.append(None)
-                self._scores.append(found[0].detach().float().tolist())
-                found[0].register_hook(functools.partial(self._keep_gradient, place))
-            return found
-
-        return noted
-
-    def _keep_gradient(self, place: int, gradient: Any) -> None:
-        self._gradients[place] = (gradient != 0).tolist()
+    def _keep_gradient(self, index: int, gradient: Any) -> None:
+        self._gradients[index] = (gradient != 0).tolist()
 
     def _rows(self, noted: list[_Noted], gradient: list[list[bool]] | None) -> list[TurnedRow]:
         rows = []
-        for place, prompt, ids, mask in noted:
-            moved = None if gradient is None else gradient[place].__getitem__
+        for index, prompt, ids, mask in noted:
+            moved = None if gradient is None else gradient[index].__getitem__
             rows.append(turned_row(self._sampled, prompt, ids, mask, moved))
         return rows
 
@@ -117,13 +98,10 @@ def _completions(inputs: dict[str, Any]) -> Iterator[_Noted]:
     trained = whole * inputs["tool_mask"] if "tool_mask" in inputs else whole
     columns = (inputs["prompt_ids"], inputs["prompt_mask"], inputs["completion_ids"], trained, whole.sum(dim=1))
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    for place, (prompt, prompt_mask, ids, mask, count) in enumerate(rows):
+    for index, (prompt, prompt_mask, ids, mask, count) in enumerate(rows):
         if count:  # otherwise mask_truncated_completions left it out
             asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
-            yield place, asked, tuple(ids[:count]), mask[:count]
-
-
-# Compares the log-probabilities of the first loss with those that the policy sampled with, by turn.
+            yield index, asked, tuple(ids[:count]), mask[:count]
 
 
 ROWS = 4
@@ -146,7 +124,7 @@ def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> 
     """
     if any(row.scores is None for row in rows):
         return (Sampled(reason="the loss has no log-probabilities of single tokens"),) * 2
-    if _drops_at_random(trainer.model):
+    if drops_at_random(trainer.model):
         return (Sampled(reason="dropout makes them random"),) * 2
     divided = [(row, turns) for row in rows if (turns := sampled.divided(row.prompt, row.completion)) is not None]
     divided.sort(key=lambda pair: len([start for start, _ in pair[1] if start < TOKENS]), reverse=True)
@@ -157,23 +135,23 @@ def scored_turns(trainer: Any, sampled: SampledTurns, rows: list[ScoredRow]) -> 
     with undisturbed(trainer):
         for row, turns in divided[:ROWS]:
             (own,) = log_probs(trainer, list(row.prompt), list(row.completion[:TOKENS]), sampling)
-            for place, difference in _differences(own.tolist(), row.scores or [], turns):
-                (later if place else first).append(difference)
+            for number, difference in _differences(own.tolist(), row.scores or [], turns):
+                (later if number else first).append(difference)
     return _together(first), _together(later)
 
 
 def _differences(own: list[float], scores: list[float], turns: list[tuple[int, int]]) -> Iterator[tuple[int, float]]:
     """Yields the turn number and the |difference| of each sampled token."""
-    for place, (start, end) in enumerate(turns):
+    for number, (start, end) in enumerate(turns):
         for token in range(start, min(end, len(own))):
-            yield place, abs(own[token] - scores[token])
+            yield number, abs(own[token] - scores[token])
 
 
 def _together(differences: list[float]) -> Sampled:
     return Sampled(len(differences), sum(differences), max(differences, default=0.0))
 
 
-def _drops_at_random(model: Any) -> bool:
+def drops_at_random(model: Any) -> bool:
     """Whether the loss uses dropout, so that it never has the same values twice.
 
     An adapter's dropout has no effect while its B matrices are zero.
@@ -182,4 +160,4 @@ def _drops_at_random(model: Any) -> bool:
         return True
     adapters = getattr(model, "peft_config", {}).values()
     matrices = {name for name in trainable(model) if "lora_B" in name}
-    return any(getattr(one, "lora_dropout", 0) for one in adapters) and matrices != zero_matrices(model)
+    return any(getattr(adapter, "lora_dropout", 0) for adapter in adapters) and matrices != zero_matrices(model)

@@ -13,8 +13,11 @@ from trl.data_utils import apply_chat_template
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Evaluation, Plan
-from grpo_recipes.worker._shared.inputs import IMAGES, Refused, answer_text, decoded, prompt_text, replaced, shown_with
-from grpo_recipes.worker._shared.library import gathered, image_digests
+from grpo_recipes.worker._shared.equal_rewards import is_failed
+from grpo_recipes.worker._shared.inputs import IMAGES, answer_text, decode_images, prompt_text, prompt_with_images
+from grpo_recipes.worker._shared.library import gather_from_all, image_digests
+from grpo_recipes.worker._shared.prefill import Prefill
+from grpo_recipes.worker._shared.replacing import Refused, replace_temporarily
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, as_tensor, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.completions.tool_turns import Row, has_environments, with_environments
@@ -38,28 +41,30 @@ def evaluate(
     samples, places = plan.evaluation.samples, range(len(rows)) if places is None else places
     share = _share(len(places), trainer.accelerator.process_index, trainer.accelerator.num_processes)
     draws = [(places[at], sample) for at in share for sample in range(samples)]
-    given = [rows[place] for place, _ in draws]
+    given = [rows[index] for index, _ in draws]
     with undisturbed(trainer), _images_proved(trainer, given, plan.evaluation.batch_size) as failed:
         by_row = draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None
         given, completions, _, columns = answered_and_judged(
             trainer, given, plan.evaluation, ends_of(trainer, plan), on_batch, by_row, judging(trainer, plan)
         )
         names = [name for name in judged_by(trainer, plan) if name in (plan.evaluation.rewards or (name,))]
+    prefill = Prefill.of_plan(plan, lambda: trainer.processing_class)
     judged = [
         JudgedRow(
-            place,
+            index,
             prompt_text(row["prompt"]),
             answer_text(completion),
             dict(zip(names, values, strict=True)),
             {name: str(row[name]) for name in plan.evaluation.data.columns},
             sample,
+            prefill([row["prompt"]])[0],
         )
-        for (place, sample), row, completion, *values in zip(draws, given, completions, *columns, strict=True)
+        for (index, sample), row, completion, *values in zip(draws, given, completions, *columns, strict=True)
     ]
-    judged = gathered(trainer, judged)
-    if failed := gathered(trainer, failed):
+    judged = gather_from_all(trainer, judged)
+    if failed := gather_from_all(trainer, failed):
         raise Refused(failed[0])
-    return [one for _, one in sorted({(one.row, one.sample): one for one in judged}.items())]
+    return [answer for _, answer in sorted({(answer.row, answer.sample): answer for answer in judged}.items())]
 
 
 def answered_and_judged(
@@ -84,8 +89,8 @@ def answered_and_judged(
     tokens: list[list[int]] = []
     columns: list[list[float | None]] = [[] for _ in (trainer.reward_funcs if judging is None else judging)]
     for start in range(0, len(rows), size):
-        given, environments = with_environments(trainer, [decoded(row) for row in rows[start : start + size]])
-        prompts = [shown_with(row["prompt"], row.get(IMAGES)) for row in given]
+        given, environments = with_environments(trainer, [decode_images(row) for row in rows[start : start + size]])
+        prompts = [prompt_with_images(row["prompt"], row.get(IMAGES)) for row in given]
         own = None if draws is None else draws[start : start + size]
         answered, ids = answers(trainer, prompts, how, ends, on_batch, own, environments)
         on_batch()
@@ -100,21 +105,21 @@ def answered_and_judged(
 @contextmanager
 def _images_proved(trainer: Any, rows: list[Row], count: int) -> Iterator[list[Finding]]:
     """Yields a list that afterwards has a finding if the first `count` rows with images were shown without them."""
-    failed, seen = list[Finding](), list[list[str]]()  # seen: of each generation
-    due = [decoded(row) for row in [row for row in rows if row.get(IMAGES)][:count]]
+    failed, shown_parts = list[Finding](), list[list[str]]()  # shown_parts: of each generation
+    due = [decode_images(row) for row in [row for row in rows if row.get(IMAGES)][:count]]
     # One by one, so that no row can get the images of another.
-    fields = [tokens_of_prompts(trainer, [shown_with(row["prompt"], row[IMAGES])])[1] for row in due]
-    expected = [part for one in fields for part in _parts(one.get("pixel_values"))]
+    fields = [tokens_of_prompts(trainer, [prompt_with_images(row["prompt"], row[IMAGES])])[1] for row in due]
+    expected = [part for row_fields in fields for part in _parts(row_fields.get("pixel_values"))]
     policy = trainer.model.get_base_model() if hasattr(trainer.model, "get_base_model") else trainer.model
     generate, encode = policy.generate, getattr(policy.base_model, "get_image_features", None)
 
     def begun(*given: Any, **named: Any) -> Any:
-        seen.append([])
+        shown_parts.append([])
         return generate(*given, **named)
 
     def note(pixels: Any) -> None:
-        if pixels is not None and seen and not seen[-1] and sum(map(len, seen)) < len(expected):
-            seen[-1] = _parts(pixels)
+        if pixels is not None and shown_parts and not shown_parts[-1] and sum(map(len, shown_parts)) < len(expected):
+            shown_parts[-1] = _parts(pixels)
 
     def called(_: Any, __: Any, named: dict[str, Any]) -> None:
         note(named.get("pixel_values"))
@@ -124,13 +129,13 @@ def _images_proved(trainer: Any, rows: list[Row], count: int) -> Iterator[list[F
         return encode and encode(*given, **named)
 
     with ExitStack() as watching:
-        watching.enter_context(replaced(policy, "generate", begun))
+        watching.enter_context(replace_temporarily(policy, "generate", begun))
         # transformers 5 encodes images before the first call of the model, older releases in it.
         watching.callback(policy.register_forward_pre_hook(called, with_kwargs=True).remove)
         if encode is not None:
-            watching.enter_context(replaced(policy.base_model, "get_image_features", wraps(encode)(encoded)))
+            watching.enter_context(replace_temporarily(policy.base_model, "get_image_features", wraps(encode)(encoded)))
         yield failed
-    if finding := prove_evaluation(expected, [part for parts in seen for part in parts][: len(expected)]):
+    if finding := prove_evaluation(expected, [part for parts in shown_parts for part in parts][: len(expected)]):
         failed.append(finding)
 
 
@@ -144,9 +149,6 @@ def _share(count: int, rank: int, world_size: int) -> list[int]:
     return [min(start + rank, count - 1) for start in range(0, count, world_size)]
 
 
-# Calls the trainer's rewards outside of training as TRL calls them in it.
-
-
 def judged_by(trainer: Any, plan: Plan) -> list[str]:
     """Returns the names of the trainer's rewards: the plan's, then those of environments with a get_reward."""
     planned = [reward.name for reward in plan.rewards]
@@ -156,7 +158,7 @@ def judged_by(trainer: Any, plan: Plan) -> list[str]:
 def judging(trainer: Any, plan: Plan) -> list[int] | None:
     """Returns the indices of the trainer's rewards that score this evaluation set, None for all."""
     named = () if plan.evaluation is None else plan.evaluation.rewards
-    return [place for place, name in enumerate(judged_by(trainer, plan)) if name in named] if named else None
+    return [index for index, name in enumerate(judged_by(trainer, plan)) if name in named] if named else None
 
 
 def judge(
@@ -173,39 +175,44 @@ def judge(
     for all. What a function logs is dropped, so that it does not appear among training metrics. Raises ValueError if a
     function does not return one value per completion.
     """
-    prompts = [shown_with(row["prompt"], row.get(IMAGES)) for row in rows]
+    prompts = [prompt_with_images(row["prompt"], row.get(IMAGES)) for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name not in OWN_COLUMNS}
     given = {**columns, "trainer_state": trainer.state, "log_extra": _ignore, "log_metric": _ignore}
     if environments is not None:
         given["environments"] = environments
-    found: list[list[float | None]] = []
-    for place, function in enumerate(trainer.reward_funcs):
-        if judging is not None and place not in judging:
+    scores: list[list[float]] = []
+    for index, function in enumerate(trainer.reward_funcs):
+        if judging is not None and index not in judging:
             continue
         if isinstance(function, torch.nn.Module):
-            processing = trainer.reward_processing_classes[place]
+            processing = trainer.reward_processing_classes[index]
             values: list[Any] = _model_rewards(trainer, function, processing, prompts, completions)
         else:
-            values = _called(function, prompts=prompts, completions=completions, completion_ids=tokens, **given)
+            values = _call(function, prompts=prompts, completions=completions, completion_ids=tokens, **given)
         if len(values) != len(completions):
             raise ValueError(
                 f"reward {function.__name__} returned {len(values)} values for {len(completions)} completions"
             )
-        found.append([None if value is None or math.isnan(value) else float(value) for value in values])
-    return found
+        scores.append([math.nan if value is None else float(value) for value in values])
+    # As in training, a completion that a reward failed on has no other rewards.
+    failed = is_failed(torch.tensor(scores, dtype=torch.float32)).any(dim=0).tolist()
+    return [
+        [None if is_out or math.isnan(value) else value for value, is_out in zip(values, failed, strict=True)]
+        for values in scores
+    ]
 
 
 def _ignore(*_: Any) -> None:
     """Replaces TRL's log_extra and log_metric."""
 
 
-def _called(function: Any, **given: Any) -> list[Any]:
-    found = function(**given)
-    return list(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found)
+def _call(function: Any, **given: Any) -> list[Any]:
+    answer = function(**given)
+    return list(asyncio.run(_wait_for(answer)) if inspect.isawaitable(answer) else answer)
 
 
-async def _awaited(found: Any) -> Any:
-    return await found
+async def _wait_for(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def _model_rewards(

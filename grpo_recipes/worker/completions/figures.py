@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy
@@ -15,13 +16,16 @@ SHOWN_EXAMPLES = 3
 # A figure: the mapping it is in ("" for the total reward), and its name there.
 Name = tuple[str, str]
 REWARD: Name = ("", "reward")
+_KEY = attrgetter("row", "sample")
+Columns = dict[Name, list[float | None]]
+"""Each figure's value for each row, in row order; None where a row has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
     """One scored completion of a row. row: counted from 0; rewards: by name, None where a function returned none.
 
-    sample: the completion's index in its row, counted from 0.
+    sample: the completion's index in its row, counted from 0. prefill: the part of the answer that the prompt contains.
     """
 
     row: int
@@ -30,6 +34,7 @@ class JudgedRow:
     rewards: dict[str, float | None]
     columns: dict[str, str]
     sample: int = 0
+    prefill: str = ""
 
 
 def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
@@ -49,7 +54,7 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     if missing := without_score(judged, plan):
         more["without_score"] = missing
     means = {name: _mean(list(column)) for name, column in columns.items()}
-    return {"count": rows, "greedy": how.greedy, **more, **_nested(means)}
+    return {"count": rows, "greedy": how.greedy, **more, **_nest(means)}
 
 
 def without_score(judged: list[JudgedRow], plan: Plan) -> int:
@@ -61,7 +66,7 @@ def without_score(judged: list[JudgedRow], plan: Plan) -> int:
 def with_intervals(judged: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any]:
     """Returns the interval of each figure in the summary's shape, and the method. seed: for drawing rows."""
     how = {"level": LEVEL, "method": METHOD, "resamples": RESAMPLES, "seed": seed}
-    return {**how, **_nested(intervals(_columns(judged, plan), seed))}
+    return {**how, **_nest(intervals(_columns(judged, plan), seed))}
 
 
 def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any] | None:
@@ -71,17 +76,46 @@ def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: in
     by row and rows are drawn with both values, so differences between rows do not widen the interval; only different
     changes do.
     """
-    if [(one.row, one.sample) for one in before] != [(one.row, one.sample) for one in after]:
+    if [*map(_KEY, before)] != [*map(_KEY, after)] or without_score(before, plan) or without_score(after, plan):
         return None
-    if without_score(before, plan) or without_score(after, plan):
-        return None
-    old, new = _columns(before, plan), _columns(after, plan)
+    return _compare(_columns(before, plan), _columns(after, plan), seed)
+
+
+def _compare(old: Columns, new: Columns, seed: int) -> dict[str, Any]:
     columns = {
         name: [None if a is None or b is None else b - a for a, b in zip(old[name], new[name], strict=True)]
         for name in new
     }
     means = {name: _mean(list(column)) for name, column in columns.items()}
-    return {**_nested(means), "intervals": _nested(intervals(columns, seed))}
+    return {**_nest(means), "intervals": _nest(intervals(columns, seed))}
+
+
+def cross_validated(
+    evaluations: Mapping[int, list[JudgedRow]], before: list[JudgedRow] | None, plan: Plan, seed: int
+) -> dict[str, Any] | None:
+    """Returns the figures at the chosen step on rows that did not choose it, with intervals; None if the rows differ.
+
+    Each half of the rows, the even and the odd ones, is measured at the step with the highest reward on the other half.
+    evaluations: those that the step was chosen from, by step, in order. before: of the untrained policy, for "change".
+    """
+    first, *others = [[*map(_KEY, judged)] for judged in evaluations.values()]
+    if any(rows != first for rows in others):
+        return None
+    of_steps = {step: _columns(judged, plan) for step, judged in evaluations.items()}
+    means = [{step: _mean(columns[REWARD][half::2]) for step, columns in of_steps.items()} for half in (0, 1)]
+    known = [{step: mean for step, mean in of_half.items() if mean is not None} for of_half in means]
+    if not all(known):
+        return None
+    chosen = [max(of_half, key=lambda step: of_half[step]) for of_half in reversed(known)]
+    names = of_steps[chosen[0]]
+    columns: Columns = {
+        name: [of_steps[chosen[row % 2]][name][row] for row in range(len(values))] for name, values in names.items()
+    }
+    figures = {"steps": chosen, **_nest({name: _mean(list(column)) for name, column in columns.items()})}
+    figures["intervals"] = {"level": LEVEL, **_nest(intervals(columns, seed))}
+    if before is not None and [*map(_KEY, before)] == first and not without_score(before, plan):
+        figures["change"] = _compare(_columns(before, plan), columns, seed)
+    return figures
 
 
 def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[str, Any]:
@@ -122,13 +156,13 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
     """
     assert plan.evaluation is not None and plan.evaluation.passes is not None
     by = [name for name in _judges(plan) if name == plan.evaluation.passes.reward]
-    empty = [one for one in judged if not one.completion and set(one.rewards.values()) == {None}]
-    unknown = {one.row for one in (*empty, *(one for one in judged if _lacks_score(one, by)))}
+    empty = [answer for answer in judged if not answer.completion and set(answer.rewards.values()) == {None}]
+    unknown = {answer.row for answer in (*empty, *(answer for answer in judged if _lacks_score(answer, by)))}
     columns, weights, judges = _columns(judged, plan), _weights(judged, plan), _judges(plan)
-    totals: dict[int, list[float]] = {one.row: [] for one in judged}
-    for one in judged:
-        if (total := _total(one, weights, judges)) is not None:
-            totals[one.row].append(total)
+    totals: dict[int, list[float]] = {answer.row: [] for answer in judged}
+    for answer in judged:
+        if (total := _total(answer, weights, judges)) is not None:
+            totals[answer.row].append(total)
     return [
         {
             "pass_rate": None if row in unknown else passed,
@@ -141,23 +175,22 @@ def rates(judged: list[JudgedRow], plan: Plan) -> list[dict[str, float | None]]:
     ]
 
 
-def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | None]]:
-    """Returns each figure's value per row, in row order; None where a row has none."""
+def _columns(judged: list[JudgedRow], plan: Plan) -> Columns:
     assert plan.evaluation is not None
     how, weights, judges = plan.evaluation, _weights(judged, plan), _judges(plan)
     rows: dict[int, list[JudgedRow]] = {}
-    for one in judged:
-        rows.setdefault(one.row, []).append(one)
+    for answer in judged:
+        rows.setdefault(answer.row, []).append(answer)
     groups = [rows[row] for row in sorted(rows)]
-    columns = {REWARD: [_mean([_total(one, weights, judges) for one in group]) for group in groups]}
+    columns = {REWARD: [_mean([_total(answer, weights, judges) for answer in group]) for group in groups]}
     for name in weights:
-        columns["rewards", name] = [_mean([one.rewards[name] for one in group]) for group in groups]
+        columns["rewards", name] = [_mean([answer.rewards[name] for answer in group]) for group in groups]
     for k in how.pass_at:
         assert how.passes is not None
         by = [name for name in judges if name == how.passes.reward]
-        known = [[one for one in group if not _lacks_score(one, by)] for group in groups]
-        judged_rows = [any(one.rewards[how.passes.reward] is not None for one in group) for group in known]
-        counts = [(len(group), sum(_passed(one, how.passes) for one in group)) for group in known]
+        known = [[answer for answer in group if not _lacks_score(answer, by)] for group in groups]
+        judged_rows = [any(answer.rewards[how.passes.reward] is not None for answer in group) for group in known]
+        counts = [(len(group), sum(_passed(answer, how.passes) for answer in group)) for group in known]
         columns["pass_at", str(k)] = [
             pass_at(samples, passed, k) if is_judged and samples >= k else None
             for (samples, passed), is_judged in zip(counts, judged_rows, strict=True)
@@ -168,8 +201,8 @@ def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | Non
 def _weights(judged: list[JudgedRow], plan: Plan) -> dict[str, float]:
     """Returns the weight of each reward that scores; an environment's is 1, as in TRL."""
     judging = () if plan.evaluation is None else plan.evaluation.rewards
-    planned = {one.name: one.weight for one in plan.rewards if not judging or one.name in judging}
-    return planned | {name: 1.0 for one in judged[:1] for name in one.rewards if name not in planned}
+    planned = {reward.name: reward.weight for reward in plan.rewards if not judging or reward.name in judging}
+    return planned | {name: 1.0 for answer in judged[:1] for name in answer.rewards if name not in planned}
 
 
 def _judges(plan: Plan) -> list[str]:
@@ -200,12 +233,12 @@ def _mean(values: list[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _nested(values: Mapping[Name, Any]) -> dict[str, Any]:
+def _nest(values: Mapping[Name, Any]) -> dict[str, Any]:
     """Returns {"reward": ..., "rewards": {...}, "pass_at": {...}}, the last one only if not empty."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for (group, name), value in values.items():
-        (found.setdefault(group, {}) if group else found)[name] = value
-    return found
+        (nested.setdefault(group, {}) if group else nested)[name] = value
+    return nested
 
 
 # Confidence intervals of means over held-out rows: a bootstrap over the rows.
@@ -231,7 +264,7 @@ def intervals(
     columns: by name, one value per row, None where missing; all equally long. Each draw takes the same rows in all
     columns. seed: for the draws, which are the same in every release of numpy and use no other generator.
     """
-    found: dict[Column, Interval | None] = dict.fromkeys(columns)
+    bounds: dict[Column, Interval | None] = dict.fromkeys(columns)
     generator = numpy.random.RandomState(seed % (1 << 32))  # draws the same numbers in all releases
     table = {
         name: numpy.array([numpy.nan if value is None else value for value in column])
@@ -249,8 +282,8 @@ def intervals(
                 means[name].append(there.sum() / len(there))
     for name, of_column in means.items():
         low, high = numpy.quantile(of_column, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        found[name] = float(low), float(high)
-    return found
+        bounds[name] = float(low), float(high)
+    return bounds
 
 
 def pass_at(samples: int, passed: int, k: int) -> float:

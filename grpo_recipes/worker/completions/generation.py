@@ -13,13 +13,13 @@ from transformers import set_seed
 from trl.trainer.utils import pad
 
 from grpo_recipes.contract.plan import Evaluation
-from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import (
     generation_config,
     micro_batches_per_generation,
     model_for_generation,
-    parsed_response,
+    parse_response,
 )
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 from grpo_recipes.worker.completions.tool_turns import (
     RowTokens,
     has_several,
@@ -128,7 +128,7 @@ def _generator(trainer: Any, how: Evaluation, ends: Ends) -> Iterator[tuple[Cont
         return
     configuration = _configuration(trainer, how.sampling, ends, greedy=how.greedy)
     with model_for_generation(trainer) as model:
-        yield partial(_continued, trainer, model, configuration, ends), how.batch_size
+        yield partial(_continue, trainer, model, configuration, ends), how.batch_size
 
 
 def _asked_of_vllm(trainer: Any, prompt_ids: Sequence[list[int]], draws: Draws) -> list[list[int]]:
@@ -165,8 +165,8 @@ def _never_sampled(trainer: Any) -> dict[str, Any]:
         return {}
     config = getattr(trainer, "generation_config", None)
     token = getattr(trainer.model.config, "image_token_id", None)
-    found = config.suppress_tokens if config is not None else None if token is None else [token]
-    return {"suppress_tokens": found} if found else {}
+    tokens = config.suppress_tokens if config is not None else None if token is None else [token]
+    return {"suppress_tokens": tokens} if tokens else {}
 
 
 def tokens_of_prompts(
@@ -178,8 +178,8 @@ def tokens_of_prompts(
     gets its own kind's tools.
     """
     if environments is not None and len(prompts) > 1 and has_several(trainer):
-        each = zip(prompts, environments, strict=True)
-        return [ids for prompt, one in each for ids in tokens_of_prompts(trainer, [prompt], [one])[0]], {}
+        rows = (([prompt], [environment]) for prompt, environment in zip(prompts, environments, strict=True))
+        return [ids for row in rows for ids in tokens_of_prompts(trainer, *row)[0]], {}
     if isinstance(prompts[0], str):
         return list(trainer.processing_class(text=prompts)["input_ids"]), {}
     tokenized = trainer.processing_class.apply_chat_template(
@@ -201,7 +201,7 @@ def _as_with_tools(trainer: Any, environment: Any) -> dict[str, Any]:
     return {"tools": tools, **template} if tools else template
 
 
-def _continued(
+def _continue(
     trainer: Any,
     model: Any,
     configuration: Any,
@@ -243,7 +243,7 @@ def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens:
     if isinstance(prompts[0], str):
         return list(trainer.processing_class.batch_decode(tokens, skip_special_tokens=True))
     tokenizer = tokenizer_of(trainer)
-    parsed = [parsed_response(tokenizer, new, old) for old, new in zip(ids, tokens, strict=True)]
+    parsed = [parse_response(tokenizer, new, old) for old, new in zip(ids, tokens, strict=True)]
     if all(message is not None for message in parsed):
         return [[message] for message in parsed]
     texts = trainer.processing_class.batch_decode(tokens, skip_special_tokens=True)
@@ -272,17 +272,17 @@ def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
     it. Source: `_sample` of transformers 4.46.0 to 5.23.0, generation/utils.py.
     """
     table = torch.from_numpy(numpy.stack(numbers))
-    place = 0
+    position = 0
 
     def draw(probabilities: torch.Tensor, num_samples: int, *given: object, **named: object) -> torch.Tensor:
-        nonlocal place
-        found = token_at(probabilities, table[:, place])
-        place += 1
-        return found
+        nonlocal position
+        tokens = token_at(probabilities, table[:, position])
+        position += 1
+        return tokens
 
-    with replaced(torch, "multinomial", draw):
+    with replace_temporarily(torch, "multinomial", draw):
         yield
-    if place == 0:
+    if position == 0:
         raise RuntimeError("transformers did not call torch.multinomial, so held-out completions are not reproducible")
 
 

@@ -5,13 +5,13 @@ completions. Not on trl 0.14 and 0.15, which have no separate method for generat
 """
 
 import base64
-import functools
 import io
 import math
 import os
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -20,15 +20,13 @@ from grpo_recipes.contract.files.folder_files import open_to_append
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
-from grpo_recipes.worker._shared.inputs import IMAGES, prompt_text
+from grpo_recipes.worker._shared.inputs import IMAGES, answer_text, prompt_text
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_event, forget_after
+from grpo_recipes.worker._shared.prefill import Prefill
 from grpo_recipes.worker.completions.evaluation import judged_by
 from grpo_recipes.worker.ends.ends import LENGTH, Ends, ends_of, how_ended, last_turn
 
-GENERATES = "_generate_and_score_completions"
-# Where TRL keeps the rows of its next table: the first since 0.20, the other before.
-KEPT_IN = ("_logs", "_textual_logs")
 _TRAINED = ("completion_ids", "completion_mask", "advantages")
 MOST_BYTES = 32 << 20
 """Budget in bytes for a run's texts; nothing is added to a file of twice this size."""
@@ -38,31 +36,31 @@ REPLY = "[reply] "
 _MOST_OF_A_ROW = 64 << 10
 _PART_OF_THE_PROMPT = 4
 _MOST_IMAGES, _SIDE = 4, 96
+_SHOWN = 3
 
 
 def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int | None) -> None:
     """Makes the trainer write completions from now on, on the first process only.
 
     Each line is {"event": "completions", "step", "time", "rows"}; step is the first that trains on them. A row has
-    prompt (including the text an environment added) and completion, as text without secrets, "rewards" by name (None
+    prompt (including the text an environment added), "prefill" (the part of the answer that the prompt contains, if
+    any) and completion, as text without secrets, "rewards" by name (None
     where a function returned none, {} if the TRL release does not log them), "reward", their weighted sum, "advantage",
     "tokens" and "ended": stop, eos or length. With tools, "replies" counts the replies, which are in the completion's
     text, each on its own lines after REPLY. resume_step: as for MetricsLog; rows of later steps are removed.
     """
-    if plan.kept_completions == 0 or not trainer.is_world_process_zero() or not hasattr(trainer, GENERATES):
+    if plan.kept_completions == 0 or not trainer.is_world_process_zero():
+        return
+    if not trainer.seams.has("completions are made"):
         return
     forget_after(folder / COMPLETIONS_FILE, -1 if resume_step is None else resume_step)
-    kept = KeptCompletions(trainer, plan, folder)
-    generate = getattr(trainer, GENERATES)
+    writer = KeptCompletions(trainer, plan, folder)
 
-    @functools.wraps(generate)
-    def noted(inputs: Any, *given: Any, **named: Any) -> Any:
-        found = generate(inputs, *given, **named)
+    def look(batch: Any, inputs: Any) -> None:
         if trainer.model.training:
-            kept.write(trainer.state.global_step + 1, inputs, found)
-        return found
+            writer.write(trainer.state.global_step + 1, inputs, batch)
 
-    setattr(trainer, GENERATES, noted)
+    trainer.seams.observe("completions are made", "kept completions", look)
 
 
 class KeptCompletions:
@@ -70,15 +68,16 @@ class KeptCompletions:
 
     def __init__(self, trainer: Any, plan: Plan, folder: Path) -> None:
         self._trainer, self._plan = trainer, plan
+        self._prefill = Prefill.of_plan(plan, lambda: trainer.processing_class)
         self._path = folder / COMPLETIONS_FILE
         self._file = open_to_append(folder, COMPLETIONS_FILE)
         self._ends: Ends | None = None
         self._last_step = 0
 
-    def write(self, step: int, prompts: Any, found: Any) -> None:
+    def write(self, step: int, prompts: Any, batch: Any) -> None:
         """Writes a line for a generation, unless its step is skipped or the file is full. Raises OSError.
 
-        prompts: rows of the dataset. found: TRL's batch, tensors of (B, ...) in the same order.
+        prompts: rows of the dataset. batch: TRL's, tensors of (B, ...) in the same order.
         """
         if step == self._last_step:
             return  # older releases generate for each micro-batch of a step
@@ -90,36 +89,37 @@ class KeptCompletions:
         if (step - 1) % every >= max(1, between) or os.fstat(self._file).st_size > 2 * MOST_BYTES:
             return
         count = min(self._plan.kept_completions, len(prompts))
-        if len(found["completion_ids"]) != len(prompts):
+        if len(batch["completion_ids"]) != len(prompts):
             return  # a custom rollout that answers each prompt more than once
         draw = random.Random(f"{arguments.seed} {step} completions")  # not the generator that training depends on
         places = sorted(draw.sample(range(len(prompts)), count))
         room = min(_MOST_OF_A_ROW, MOST_BYTES // (min(last, MOST_STEPS) * count))
         self._last_step = step
-        rows = fit_to_keep(self._rows(places, prompts, found), room)
+        rows = fit_to_keep(self._rows(places, prompts, batch), room)
         append_event(self._file, self._path, "completions", step, {"rows": rows})
 
-    def _rows(self, places: list[int], prompts: Any, found: Any) -> list[dict[str, Any]]:
+    def _rows(self, places: list[int], prompts: Any, batch: Any) -> list[dict[str, Any]]:
         if self._ends is None:
             self._ends = ends_of(self._trainer, self._plan)
-        ids, masks, advantages = (found[name][places].tolist() for name in _TRAINED)
-        turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
+        ids, masks, advantages = (batch[name][places].tolist() for name in _TRAINED)
+        turns = batch["tool_mask"][places].tolist() if "tool_mask" in batch else [None] * len(places)
         shown, rewards = self._logged(prompts)
         # An environment's reward has no weight in the plan; TRL uses 1.
         weights = {reward.name: reward.weight for reward in self._plan.rewards}
         rows = []
-        for row, place in enumerate(places):
+        for row, index in enumerate(places):
             trained, own = ids[row][: sum(masks[row])], turns[row]
             ended, _ = how_ended(last_turn(trained, own), self._ends) if trained else (LENGTH, False)
             whole = trained or ids[row]  # without a mask, mask_truncated_completions left it out
             parts = parted(whole, own if trained else None)
             replies = sum(not is_own for is_own, _ in parts)
-            of_row = {name: _known(values[place]) for name, values in rewards.items()}
+            of_row = {name: _known(values[index]) for name, values in rewards.items()}
             given = [weights.get(name, 1.0) * value for name, value in of_row.items() if value is not None]
             advantage = None if isinstance(advantages[row], list) else _known(advantages[row])
             rows.append(
                 {
-                    "prompt": prompt_text(shown[place]),
+                    "prompt": prompt_text(shown[index]),
+                    **({"prefill": prefill} if (prefill := self._prefill([prompts[index]["prompt"]])[0]) else {}),
                     "completion": self._text(parts),
                     **({"replies": replies} if replies else {}),
                     "rewards": of_row,
@@ -127,7 +127,7 @@ class KeptCompletions:
                     "advantage": advantage,
                     "tokens": len(whole),
                     "ended": ended,
-                    **small_images(prompts[place].get(IMAGES)),
+                    **small_images(prompts[index].get(IMAGES)),
                 }
             )
         return rows
@@ -147,7 +147,7 @@ class KeptCompletions:
         TRL logs both for all processes, the first one's first. Its prompts matter if an environment's reset() appends
         text; {} if a release does not log each reward.
         """
-        logs: Any = next((log for name in KEPT_IN if (log := getattr(self._trainer, name, None))), {})
+        logs = self._trainer.seams.table()
         everywhere = len(rows) * self._trainer.accelerator.num_processes
         prompts, *columns = (
             list(column)[-everywhere:] for column in (logs.get("prompt", ()), *logs.get("rewards", {}).values())
@@ -160,15 +160,21 @@ class KeptCompletions:
         return prompts, dict(zip(names, columns, strict=True))
 
 
+def last_texts(trainer: Any) -> list[str]:
+    """Returns the texts of the completions that the trainer logged last; [] for a release that keeps none."""
+    logs = trainer.seams.table()
+    return [str(redact_value(answer_text(completion))) for completion in list(logs.get("completion", ()))[-_SHOWN:]]
+
+
 def small_images(images: Sequence[Any] | None) -> dict[str, list[str]]:
     """Returns "images" of a row for completions.jsonl, from Pillow images; {} without any."""
-    found = []
+    thumbnails = []
     for image in (images or ())[:_MOST_IMAGES]:
         small, written = image.convert("RGB"), io.BytesIO()
         small.thumbnail((_SIDE, _SIDE))
         small.save(written, "JPEG")
-        found.append(base64.b64encode(written.getvalue()).decode())
-    return {IMAGES: found} if found else {}
+        thumbnails.append(base64.b64encode(written.getvalue()).decode())
+    return {IMAGES: thumbnails} if thumbnails else {}
 
 
 def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
@@ -209,22 +215,21 @@ def redact_completions(trainer: Any) -> None:
     """
     if not getattr(trainer, "log_completions", True):
         return
-    log = trainer.log
 
-    def redacted_log(*args: Any, **keywords: Any) -> Any:
-        for kept in (getattr(trainer, name, None) for name in KEPT_IN):
-            if isinstance(kept, dict):
-                kept |= {name: _redacted(kept[name]) for name in ("prompt", "completion") if name in kept}
-                if isinstance(extra := kept.get("extra"), dict):
-                    redacted = {str(redact_value(str(name))): _redacted(values) for name, values in extra.items()}
-                    extra.clear()
-                    extra.update(redacted)
-        return log(*args, **keywords)
+    @contextmanager
+    def redacted_table() -> Iterator[None]:
+        table = trainer.seams.table()
+        table |= {name: _redact(table[name]) for name in ("prompt", "completion") if name in table}
+        if isinstance(extra := table.get("extra"), dict):
+            redacted = {str(redact_value(str(name))): _redact(values) for name, values in extra.items()}
+            extra.clear()
+            extra.update(redacted)
+        yield
 
-    trainer.log = redacted_log
+    trainer.seams.surround("figures are logged", "secrets", redacted_table)
 
 
-def _redacted(values: Any) -> Any:
+def _redact(values: Any) -> Any:
     """Returns a list or deque with its texts redacted; numbers and images are unchanged."""
     texts = cast("list[Any]", redact_value(list(values)))
     return deque(texts, maxlen=values.maxlen) if isinstance(values, deque) else texts

@@ -12,7 +12,6 @@ Source: grpo_trainer.py of trl 0.19.0 to 1.16.0.
 """
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -30,16 +29,15 @@ from grpo_recipes.contract.metric_names import (
     REWARD_AS_DRAWN,
 )
 from grpo_recipes.worker._shared.equal_rewards import equal_groups_of
-from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import SCORING, gathered, micro_batches_per_generation
+from grpo_recipes.worker._shared.library import gather_from_all, micro_batches_per_generation
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 from grpo_recipes.worker.ends.ends import tokenizer_of
 
-_GENERATES, _TURN = "_generate_and_score_completions", "_generate_single_turn"
-_REWARDS, _DRAWS = "_calculate_rewards", "_draws_groups"
+_PLACE, _DRAWS = "redrawn groups", "draws groups"
 
 
 def resample_groups(trainer: Any, rounds: int, prompts_of_run: int | None = None) -> None:
-    """Makes the trainer redraw groups without variance, up to `rounds` times. Must wrap TRL before anything else does.
+    """Makes the trainer redraw groups without variance, up to `rounds` times.
 
     prompts_of_run: the number of a mixture's prompts; its further prompts are the rows after them.
     """
@@ -49,7 +47,7 @@ def resample_groups(trainer: Any, rounds: int, prompts_of_run: int | None = None
 
 def is_drawing(trainer: Any) -> bool:
     """Whether the trainer is in a pass that only draws; TRL's method runs again later for the kept groups."""
-    return getattr(trainer, _DRAWS, False)
+    return bool(trainer.seams.own.get(_DRAWS))
 
 
 class _HasRewards(Exception):
@@ -71,55 +69,56 @@ class _Drawn:
     def note(self, answer: tuple[Any, ...]) -> None:
         """Adds what one turn returned."""
         self.answer = answer
-        of_rows = {place: one for place, one in enumerate(answer) if isinstance(one, list) and len(one) == self.rows}
-        self.columns = {place: list(one) for place, one in of_rows.items()}
+        of_rows = {key: part for key, part in enumerate(answer) if isinstance(part, list) and len(part) == self.rows}
+        self.columns = {key: list(column) for key, column in of_rows.items()}
 
     def turn_result(self) -> tuple[Any, ...]:
         """Returns the kept rows in the form that one turn returns."""
-        return tuple(list(self.columns.get(place, ())) or one for place, one in enumerate(self.answer))
+        return tuple(list(self.columns.get(key, ())) or part for key, part in enumerate(self.answer))
 
 
 class _Resampling:
-    """Wraps TRL's method that generates and scores, and the one that generates, if there is one."""
+    """Stands around TRL's method that generates and scores, and the one that generates, if there is one."""
 
     def __init__(self, trainer: Any, rounds: int, prompts_of_run: int | None) -> None:
         self._trainer, self._rounds, self._prompts_of_run = trainer, rounds, prompts_of_run
-        self._generate: Any = getattr(trainer, _GENERATES)
-        self._turn: Any = getattr(trainer, _TURN, None)
         self._drawn: _Drawn | None = None
         self._replayed: _Drawn | None = None
         self._order: tuple[int, list[int]] = (-1, [])
         self._last = (-1, 0)
-        stands = {_GENERATES: (self._generate, self._draw_and_score), _TURN: (self._turn, self._one_turn)}
-        for name, (method, own) in stands.items():
-            if method is not None:
-                setattr(trainer, name, functools.wraps(method)(functools.partial(own)))
+        trainer.seams.change("completions are made", _PLACE, self._draw_and_score)
+        self._has_turns = trainer.seams.has("turn is generated")
+        if self._has_turns:
+            trainer.seams.change("turn is generated", _PLACE, self._one_turn)
 
-    def _draw_and_score(self, inputs: list[dict[str, Any]]) -> Any:
-        """Replaces `_generate_and_score_completions`; afterwards inputs contains the kept rows."""
-        trainer = self._trainer
+    def _draw_and_score(self, generate: Callable[..., Any], inputs: list[dict[str, Any]]) -> Any:
+        """Stands around `_generate_and_score_completions`; afterwards inputs contains the kept rows."""
+        trainer, self._generate = self._trainer, generate
         if not trainer.model.training:
-            return self._generate(inputs)
-        logged, seen = trainer._metrics["train"], trainer.state.num_input_tokens_seen
+            return generate(inputs)
+        logged, num_tokens = trainer.seams.figures(), trainer.state.num_input_tokens_seen
         before = {name: list(values) for name, values in logged.items()}
-        with replaced(trainer, _DRAWS, True):
-            kept, counts = self._draw(inputs)
+        trainer.seams.own[_DRAWS] = True
+        try:
+            groups, counts = self._draw(inputs)
+        finally:
+            trainer.seams.own[_DRAWS] = False
         logged.clear()
         logged.update(before)
-        trainer.state.num_input_tokens_seen = seen
-        with self._replaying(kept):
-            found = self._generate(inputs)
+        trainer.state.num_input_tokens_seen = num_tokens
+        with self._replaying(groups):
+            batch = generate(inputs)
         for name, value in counts.items():
             logged[name].append(float(value))
-        return found
+        return batch
 
     def _draw(self, inputs: list[dict[str, Any]]) -> tuple[_Drawn, dict[str, float]]:
         """Returns the kept groups of all rounds, and the figures of the redraw."""
         trainer, count, size = self._trainer, len(inputs), self._trainer.num_generations
-        kept = self._pass(inputs)
-        is_equal = equal_groups_of(trainer, kept.rewards)
-        worth = (kept.rewards * trainer.reward_weights.to(kept.rewards)).nansum(dim=1)
-        reward = worth[~kept.rewards.isnan().all(dim=1)].mean().item()
+        groups = self._pass(inputs)
+        is_equal = equal_groups_of(trainer, groups.rewards)
+        worth = (groups.rewards * trainer.reward_weights.to(groups.rewards)).nansum(dim=1)
+        reward = worth[~groups.rewards.isnan().all(dim=1)].mean().item()
         further = self._further_rows(len(is_equal))
         first, rounds, redrawn = trainer.accelerator.process_index * count, 0, 0
         for _ in range(self._rounds):
@@ -133,14 +132,14 @@ class _Resampling:
             for group, other in zip(missing, varied, strict=False):
                 is_equal[group] = False
                 for old, new in zip(_of(group, size), _of(other, size), strict=True):
-                    kept.rewards[old] = rewards[new]
+                    groups.rewards[old] = rewards[new]
                     if first <= old < first + count:
                         inputs[old - first] = rows[new]
-                        for name in kept.columns.keys() | answers[new].keys():
-                            kept.columns.setdefault(name, [None] * count)[old - first] = answers[new].get(name)
+                        for name in groups.columns.keys() | answers[new].keys():
+                            groups.columns.setdefault(name, [None] * count)[old - first] = answers[new].get(name)
         answered, left = len(is_equal) + redrawn, int(is_equal.sum())
         counts = {PROMPTS_ANSWERED: answered, GROUPS_REDRAWN: redrawn, GROUPS_LEFT: left, REDRAWING_ROUNDS: rounds}
-        return kept, {**counts, REWARD_AS_DRAWN: reward}
+        return groups, {**counts, REWARD_AS_DRAWN: reward}
 
     def _groups(self, places: list[int], names: list[str]) -> tuple[list[Any], Any, list[dict[int | str, Any]]]:
         """Returns the rows, rewards and answers of one group per index into the data, in order, on all processes.
@@ -150,22 +149,21 @@ class _Resampling:
         trainer, size = self._trainer, self._trainer.num_generations
         processes = trainer.accelerator.num_processes
         filled = places + places[:1] * (-len(places) % (processes // math.gcd(size, processes)))
-        found = {place: trainer.train_dataset[place] for place in set(filled)}
-        rows = [{name: found[place][name] for name in names} for place in filled for _ in range(size)]
+        by_index = {index: trainer.train_dataset[index] for index in set(filled)}
+        rows = [{name: by_index[index][name] for name in names} for index in filled for _ in range(size)]
         share = len(rows) // processes
         start = trainer.accelerator.process_index * share
         drawn = self._pass(rows[start : start + share])
         own = [{name: column[row] for name, column in drawn.columns.items()} for row in range(share)]
-        return rows, drawn.rewards, gathered(trainer, own)
+        return rows, drawn.rewards, gather_from_all(trainer, own)
 
     def _pass(self, rows: list[dict[str, Any]]) -> _Drawn:
         """Generates and scores completions of rows, and stops there."""
         trainer = self._trainer
         self._drawn = drawn = _Drawn(len(rows))
-        calculate, score = getattr(trainer, _REWARDS), next(name for name in SCORING if hasattr(trainer, name))
-        logged = getattr(trainer, "_pending_extra_logs", {})
+        logged = dict[str, Any]() if (kept := trainer.seams.value("_pending_extra_logs")) is None else kept
 
-        def judged(inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        def judged(calculate: Callable[..., Any], inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
             drawn.rewards = calculate(inputs, prompts, completions, ids).clone()
             if not drawn.columns:
                 drawn.columns = {0: [list(row) for row in ids]}
@@ -173,43 +171,46 @@ class _Resampling:
             logged.clear()
             raise _HasRewards
 
-        of_one = _of_one_row(getattr(trainer, score))
-        with suppress(_HasRewards), replaced(trainer, _REWARDS, judged), replaced(trainer, score, of_one):
-            self._generate(copy.deepcopy(rows))
+        with ExitStack() as standing:
+            standing.callback(trainer.seams.change("rewards are given", _PLACE, judged))
+            standing.callback(trainer.seams.change("tokens are scored", _PLACE, _score_one_row))
+            with suppress(_HasRewards):
+                self._generate(copy.deepcopy(rows))
         self._drawn = None
         return drawn
 
-    def _one_turn(self, *given: Any, **named: Any) -> Any:
-        """Replaces `_generate_single_turn`: returns kept completions during a replay, otherwise what TRL generates."""
+    def _one_turn(self, turn: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Returns kept completions during a replay, otherwise what TRL generates in one turn."""
         if self._replayed is not None:
             return self._replayed.turn_result()
-        answer = self._turn(*given, **named)
+        answer = turn(*given, **named)
         if self._drawn is not None:
             self._drawn.note(tuple(answer))
         return answer
 
-    def _replaying(self, kept: _Drawn) -> ExitStack:
+    def _replaying(self, groups: _Drawn) -> ExitStack:
         """Gives TRL's method the kept completions and rewards inside a with block."""
         trainer, standing = self._trainer, ExitStack()
-        logged = getattr(trainer, "_pending_extra_logs", {})
+        logged = trainer.seams.value("_pending_extra_logs")
 
-        def judged(inputs: Any, *_: Any) -> Any:
-            logged.update({name: values for name, values in kept.columns.items() if isinstance(name, str)})
+        def judged(_: Callable[..., Any], inputs: Any, *__: Any) -> Any:
+            if logged is not None:
+                logged.update({name: values for name, values in groups.columns.items() if isinstance(name, str)})
             start = trainer.accelerator.process_index * len(inputs)
-            return grpo_trainer.gather(kept.rewards[start : start + len(inputs)].contiguous())
+            return grpo_trainer.gather(groups.rewards[start : start + len(inputs)].contiguous())
 
-        def generated(*given: Any, **named: Any) -> Any:
+        def generated(_: Callable[..., Any], *given: Any, **named: Any) -> Any:
             prompts = named["input_ids"] if "input_ids" in named else given[0]
-            rows = [torch.tensor(ids, dtype=prompts.dtype, device=prompts.device) for ids in kept.columns[0]]
+            rows = [torch.tensor(ids, dtype=prompts.dtype, device=prompts.device) for ids in groups.columns[0]]
             padding = tokenizer_of(trainer).pad_token_id
             answers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding)
             return torch.cat([prompts, answers], dim=1)
 
-        standing.enter_context(replaced(trainer, _REWARDS, judged))
-        if self._turn is None:
-            standing.enter_context(replaced(trainer.model, "generate", generated))
+        standing.callback(trainer.seams.change("rewards are given", _PLACE, judged))
+        if not self._has_turns:
+            standing.callback(trainer.seams.change("policy generates", _PLACE, generated))
         else:
-            standing.enter_context(replaced(self, "_replayed", kept))
+            standing.enter_context(replace_temporarily(self, "_replayed", groups))
         return standing
 
     def _further_rows(self, prompts: int) -> Iterator[int]:
@@ -237,8 +238,8 @@ class _Resampling:
                 order = torch.randperm(rows, generator=drawing)
             self._order = epoch, order.tolist()
         own = range(generation * prompts, (generation + 1) * prompts)
-        for place in range(rows):
-            position = rows - 1 - (generation * prompts * self._rounds + place) % rows
+        for offset in range(rows):
+            position = rows - 1 - (generation * prompts * self._rounds + offset) % rows
             if position not in own:
                 yield self._order[1][position]
 
@@ -247,15 +248,13 @@ def _of(group: int, size: int) -> range:
     return range(group * size, (group + 1) * size)
 
 
-def _of_one_row(score: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces scoring by scoring the first row for all, since the pass ends before a loss."""
-
-    def scored(model: Any, input_ids: Any, attention_mask: Any, *given: Any, **named: Any) -> Any:
-        found = score(model, input_ids[:1], attention_mask[:1], *given, **named)
-        parts = [
-            one.expand(len(input_ids), *one.shape[1:]) if getattr(one, "ndim", 0) else one
-            for one in (found if isinstance(found, tuple) else (found,))
-        ]
-        return tuple(parts) if isinstance(found, tuple) else parts[0]
-
-    return scored
+def _score_one_row(
+    score: Callable[..., Any], model: Any, input_ids: Any, attention_mask: Any, *given: Any, **named: Any
+) -> Any:
+    """Scores the first row for all, since the pass ends before a loss."""
+    scores = score(model, input_ids[:1], attention_mask[:1], *given, **named)
+    parts = [
+        part.expand(len(input_ids), *part.shape[1:]) if getattr(part, "ndim", 0) else part
+        for part in (scores if isinstance(scores, tuple) else (scores,))
+    ]
+    return tuple(parts) if isinstance(scores, tuple) else parts[0]

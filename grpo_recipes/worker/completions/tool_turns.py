@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import parsed_response
+from grpo_recipes.contract.seams import OF_ROWS, OF_TOOLS, TOOL_LOOP, TOOL_TURN
+from grpo_recipes.worker._shared.library import parse_response
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 from grpo_recipes.worker.ends.ends import tokenizer_of
 
 # Source: trl 1.0.0 to 1.16.0 grpo_trainer.py (_tool_call_loop).
-LOOP = "_tool_call_loop"
 TAKES_TOKENS = "multimodal_fields"
-GOES_ON = "_generate_single_turn"
-BY_NAME = ("_sync_tool_dicts", "_async_tool_dicts")
-# Each row's environment in a batch, by name; a single environment has none. Since trl 1.8.
-OF_ROWS = "_batch_environments"
 # The column with that name.
 NAMES = "environment"
 
@@ -43,7 +39,7 @@ class RowTokens(list[int]):
 
 def tools_of(trainer: Any) -> list[Any]:
     """Returns the functions that the policy can call in an evaluation; none if TRL's loop does not take tokens."""
-    loop = getattr(trainer, LOOP, None)
+    loop = getattr(trainer, TOOL_LOOP, None)
     if loop is None or TAKES_TOKENS not in inspect.signature(loop).parameters:
         return []
     if (getattr(trainer, "environment_factories", None) or getattr(trainer, "environments", None)) and (
@@ -68,12 +64,12 @@ def with_tool_turns(
     """
     tokenizer, of_rows = tokenizer_of(trainer), environments or [None] * len(prompts)
     first = [
-        parsed_response(tokenizer, new, old, tools_of_row(trainer, environment))
+        parse_response(tokenizer, new, old, tools_of_row(trainer, environment))
         for old, new, environment in zip(prompt_ids, tokens, of_rows, strict=True)
     ]
     rows = [RowTokens(row, ids) for row, ids in enumerate(prompt_ids)]
     with _in_place_of_training(trainer, of_rows, go_on):
-        _, completions, completion_ids, *_ = getattr(trainer, LOOP)(
+        _, completions, completion_ids, *_ = getattr(trainer, TOOL_LOOP)(
             prompts=copy.deepcopy(prompts),  # the loop appends turns to them
             prompt_ids=rows,
             completion_ids=[list(ids) for ids in tokens],
@@ -93,22 +89,22 @@ def _in_place_of_training(
 
     environments: of each row, None where it has none.
     """
-    called = [{tool.__name__: tool for tool in tools_of_row(trainer, one)} for one in environments]
+    called = [{tool.__name__: tool for tool in tools_of_row(trainer, environment)} for environment in environments]
 
     def turn(prompt_ids: list[RowTokens], *_: Any, **__: Any) -> tuple[list[list[int]], None]:
         return go_on(prompt_ids), None
 
-    asynchronous = [{name: one for name, one in own.items() if inspect.iscoroutinefunction(one)} for own in called]
-    others = [{name: one for name, one in own.items() if not inspect.iscoroutinefunction(one)} for own in called]
+    asynchronous = [{name: tool for name, tool in own.items() if inspect.iscoroutinefunction(tool)} for own in called]
+    others = [{name: tool for name, tool in own.items() if not inspect.iscoroutinefunction(tool)} for own in called]
     stand_ins: dict[str, Any] = {
-        GOES_ON: turn,
-        BY_NAME[0]: others,
-        BY_NAME[1]: asynchronous,
-        OF_ROWS: [type(one).__name__ if has_several(trainer) else None for one in environments],
+        TOOL_TURN: turn,
+        OF_TOOLS[0]: others,
+        OF_TOOLS[1]: asynchronous,
+        OF_ROWS: [type(environment).__name__ if has_several(trainer) else None for environment in environments],
     }
     with ExitStack() as standing:
         for name, stand_in in stand_ins.items():
-            standing.enter_context(replaced(trainer, name, stand_in))
+            standing.enter_context(replace_temporarily(trainer, name, stand_in, may_be_missing=True))
         yield
 
 
@@ -148,7 +144,7 @@ def with_environments(trainer: Any, rows: list[Row]) -> tuple[list[Row], list[An
     own = [factory[row[NAMES]] if isinstance(factory, dict) else factory for row in rows]
     environments = [make() for make in own]
     without = {NAMES} if isinstance(factory, dict) else set()
-    return [_reset(one, row, without) for one, row in zip(environments, rows, strict=True)], environments
+    return [_reset(*pair, without) for pair in zip(environments, rows, strict=True)], environments
 
 
 def _reset(environment: Any, row: Row, without: set[str]) -> Row:

@@ -13,8 +13,8 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import gathered_for_engine, seed_of, vllm_client, vllm_engine
+from grpo_recipes.worker._shared.library import gather_for_engine, seed_of, vllm_client, vllm_engine
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 
 AT_ONCE = 64
 """Minimum prompts per process and call, and the number of concurrent requests to a server."""
@@ -35,7 +35,7 @@ def given_the_policy(trainer: Any, *, greedy: bool) -> Iterator[None]:
     generation = trainer.vllm_generation
     generation.sync_weights()
     of_greedy = {"temperature": 0.0} if greedy else {}
-    with replaced(generation, "generation_kwargs", {**generation.generation_kwargs, **of_greedy}):
+    with replace_temporarily(generation, "generation_kwargs", {**generation.generation_kwargs, **of_greedy}):
         yield
 
 
@@ -44,11 +44,11 @@ def continued_by_vllm(trainer: Any, prompts: list[list[int]], seeds: list[int]) 
     engine, client = vllm_engine(trainer), vllm_client(trainer)
     seeded: Callable[..., Any] | None = None
     if engine is not None:
-        seeded = _seeded_engine(engine, gathered_for_engine(trainer, seeds))
+        seeded = _seeded_engine(engine, gather_for_engine(trainer, seeds))
     else:
         of_all = gather_object(seeds)
         seeded = None if client is None else _seeded_client(client, of_all)  # only the first process has one
-    with nullcontext() if seeded is None else replaced(engine or client, "generate", seeded):
+    with nullcontext() if seeded is None else replace_temporarily(engine or client, "generate", seeded):
         _, tokens, *_ = trainer.vllm_generation.generate(prompts=prompts, images=None, num_generations=1)
     return [list(row) for row in tokens]
 
@@ -56,8 +56,8 @@ def continued_by_vllm(trainer: Any, prompts: list[list[int]], seeds: list[int]) 
 def _seeded_engine(engine: Any, seeds: Sequence[int]) -> Callable[..., Any]:
     def generate(prompts: Any, *, sampling_params: Any, **named: Any) -> Any:
         each = [sampling_params.clone() for _ in seeds]
-        for one, seed in zip(each, seeds, strict=True):
-            one.seed = seed
+        for parameters, seed in zip(each, seeds, strict=True):
+            parameters.seed = seed
         # Not the wrapper on this engine, which seeds and counts the training's generations.
         return type(engine).generate(engine, prompts, sampling_params=each, **named)
 
@@ -69,12 +69,12 @@ def _seeded_client(client: Any, seeds: Sequence[int]) -> Callable[..., Any]:
     ask = client.generate
 
     def generate(prompts: Any, *, generation_kwargs: dict[str, Any] | None = None, **named: Any) -> dict[str, Any]:
-        def one(prompt: Any, seed: int) -> Any:
+        def answer_prompt(prompt: Any, seed: int) -> Any:
             return ask(prompts=[prompt], generation_kwargs={**(generation_kwargs or {}), "seed": seed}, **named)
 
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            found = list(threads.map(one, prompts, seeds))
+            answers = list(threads.map(answer_prompt, prompts, seeds))
         names = ("prompt_ids", "completion_ids")
-        return {name: [row for answer in found for row in answer[name]] for name in names} | {"logprobs": None}
+        return {name: [row for answer in answers for row in answer[name]] for name in names} | {"logprobs": None}
 
     return generate

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import (
     devices_are_planned,
+    generate_draws_from_the_policy,
     gradient_reaches_every_tensor,
     images_are_shown,
     logits_cover_the_completion,
@@ -32,12 +33,13 @@ FIRST_STEP: tuple[Prove, ...] = (
     memory_is_measured.prove,
 )
 WITH_VLLM: tuple[Prove, ...] = (sampler_is_the_policy.prove,)
+WITHOUT_VLLM: tuple[Prove, ...] = (generate_draws_from_the_policy.prove,)
 WITH_IMAGES: tuple[Prove, ...] = (images_are_shown.prove,)
 WITHOUT_PADDING: tuple[Prove, ...] = (padding_changes_no_score.prove,)
 
 
 def first_step(plan: Plan) -> tuple[Prove, ...]:
     """Returns the proofs of a run's first step."""
-    with_vllm = WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else ()
-    with_images = WITH_IMAGES if any(data.images for data in plan.trained_data.values()) else ()
-    return FIRST_STEP + (WITHOUT_PADDING if "less_padding" in plan.shims else ()) + with_vllm + with_images
+    sampled = WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else WITHOUT_VLLM
+    with_images = WITH_IMAGES if any(data.images for data in plan.training_data.values()) else ()
+    return FIRST_STEP + (WITHOUT_PADDING if "less_padding" in plan.shims else ()) + sampled + with_images

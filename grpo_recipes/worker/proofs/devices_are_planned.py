@@ -16,26 +16,26 @@ PROOF = Statement(ID, "devices")
 WHOLE_MODEL = ("single", "ddp", "zero1", "zero2")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Compares the devices of the processes and of their weights with the plan."""
-    own = [process.device for process in seen]
+    own = [process.device for process in processes]
     shown = f"devices {', '.join(sorted(set(own)))}"
     kinds = {device.partition(":")[0] for device in own}
     shared = plan.world.device == "cuda" and plan.world.num_nodes == 1 and len(set(own)) < len(own)
     spread = [
         process
-        for process in seen
+        for process in processes
         if plan.world.strategy in WHOLE_MODEL and process.parameter_devices != (process.device,)
     ]
     if kinds == {plan.world.device} and not shared and not spread:
         return PROOF.holds(shown)
     devices = [
         f"rank {process.rank} on {process.device}, its weights on {', '.join(process.parameter_devices)}"
-        for process in seen
+        for process in processes
     ]
     return PROOF.fails(
         shown,
-        found="; ".join(devices),
+        observed="; ".join(devices),
         planned=f"each process with its whole model on its own {plan.world.device} device",
         because="the plan divides the work among processes that each have their own device",
         fix="plan again on this machine; CUDA_VISIBLE_DEVICES must show each process the planned GPUs",

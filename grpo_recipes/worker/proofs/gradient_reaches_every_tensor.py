@@ -27,28 +27,28 @@ TOWERS = ("vision_tower", "vision_model", "visual")
 PLANNED = "a finite loss, and a gradient for every trainable tensor in it (zeros are allowed)"
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the loss and the gradients of the first step; a tensor needs a gradient on one process only."""
-    losses = [loss for process in seen for loss in process.losses]
+    losses = [loss for process in processes for loss in process.losses]
     strange = [loss for loss in losses if not math.isfinite(loss)]
     if strange:
         return PROOF.fails(
             f"loss {strange[0]}",
-            found=f"a loss of {strange[0]}",
+            observed=f"a loss of {strange[0]}",
             planned=PLANNED,
             because="it makes every weight that it reaches NaN; the usual cause is a dtype too small for the model",
             fix="model.dtype: float32, or bfloat16 instead of float16, or a smaller learning_rate",
         )
-    noise = max(process.noise for process in seen)
+    noise = max(process.noise for process in processes)
     if noise:
         return PROOF.fails(
             f"advantages up to {noise:.3g} in groups without variance",
-            found=f"an advantage of {noise:.3g} in a group whose completions all have the same reward",
+            observed=f"an advantage of {noise:.3g} in a group whose completions all have the same reward",
             planned="an advantage of 0: such a group trains nothing",
             because="float32 rounds the mean of equal rewards, and the shim equal_rewards did not reach the advantages",
             fix="look for code that replaces advantages; or --accept SHM024, to train as TRL does",
         )
-    tensors = merged(seen)
+    tensors = merged(processes)
     unused = _unused_of_the_tower(tensors)
     due = [tensor for tensor in tensors if (tensor.due or tensor.present) and tensor not in unused]
     missing = [tensor.name for tensor in due if not tensor.present]
@@ -67,15 +67,15 @@ def _unused_of_the_tower(tensors: list[Gradient]) -> list[Gradient]:
 
     LLaVA uses the output of an earlier layer of CLIP, so the output of later layers is discarded.
     """
-    of_tower = [one for one in tensors if any(word in one.name for word in TOWERS)]
-    has_gradient = any(one.present for one in of_tower)
-    return [one for one in of_tower if one.due and not one.present] if has_gradient else []
+    of_tower = [tensor for tensor in tensors if any(word in tensor.name for word in TOWERS)]
+    has_gradient = any(tensor.present for tensor in of_tower)
+    return [tensor for tensor in of_tower if tensor.due and not tensor.present] if has_gradient else []
 
 
-def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
+def merged(processes: tuple[FirstStep, ...]) -> list[Gradient]:
     """Returns the tensors, each merged over all processes."""
     by_name: dict[str, Gradient] = {}
-    for process in seen:
+    for process in processes:
         for new in process.gradients:
             old = by_name.get(new.name, new)
             due, present, nonzero = old.due or new.due, old.present or new.present, old.nonzero or new.nonzero
@@ -87,7 +87,7 @@ def without_graph() -> Proof:
     """Returns the failed proof of a loss without a graph."""
     return PROOF.fails(
         "loss has no grad_fn",
-        found="a loss without grad_fn: no trained tensor is part of it",
+        observed="a loss without grad_fn: no trained tensor is part of it",
         planned=PLANNED,
         because="no trainable tensor took part in the loss, or gradient checkpointing cut the graph: reentrant"
         " checkpointing needs an input that requires a gradient, which a frozen embedding does not give",
@@ -100,16 +100,16 @@ def _missing(missing: list[str], due: list[Gradient], tensors: list[Gradient]) -
     names = ", ".join(sorted(missing)[:SHOWN_NAMES]) + (" and others" if len(missing) > SHOWN_NAMES else "")
     shown = f"gradient on {len(due) - len(missing)}/{len(due) or len(tensors)} trainable tensors"
     if not tensors:
-        found, because = "no trainable tensor at all", "every requires_grad was turned off after the model was built"
+        observed, because = "no trainable tensor at all", "every requires_grad was turned off after the model was built"
     elif not due:
-        found = f"none of {len(tensors)} trainable tensors took part in the loss"
+        observed = f"none of {len(tensors)} trainable tensors took part in the loss"
         because = "the adapter is turned off, or a different model computed the loss"
     else:
-        found = f"no gradient (None) on {len(missing)} of {len(due)} trainable tensors: {names}"
+        observed = f"no gradient (None) on {len(missing)} of {len(due)} trainable tensors: {names}"
         because = "their modules took part in the loss, so something detached them or discarded the gradients"
     return PROOF.fails(
         shown,
-        found=found,
+        observed=observed,
         planned=PLANNED,
         because=because,
         fix="look for a callback, a patch or a remote-code class that changes the adapter, requires_grad or .grad;"

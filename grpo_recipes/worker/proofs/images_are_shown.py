@@ -23,10 +23,10 @@ PROOF = Statement(ID, "images")
 PLANNED = "the images of the rows, in generation, loss and evaluation"
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the images in generation and losses of the first step on each process."""
     with_images = 0
-    for process in seen:
+    for process in processes:
         images = process.images
         if images is not None and not (images.given or images.generated or images.trained or images.without):
             continue  # rows of text alone
@@ -36,38 +36,38 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         if not images.generated:
             return _failed("no images in the generation", "the policy answered without seeing the images")
         if images.without:
-            found = f"no images in {images.without} of {len(process.losses)} losses"
-            return _failed(found, "the policy would be trained without the images that it saw in generation")
+            observed = f"no images in {images.without} of {len(process.losses)} losses"
+            return _failed(observed, "the policy would be trained without the images that it saw in generation")
         if images.tokens:
-            found = f"{images.tokens} image tokens are trained"
-            return _failed(found, "they are part of the prompt, and the policy would learn to write them")
+            observed = f"{images.tokens} image tokens are trained"
+            return _failed(observed, "they are part of the prompt, and the policy would learn to write them")
         if unknown := images.trained - images.generated:
-            found = f"{len(unknown)} of {len(images.trained)} parts of images in the loss were not in the generation"
-            return _failed(found, "the loss has different images than the generation")
+            observed = f"{len(unknown)} of {len(images.trained)} parts of images in the loss were not in the generation"
+            return _failed(observed, "the loss has different images than the generation")
         if images.misplaced:
-            found = f"{images.misplaced} of {images.rows} rows of the loss have the images of other rows"
-            return _failed(found, "the policy would be trained on answers about other images")
+            observed = f"{images.misplaced} of {images.rows} rows of the loss have the images of other rows"
+            return _failed(observed, "the policy would be trained on answers about other images")
     if not with_images:
         return PROOF.unseen("images not checked: the first step has text alone")
     return PROOF.holds("images in generation and loss")
 
 
-def prove_evaluation(expected: list[str], seen: list[str]) -> Finding | None:
+def prove_evaluation(expected: list[str], given: list[str]) -> Finding | None:
     """What is wrong with the images that the policy got in an evaluation, None if they are the expected ones.
 
-    expected, seen: digests of their parts, in the order of the rows.
+    expected, given: digests of their parts, in the order of the rows.
     """
-    wrong = sum(one != other for one, other in zip_longest(expected, seen))
+    wrong = sum(digest != other for digest, other in zip_longest(expected, given))
     if not wrong:
         return None
-    if seen:
-        found, because = f"{wrong} of {len(expected)} parts of images are not those of the rows", "other images"
+    if given:
+        observed, because = f"{wrong} of {len(expected)} parts of images are not those of the rows", "other images"
     else:
-        found, because = "no images", "images that it was not shown"
-    failed = _failed(f"{found} in the evaluation", f"the rewards would judge the policy's answers to {because}")
+        observed, because = "no images", "images that it was not shown"
+    failed = _failed(f"{observed} in the evaluation", f"the rewards would judge the policy's answers to {because}")
     return failed.finding and failed.finding._replace(message=f"{failed.finding.message} in an evaluation")
 
 
-def _failed(found: str, because: str) -> Proof:
+def _failed(observed: str, because: str) -> Proof:
     fix = "look for a patch or a remote-code class that changes the model's inputs or the processor"
-    return PROOF.fails(found, planned=PLANNED, because=because, fix=fix)
+    return PROOF.fails(observed, planned=PLANNED, because=because, fix=fix)

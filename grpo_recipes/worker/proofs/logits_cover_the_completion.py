@@ -16,9 +16,9 @@ ID = "PRF003"
 PROOF = Statement(ID, "logits")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the shapes of the outputs that the model's forward returned for the loss."""
-    forwards = [forward for process in seen for forward in process.forwards]
+    forwards = [forward for process in processes for forward in process.forwards]
     wrong = [forward for forward in forwards if not _fits(forward)]
     if forwards and not wrong:
         built = next((forward.logits for forward in forwards if forward.logits), None)
@@ -26,7 +26,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     if not forwards:
         return PROOF.fails(
             "not seen",
-            found="the loss was computed without calling the policy",
+            observed="the loss was computed without calling the policy",
             planned="one forward pass of the policy for each micro-batch",
             because="a different model than the planned one would be trained",
             fix="look for code that replaces trainer.model, or the model's forward, after it was built",
@@ -46,15 +46,15 @@ def _wrong(forward: Forward) -> Proof:
     batch, prompt, completion = forward.batch, forward.prompt, forward.completion
     planned = f"no logits, or {_shape((batch, completion + 1, forward.vocabulary))}: completion {completion}, plus 1"
     if forward.logits is None:
-        found, because = f"log-probabilities {_shape(forward.log_probs)}, no logits", "the completion is not covered"
+        observed, because = f"log-probabilities {_shape(forward.log_probs)}, no logits", "the completion is not covered"
     elif forward.logits[1:2] == (prompt + completion,):
-        found = f"logits {_shape(forward.logits)}: the whole sequence, prompt {prompt} and completion {completion}"
+        observed = f"logits {_shape(forward.logits)}: the whole sequence, prompt {prompt} and completion {completion}"
         because = "the model's forward ignores the keyword that keeps the last logits (logits_to_keep)"
     else:
-        found = f"logits {_shape(forward.logits)}"
+        observed = f"logits {_shape(forward.logits)}"
         because = "log-probabilities would be taken from other positions than the completion's"
     fix = "versions of trl and transformers that use the same keyword; grpo-run doctor names known defects"
-    return PROOF.fails(found, planned=planned, because=because, fix=fix)
+    return PROOF.fails(observed, planned=planned, because=because, fix=fix)
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:

@@ -19,16 +19,16 @@ OWN_PADDING = 2
 PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at the length limit"
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the masks of all completions of the first step."""
-    if not any(process.completions.rows for process in seen):
+    if not any(process.completions.rows for process in processes):
         return PROOF.unseen("masks not checked: this trl generates completions inside its loss")
-    for process in seen:
+    for process in processes:
         for index, row in enumerate(process.completions.rows):
             fault = _wrong(row, process.completions, plan)
             if fault is not None:
                 return _failed(f"completion {index + 1} of rank {process.rank}: {fault[0]}", fault[1])
-    return PROOF.holds(_shown(seen, "a stop" if plan.expect.stop or plan.expect.stop_token_ids else "eos"))
+    return PROOF.holds(_shown(processes, "a stop" if plan.expect.stop or plan.expect.stop_token_ids else "eos"))
 
 
 def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] | None:
@@ -53,9 +53,9 @@ def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] 
     return None
 
 
-def _failed(found: str, because: str) -> Proof:
+def _failed(observed: str, because: str) -> Proof:
     return PROOF.fails(
-        found,
+        observed,
         planned=PLANNED,
         because=because,
         fix="set stops in generation.stop, not in trl.generation_kwargs;"
@@ -63,16 +63,11 @@ def _failed(found: str, because: str) -> Proof:
     )
 
 
-def _shown(seen: tuple[FirstStep, ...], end: str) -> str:
-    rows = [row for process in seen for row in process.completions.rows]
+def _shown(processes: tuple[FirstStep, ...], end: str) -> str:
+    rows = [row for process in processes for row in process.completions.rows]
     ended = sum(row.end is not None for row in rows)
-    unmasked = [row for row in rows if row.tokens]
     text = f"{ended}/{len(rows)} completions end at {end}, nothing after"
-    cut = sum(row.end is None for row in unmasked)
-    text += f", {cut / len(rows):.0%} truncated" if rows else ""
+    text += f", {1 - ended / len(rows):.0%} truncated" if rows else ""
     padded = sum(row.padding > 0 for row in rows)
     text += f", {padded} with a generated PAD last" if padded else ""
-    ratios = [process.completions.clipped_ratio for process in seen]
-    if rows and ratios[0] is not None and abs(ratios[0] - cut / len(rows)) > 0.5 / len(rows):
-        text += f" (trl logs {ratios[0]:.0%})"
     return text

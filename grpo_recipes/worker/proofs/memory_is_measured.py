@@ -14,10 +14,10 @@ ID = "PRF009"
 PROOF = Statement(ID, "memory")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Shows the largest peaks over all processes."""
-    shown = f"memory so far {max(process.memory_gib for process in seen):.1f} GiB"
-    gpus = [process.gpu_gib for process in seen if process.gpu_gib is not None]
+    shown = f"memory so far {max(process.memory_gib for process in processes):.1f} GiB"
+    gpus = [process.gpu_gib for process in processes if process.gpu_gib is not None]
     if not gpus:
         return PROOF.holds(shown)
     estimated = None if plan.memory is None else plan.memory.peak()

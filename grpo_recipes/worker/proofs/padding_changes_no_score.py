@@ -17,21 +17,21 @@ ID = "PRF036"
 PROOF = Statement(ID, "padding")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the difference over one micro-batch of each process."""
-    found = together([one.unpadded for one in seen if one.unpadded is not None])
-    if found is None:
+    comparison = together([process.unpadded for process in processes if process.unpadded is not None])
+    if comparison is None:
         return PROOF.holds("TRL's padding is used; run.json has the reason under shims")
-    if not found.tokens:
+    if not comparison.tokens:
         return PROOF.holds("the last micro-batch is padded as TRL pads it")
-    most = BOUNDS.get(seen[0].precision.compute or "", BOUNDS["bfloat16"])
-    shown = f"scores with less padding are TRL's, mean |difference| {mean(found):.0e}"
-    if mean(found) <= most:
+    most = BOUNDS.get(processes[0].precision.compute or "", BOUNDS["bfloat16"])
+    shown = f"scores with less padding are TRL's, mean |difference| {mean(comparison):.0e}"
+    if mean(comparison) <= most:
         return PROOF.holds(shown)
     return PROOF.fails(
-        f"mean |difference| {mean(found):.2g}",
-        found=f"log-probabilities with less padding and with TRL's differ by {mean(found):.2g} on average and"
-        f" {found.most:.2g} at most, over {found.tokens} tokens",
+        f"mean |difference| {mean(comparison):.2g}",
+        observed=f"log-probabilities with less padding and with TRL's differ by {mean(comparison):.2g} on average and"
+        f" {comparison.most:.2g} at most, over {comparison.tokens} tokens",
         planned=f"at most {most:g} on average",
         because="the model's score of a token depends on its column, or on the padding next to it",
         fix="--accept SHM025, which pads as TRL does",

@@ -19,17 +19,17 @@ PROOF = Statement(ID, "dtypes")
 SHIM = "zero_autocast"
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Compares the dtypes on all processes with the plan."""
-    planned, found = {**planned_dtypes(plan), **_upcast(plan)}, _found(seen)
-    wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
-    dtypes = {name: dtype for name, dtype in found.items() if name != "scores" or dtype != found.get("compute")}
+    planned, observed = {**planned_dtypes(plan), **_upcast(plan)}, _observed_dtypes(processes)
+    wrong = [name for name, dtype in planned.items() if dtype is not None and observed.get(name, dtype) != dtype]
+    dtypes = {name: dtype for name, dtype in observed.items() if name != "scores" or dtype != observed.get("compute")}
     shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in dtypes.items())
     if not wrong:
         return PROOF.holds(shown)
     return PROOF.fails(
         shown,
-        found=", ".join(f"{name} {found[name]}" for name in wrong),
+        observed=", ".join(f"{name} {observed[name]}" for name in wrong),
         planned=", ".join(f"{name} {planned[name]}" for name in wrong),
         because="precision is part of the experiment: rounding decides which updates are lost",
         fix="model.dtype, training.bf16 and quantization.bnb_4bit_compute_dtype set the dtypes; if they are right,"
@@ -65,12 +65,12 @@ def _upcast(plan: Plan) -> dict[str, str | None]:
     return {"weights": "float32"} if is_upcast else {}
 
 
-def _found(seen: tuple[FirstStep, ...]) -> dict[str, str]:
+def _observed_dtypes(processes: tuple[FirstStep, ...]) -> dict[str, str]:
     by_name: dict[str, set[str]] = {
-        "weights": {dtype for process in seen for dtype in process.precision.weights},
-        "adapter": {dtype for process in seen for dtype in process.precision.adapter},
-        "compute": {process.precision.compute for process in seen if process.precision.compute is not None},
-        "scores": {dtype for process in seen for dtype in process.precision.scores},
-        "4-bit compute": {dtype for process in seen for dtype in process.precision.packed},
+        "weights": {dtype for process in processes for dtype in process.precision.weights},
+        "adapter": {dtype for process in processes for dtype in process.precision.adapter},
+        "compute": {process.precision.compute for process in processes if process.precision.compute is not None},
+        "scores": {dtype for process in processes for dtype in process.precision.scores},
+        "4-bit compute": {dtype for process in processes for dtype in process.precision.packed},
     }
     return {name: " and ".join(sorted(dtypes)) for name, dtypes in by_name.items() if dtypes}

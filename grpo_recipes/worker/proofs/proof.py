@@ -37,11 +37,11 @@ class Statement(NamedTuple):
         """Returns the proof as not checked, or not yet."""
         return Proof(self.id, self.name, None, shown)
 
-    def fails(self, shown: str, *, planned: str, because: str, fix: str, found: str | None = None) -> Proof:
+    def fails(self, shown: str, *, planned: str, because: str, fix: str, observed: str | None = None) -> Proof:
         """Returns the proof as failed, with the observed and the planned state, the usual cause and a fix."""
-        seen = (f"found    {found or shown}", f"planned  {planned}")
+        lines = (f"found    {observed or shown}", f"planned  {planned}")
         message = f"{self.name}: the proof failed"
-        finding = Finding(self.id, "error", message, because=(because,), fix=fix, seen=seen)
+        finding = Finding(self.id, "error", message, because=(because,), fix=fix, seen=lines)
         return Proof(self.id, self.name, False, shown, finding)
 
 

@@ -17,17 +17,17 @@ ID = "PRF007"
 PROOF = Statement(ID, "reference")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Compares the reference models of all processes with the plan."""
     beta = float(str(plan.arguments.GRPOConfig.get("beta", plan.expect.arguments.get("beta", 0.0))))
     is_needed = beta != 0.0 and plan.expect.trainable == "full"
     may_be = plan.expect.trainable == "full" or plan.world.strategy == "zero3"
     dtype = planned_dtypes(plan)["weights"]
-    for process in seen:
+    for process in processes:
         fault = _wrong(process.reference, dtype, is_needed=is_needed, may_be=may_be)
         if fault is not None:
             return _failed(fault, is_needed, dtype, beta)
-    reference = seen[0].reference
+    reference = processes[0].reference
     if reference is None:
         return PROOF.holds("no reference model")
     return PROOF.holds(f"reference {', '.join(reference.weights)}" + ("" if is_needed else ", not needed"))
@@ -47,12 +47,12 @@ def _wrong(reference: Reference | None, dtype: str | None, *, is_needed: bool, m
     )
 
 
-def _failed(found: str, is_needed: bool, dtype: str | None, beta: float) -> Proof:
+def _failed(observed: str, is_needed: bool, dtype: str | None, beta: float) -> Proof:
     reason = f"beta is {beta} and every weight is trained" if is_needed else f"beta is {beta}"
     if not is_needed and beta:
         reason += " and the model without its adapter is the reference"
     return PROOF.fails(
-        found,
+        observed,
         planned=f"a reference model in {dtype or 'the dtype of the weights'}" if is_needed else "no reference model",
         because=f"{reason}; bitsandbytes, not the plan, places a quantized copy, and grpo-run computes no KL with it",
         fix="plan again with the packages that are installed here; lora: {...} needs no reference copy",

@@ -29,39 +29,39 @@ OF_PRECISION = 5e-2
 MOST_CUT = 0.05
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the difference over all processes in the first generation."""
-    every = [one.sampled for one in seen if one.sampled is not None]
-    found = together(every)
-    if found is None or not found.tokens + found.cut:
-        reason = next((one.reason for one in every if one.reason), "no generation was recorded")
+    every = [process.sampled for process in processes if process.sampled is not None]
+    comparison = together(every)
+    if comparison is None or not comparison.tokens + comparison.cut:
+        reason = next((comparison.reason for comparison in every if comparison.reason), "no generation was recorded")
         return PROOF.unseen(f"vLLM's samples not compared: {reason}")
-    most = bound(plan, seen[0].precision.compute, found.dtype)
+    most = bound(plan, processes[0].precision.compute, comparison.dtype)
     if most is None:
-        return PROOF.unseen(f"{shown(found)}, of a quantized policy: no bound is known")
-    if mean(found) <= most and found.cut <= MOST_CUT * (found.tokens + found.cut):
-        return PROOF.holds(shown(found))
-    return _failed(found, most)
+        return PROOF.unseen(f"{shown(comparison)}, of a quantized policy: no bound is known")
+    if mean(comparison) <= most and comparison.cut <= MOST_CUT * (comparison.tokens + comparison.cut):
+        return PROOF.holds(shown(comparison))
+    return _failed(comparison, most)
 
 
-def together(found: list[Sampled]) -> Sampled | None:
+def together(comparisons: list[Sampled]) -> Sampled | None:
     """Returns the comparison over all processes, None if any process could not compare or nothing was compared."""
-    if not found or any(one.reason for one in found):
+    if not comparisons or any(comparison.reason for comparison in comparisons):
         return None
     return Sampled(
-        tokens=sum(one.tokens for one in found),
-        apart=sum(one.apart for one in found),
-        most=max(one.most for one in found),
-        moved=sum(one.moved for one in found),
-        moved_tokens=sum(one.moved_tokens for one in found),
-        cut=sum(one.cut for one in found),
-        dtype=found[0].dtype,
+        tokens=sum(comparison.tokens for comparison in comparisons),
+        apart=sum(comparison.apart for comparison in comparisons),
+        most=max(comparison.most for comparison in comparisons),
+        moved=sum(comparison.moved for comparison in comparisons),
+        moved_tokens=sum(comparison.moved_tokens for comparison in comparisons),
+        cut=sum(comparison.cut for comparison in comparisons),
+        dtype=comparisons[0].dtype,
     )
 
 
-def mean(found: Sampled) -> float:
+def mean(comparison: Sampled) -> float:
     """Returns the mean |difference| in nats."""
-    return found.apart / found.tokens if found.tokens else float("inf")
+    return comparison.apart / comparison.tokens if comparison.tokens else float("inf")
 
 
 def bound(plan: Plan, compute: str | None, dtype: str | None) -> float | None:
@@ -78,24 +78,24 @@ def coarsest(figures: Mapping[str, float], plan: Plan, compute: str | None, dtyp
     """
     of_vllm = dtype or (None if plan.vllm is None else plan.vllm.dtype)
     of_policy = "bfloat16" if plan.arguments.BitsAndBytesConfig is not None else compute
-    return max(figures.get(one or "", figures["bfloat16"]) for one in (of_policy, of_vllm))
+    return max(figures.get(name or "", figures["bfloat16"]) for name in (of_policy, of_vllm))
 
 
-def shown(found: Sampled) -> str:
+def shown(comparison: Sampled) -> str:
     """Returns a few words for the block of proofs."""
-    cut = f", {found.cut} more that the policy's sampling excludes" if found.cut else ""
-    figures = f"|log-prob difference| mean {mean(found):.1e}, max {found.most:.1e} of {found.tokens} tokens"
-    return f"vLLM samples the policy: {figures}{cut}"
+    cut = f", {comparison.cut} more that the policy's sampling excludes" if comparison.cut else ""
+    figures = f"mean {mean(comparison):.1e}, max {comparison.most:.1e} of {comparison.tokens} tokens"
+    return f"vLLM samples the policy: |log-prob difference| {figures}{cut}"
 
 
-def _failed(found: Sampled, most: float) -> Proof:
+def _failed(sampled: Sampled, most: float) -> Proof:
     because = "vLLM computes in a different dtype, or samples with different settings"
-    if mean(found) > OF_PRECISION:
+    if mean(sampled) > OF_PRECISION:
         because = "vLLM has different weights: the server has a different model, or the weight sync did not reach it"
     return PROOF.fails(
-        f"|log-prob difference| mean {mean(found):.1e}",
-        found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"
-        f" {found.most:.2g} at most, over {found.tokens} tokens; the policy's sampling excludes {found.cut} more",
+        f"|log-prob difference| mean {mean(sampled):.1e}",
+        observed=f"log-probabilities of vLLM and of the policy differ by {mean(sampled):.2g} on average and"
+        f" {sampled.most:.2g} at most, over {sampled.tokens} tokens; the policy's sampling excludes {sampled.cut} more",
         planned=f"at most {most:g} on average",
         because=because,
         fix="the recipe's model on the server (its /v1/models names it), the same dtype on both sides,"

@@ -3,9 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-# One process's observations of multi-turn completions.
-
-
 Ids = tuple[int, ...]
 
 
@@ -79,7 +76,7 @@ class SampledTurns:
             end = start + min(len(turn), len(rest))
             if end == len(whole) - prompt:
                 return [(start, end)]
-            for following in (place for place in starts if place > end):
+            for following in (later_start for later_start in starts if later_start > end):
                 later = self._from(following, whole, prompt, starts)
                 if later is not None:
                     return [(start, end), *later]
@@ -97,24 +94,24 @@ def turned_row(
     turns = sampled.divided(prompt, completion)
     if turns is None:
         return TurnedRow(unknown=sampled.known(prompt, completion))
-    own = [place for start, end in turns for place in range(start, end)]
+    own = [index for start, end in turns for index in range(start, end)]
     is_own = set(own)
-    replied = [place for place in range(len(completion)) if place not in is_own]
+    replied = [index for index in range(len(completion)) if index not in is_own]
     return TurnedRow(
         turns=len(turns),
         replies=len(turns) - 1,
         own=len(own),
         reply=len(replied),
-        own_left_out=sum(not mask[place] for place in own),
-        reply_trained=sum(bool(mask[place]) for place in replied),
+        own_left_out=sum(not mask[index] for index in own),
+        reply_trained=sum(bool(mask[index]) for index in replied),
         reply_moved=sum(map(has_gradient, replied))
         if has_gradient is not None and any(map(has_gradient, own))
         else None,
     )
 
 
-def _alike(one: Ids, other: Ids) -> int:
-    return next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+def _alike(ids: Ids, other: Ids) -> int:
+    return next((index for index, pair in enumerate(zip(ids, other, strict=False)) if pair[0] != pair[1]), len(ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +187,23 @@ class Completions:
     """All completions of the first step on one process.
 
     limit: maximum tokens that the generator writes. tools: tool replies come between the model's turns. masked:
-    truncated ones are not trained. clipped_ratio: as TRL logs it, None if it covers others too.
+    truncated ones are not trained.
     """
 
     rows: tuple[Completion, ...]
     limit: int
     tools: bool
     masked: bool
-    clipped_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The difference between vLLM, or the loss, and the policy on sampled tokens of some completions.
+    """The difference between vLLM, transformers' generate or the loss, and the policy on tokens of some completions.
 
     tokens: how many were compared. apart: sum of the |differences| of log-probabilities in nats; most: the largest.
     moved: the same sum between the policy now and at the first generation, over moved_tokens of its tokens. cut: tokens
-    that vLLM drew although the policy's sampling excludes them. dtype: of vLLM, if known. reason: why nothing could be
-    compared, else "".
+    that vLLM drew although the policy's sampling excludes them, or that a different model drew. dtype: of vLLM, if
+    known. reason: why nothing could be compared, else "".
     """
 
     tokens: int = 0
@@ -245,7 +241,8 @@ class FirstStep:
 
     processes: by accelerate; reached: how many answered in a sum over all. memory_gib: peak resident memory; gpu_gib:
     peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage in groups without
-    variance, if the shim should leave none. sampled: None without vLLM. turns: None without tools. scored: the loss
+    variance, if the shim should leave none. sampled: of vLLM or of
+    generate. turns: None without tools. scored: the loss
     compared with the policy, in first and later turns; () without tools. unpadded: scores of the shim less_padding
     compared with TRL's; None if TRL scores. images: None for text rows.
     """
@@ -287,10 +284,10 @@ def completion(
     tokens = sum(mask)
     is_prefix = all(mask[:tokens])
     trained = list(ids[:tokens])
-    by_token = next((place + 1 for place, token in enumerate(trained) if place >= start and token in ends), None)
+    by_token = next((index + 1 for index, token in enumerate(trained) if index >= start and token in ends), None)
     by_text = stop_end(trained[start:])
-    found = [end for end in (by_token, None if by_text is None else start + by_text) if end is not None]
+    candidates = [end for end in (by_token, None if by_text is None else start + by_text) if end is not None]
     tail = 0
     while tail < tokens - start and padding not in ends and trained[-1 - tail] == padding:
         tail += 1
-    return Completion(tokens, is_prefix, min(found, default=None), tail)
+    return Completion(tokens, is_prefix, min(candidates, default=None), tail)

@@ -33,18 +33,18 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
         shown += f" ({lost} updates below the spacing of the dtype)" if lost else ""
         return PROOF.holds(shown)
     if left_out:
-        found = f"{len(left_out)} trainable tensors are not in the optimizer: {_names(left_out)}"
+        observed = f"{len(left_out)} trainable tensors are not in the optimizer: {_names(left_out)}"
         because = "they became trainable, or were replaced, after the optimizer was made"
         fix = "look for a callback or patch that changes the model after the trainer was built"
     elif still:
-        found = f"{len(still)} of {len(matrices)} LoRA B are zero after {after} steps: {_names(still)}"
+        observed = f"{len(still)} of {len(matrices)} LoRA B are zero after {after} steps: {_names(still)}"
         because = "they had a gradient, so the optimizer's step did not reach them"
         fix = "look for a callback, patch or optimizer that skips or resets these tensors"
     else:
-        found = f"none of {len(due)} tensors with a gradient changed in {after} steps"
+        observed = f"none of {len(due)} tensors with a gradient changed in {after} steps"
         because = "the optimizer's step did nothing, or each update is below the spacing of the weights' dtype"
         fix = "model.dtype: float32, a larger learning_rate, or a different optimizer"
-    return PROOF.fails(shown, found=found, planned=PLANNED, because=because, fix=fix)
+    return PROOF.fails(shown, observed=observed, planned=PLANNED, because=because, fix=fix)
 
 
 def postponed(steps: int) -> Proof:

@@ -60,8 +60,8 @@ def not_seen(steps: int, reason: str) -> Proof:
 def _stayed_behind(now: Sampled, moved: float, most: float, steps: int) -> Proof:
     return PROOF.fails(
         f"vLLM {first.mean(now):.1e} behind",
-        found=f"after {steps} steps the policy has moved by {moved:.2g} in log-probability, and vLLM's differ from it"
-        f" by {first.mean(now):.2g} on average",
+        observed=f"after {steps} steps the policy has moved by {moved:.2g} in log-probability, and vLLM's differ from"
+        f" it by {first.mean(now):.2g} on average",
         planned=f"less than {most:.2g}: vLLM samples from the trained weights",
         because="the weights did not reach vLLM: the weight sync does nothing, or is incomplete",
         fix="compatible versions of trl and vllm: grpo-run doctor; no code that replaces TRL's sync_weights;"

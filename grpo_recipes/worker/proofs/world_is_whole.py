@@ -14,17 +14,17 @@ ID = "PRF001"
 PROOF = Statement(ID, "world")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Compares the number of processes and the ZeRO stage with the plan."""
     size, stage = plan.expect.world_size, plan.expect.deepspeed_stage
-    answered = {process.reached for process in seen} | {process.processes for process in seen} | {len(seen)}
-    stages = sorted({process.deepspeed_stage for process in seen})
+    answered = {len(processes)}.union(*({process.reached, process.processes} for process in processes))
+    stages = sorted({process.deepspeed_stage for process in processes})
     shown = f"world {min(answered)}/{size}" + (f", ZeRO-{stage}" if stage else "")
     if answered == {size} and stages == [stage]:
         return PROOF.holds(shown)
     return PROOF.fails(
         shown,
-        found=f"{' or '.join(map(str, sorted(answered)))} processes, ZeRO stage {', '.join(map(str, stages))}",
+        observed=f"{' or '.join(map(str, sorted(answered)))} processes, ZeRO stage {', '.join(map(str, stages))}",
         planned=f"{size} processes, ZeRO stage {stage}",
         because="prompts_per_step and the gradient are divided among the planned processes",
         fix="start with launch.sh of the run folder, or plan again for this machine",

@@ -16,6 +16,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
@@ -24,7 +25,8 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     if not isinstance(model, PeftModel):
         return ""
     hand_over = _HandOver(model)
-    model.merge_adapter, model.unmerge_adapter = hand_over.begin, hand_over.end
+    replace(model, "merge_adapter", hand_over.begin)
+    replace(model, "unmerge_adapter", hand_over.end)
     return f"{len(hand_over.layers())} weights are merged into copies"
 
 
@@ -37,7 +39,8 @@ class _HandOver:
     def begin(self) -> None:
         """Replaces merge_adapter."""
         self._model.base_model._check_merge_allowed()
-        self._model.named_parameters, self._model.state_dict = self._named_parameters, self._state_dict
+        replace(self._model, "named_parameters", self._named_parameters)
+        replace(self._model, "state_dict", self._state_dict)
 
     def end(self) -> None:
         """Replaces unmerge_adapter."""
@@ -45,12 +48,12 @@ class _HandOver:
 
     def layers(self) -> dict[int, list[Any]]:
         """Returns the adapter's layers on each parameter, by its id. Sharding a model creates new parameters."""
-        found: dict[int, list[Any]] = {}
+        layers: dict[int, list[Any]] = {}
         for layer in self._model.modules():
             if isinstance(layer, BaseTunerLayer):
                 for parameter in layer.get_base_layer().parameters():
-                    found.setdefault(id(parameter), []).append(layer)
-        return found
+                    layers.setdefault(id(parameter), []).append(layer)
+        return layers
 
     def _named_parameters(self, *given: Any, **named: Any) -> Iterator[tuple[str, Any]]:
         """Yields the model's named parameters, merged; only one module's copies exist at a time."""
@@ -58,7 +61,7 @@ class _HandOver:
         merged: dict[int, Any] = {}
         for name, parameter in type(self._model).named_parameters(self._model, *given, **named):
             if id(parameter) in layers and id(parameter) not in merged:
-                merged = _merged(layers[id(parameter)])
+                merged = _merge(layers[id(parameter)])
             yield name, merged.get(id(parameter), parameter)
 
     def _state_dict(self, *given: Any, **named: Any) -> dict[str, Any]:
@@ -67,7 +70,7 @@ class _HandOver:
         return state | {name: value.data for name, value in self._named_parameters() if name in state}
 
 
-def _merged(layers: list[Any]) -> dict[int, Any]:
+def _merge(layers: list[Any]) -> dict[int, Any]:
     """Returns copies of these layers' parameters with their adapters merged, by the id of each original.
 
     PEFT merges into the copies, which temporarily replace the originals in their modules.

@@ -15,8 +15,8 @@ from typing import Any
 
 from grpo_recipes.contract.files.folder_files import remove_tree
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import module_with_engine, vllm_client, vllm_engine
+from grpo_recipes.worker._shared.replacing import Refused, replace
 
 TIMEOUT_S = 600
 
@@ -25,9 +25,9 @@ def before_trainer(value: object, plan: Plan) -> None:
     """Makes an engine in this process generate with its adapter; a server needs no process group for weights."""
     module = module_with_engine()
     if module is not None:
-        module.LLM = _under_an_adapter(module.LLM)  # type: ignore[attr-defined]
+        replace(module, "LLM", _under_an_adapter(module.LLM))
     client: Any = importlib.import_module("trl.generation.vllm_client").VLLMClient
-    client.init_communicator = lambda self, device=0: None
+    replace(client, "init_communicator", lambda self, device=0: None)
 
 
 def _under_an_adapter(engine: Any) -> Any:
@@ -44,7 +44,8 @@ def _under_an_adapter(engine: Any) -> Any:
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Replaces TRL's weight sync."""
-    trainer.vllm_generation.sync_weights = _AdaptersOfVllm(trainer).hand_over
+    adapters = _AdaptersOfVllm(trainer)
+    trainer.seams.change("vLLM gets weights", "adapter", lambda _: adapters.hand_over())
     return "vLLM gets the adapter alone"
 
 

@@ -11,6 +11,7 @@ Remove when: a packed Linear4bit gives the gradients of an unpacked one.
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
@@ -24,5 +25,5 @@ def keep_unpacked(model: Any) -> int:
 
     layers = [module for module in model.modules() if isinstance(module, Linear4bit)]
     for layer in layers:
-        layer.support_avx512bf16_for_cpu = False
+        replace(layer, "support_avx512bf16_for_cpu", False)
     return len(layers)

@@ -8,10 +8,11 @@ Remove when: these releases are no longer supported.
 """
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def before_trainer(value: object, plan: Plan) -> None:
     """Reports the extension as installed, only where bitsandbytes' devices are checked."""
     from transformers.integrations import bitsandbytes
 
-    bitsandbytes.is_ipex_available = lambda: True
+    replace(bitsandbytes, "is_ipex_available", lambda: True)

@@ -1,18 +1,18 @@
 """Finds the shims by their file names, and applies those of the plan."""
 
 import importlib
-import os
+import pkgutil
 from types import ModuleType
 from typing import Any
 
 import grpo_recipes.worker.shims as package
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 
 def known_shims() -> list[str]:
     """Returns the names of all shims."""
-    names = (name.removesuffix(".py") for name in os.listdir(package.__path__[0]) if name.endswith(".py"))
+    names = (module.name for module in pkgutil.iter_modules(package.__path__))
     return sorted(name for name in names if name[0] != "_" and name != "catalog")
 
 

@@ -9,8 +9,7 @@ Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in 
 Remove when: TRL takes stop strings and stop ids, and masks after them.
 """
 
-import functools
-import inspect
+from collections.abc import Callable
 from typing import Any, Self
 
 import torch
@@ -34,7 +33,7 @@ def end_completions(trainer: Any, ends: Ends) -> str:
         _stop_vllm_by_id(trainer, ends)
     else:
         _generate_until(trainer, ends)
-    if hasattr(trainer, "_generate_single_turn"):
+    if trainer.seams.has("turn is generated"):
         _cut_lists(trainer, ends)
     else:
         _compare_with(trainer, EndToken(tokenizer_of(trainer).eos_token_id, ends))
@@ -45,13 +44,11 @@ def _generate_until(trainer: Any, ends: Ends) -> None:
     trainer.generation_config.eos_token_id = list(ends.tokens)
     if not ends.texts:
         return
-    generate = trainer.model.generate
 
-    @functools.wraps(generate)
-    def generate_until(*given: Any, **named: Any) -> Any:
+    def generate_until(generate: Callable[..., Any], *given: Any, **named: Any) -> Any:
         return generate(*given, **{"stopping_criteria": ends.criteria(), **named})
 
-    trainer.model.generate = generate_until
+    trainer.seams.change("policy generates", "stops", generate_until)
 
 
 def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
@@ -64,22 +61,19 @@ def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
 
 
 def _cut_lists(trainer: Any, ends: Ends) -> None:
-    """Patches releases that keep completions as token lists and derive masks from their lengths."""
-    generate = trainer._generate_single_turn
-    # Called with text prompts it returns (prompts, completions, ...), with tokens (completions, ...).
-    place = 1 if "prompts" in inspect.signature(generate).parameters else 0
+    """Cuts completions for releases that keep them as token lists and derive masks from their lengths."""
+    index = 0 if trainer.seams.does("turns take tokens") else 1
     end = tokenizer_of(trainer).eos_token_id
 
-    @functools.wraps(generate)
-    def generate_and_cut(*given: Any, **named: Any) -> Any:
+    def generate_and_cut(generate: Callable[..., Any], *given: Any, **named: Any) -> Any:
         answer = list(generate(*given, **named))
-        counts = [ends.first(ids) for ids in answer[place]]
-        answer[place] = [_cut(ids, count, end) for ids, count in zip(answer[place], counts, strict=True)]
-        if answer[place + 1] is not None:  # vLLM's log-probabilities, one per token
-            answer[place + 1] = [row[:count] for row, count in zip(answer[place + 1], counts, strict=True)]
+        counts = [ends.first(ids) for ids in answer[index]]
+        answer[index] = [_cut(ids, count, end) for ids, count in zip(answer[index], counts, strict=True)]
+        if answer[index + 1] is not None:  # vLLM's log-probabilities, one per token
+            answer[index + 1] = [row[:count] for row, count in zip(answer[index + 1], counts, strict=True)]
         return tuple(answer)
 
-    trainer._generate_single_turn = generate_and_cut
+    trainer.seams.change("turn is generated", "ends", generate_and_cut)
 
 
 def _cut(ids: list[int], count: int | None, end: int) -> list[int]:

@@ -7,6 +7,7 @@ Seen: transformers 4.48.3 to 4.57.6 with deepspeed 0.16.3, 0.16.9 and 0.19.8, to
 Remove when: these releases are no longer supported; newer ones create the schedule after DeepSpeed's optimizer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
@@ -14,12 +15,11 @@ from grpo_recipes.contract.plan import Plan
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Drops empty groups once the optimizer exists, before its schedule is created."""
-    create = trainer.create_optimizer
 
-    def without_empty_groups(*given: Any, **named: Any) -> Any:
+    def without_empty_groups(create: Callable[..., Any], *given: Any, **named: Any) -> Any:
         optimizer = create(*given, **named)
         optimizer.param_groups = [group for group in optimizer.param_groups if group["params"]]
         return optimizer
 
-    trainer.create_optimizer = without_empty_groups
+    trainer.seams.change("optimizer is created", "groups with parameters", without_empty_groups)
     return "groups without parameters are dropped"

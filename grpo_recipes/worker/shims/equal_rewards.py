@@ -15,19 +15,20 @@ from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import equal_groups_of, hands_advantages_on, watch_groups
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Sets the advantages of groups without variance to zero; other groups stay bit-for-bit the same."""
 
-    def zero(equal: Any, own: Any, found: dict[str, Any]) -> None:
+    def zero(equal: Any, own: Any, batch: dict[str, Any]) -> None:
         if own.any():
-            found["advantages"][own.to(found["advantages"].device)] = 0.0
+            batch["advantages"][own.to(batch["advantages"].device)] = 0.0
 
-    if hands_advantages_on():
-        watch_groups(trainer, zero)
+    if hands_advantages_on(trainer):
+        watch_groups(trainer, "equal rewards", zero)
     else:
-        grpo_trainer.torch = _TorchOfTheLoss(trainer)
+        replace(grpo_trainer, "torch", _TorchOfTheLoss(trainer))
     return "advantages of groups without variance are zero"
 
 

@@ -8,26 +8,26 @@ same numbers with 4.49.0, 4.51.3 and 4.52.4.
 Remove when: TRL before 0.22 is no longer supported.
 """
 
-import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Wraps the policy's generate."""
-    generate = trainer.model.generate
+    """Stands around the policy's generate."""
 
-    @functools.wraps(generate)
-    def generate_with_cache(*given: Any, **named: Any) -> Any:
+    @contextmanager
+    def without_checkpointing() -> Iterator[None]:
         layers = [layer for layer in trainer.model.modules() if getattr(layer, "gradient_checkpointing", False) is True]
         for layer in layers:
             layer.gradient_checkpointing = False
         try:
-            return generate(*given, **named)
+            yield
         finally:
             for layer in layers:
                 layer.gradient_checkpointing = True
 
-    trainer.model.generate = generate_with_cache
+    trainer.seams.surround("policy generates", "cache", without_checkpointing)
     return "checkpointing is off while the policy generates"

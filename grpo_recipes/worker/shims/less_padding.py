@@ -11,6 +11,7 @@ Masks, advantages and log-probabilities keep TRL's layout, (B, C). Rows are narr
 micro-batch; "packed" does not move rows, for losses that depend on their micro-batch.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ import torch
 from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import replaced
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 
 # Models whose scores do not depend on padding, if their rotary positions and layers are of these kinds.
 FAMILIES = {
@@ -30,10 +31,7 @@ FAMILIES = {
 }  # fmt: skip
 ROTARY = {"default", "linear", "llama3", "yarn"}
 LAYERS = {"full_attention", "sliding_attention"}
-# TRL averages these over a micro-batch's tokens, then over micro-batches, without weighting by their tokens.
-OF_ALL_TOKENS = ("entropy", "kl")
-OF_RATIOS = ("cispo_clip_ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean")
-_SHARE, _PADDED = "share_of_tokens", "_padded_scores"
+_PADDED = "padded scores"
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
@@ -41,8 +39,9 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     reason = _why_not(trainer)
     if reason:
         return f"nothing: {reason}"
-    setattr(trainer, _PADDED, trainer._get_per_token_logps_and_entropies)
-    trainer._get_per_token_logps_and_entropies = _narrowed(trainer)
+    trainer.seams.own[_PADDED] = trainer.seams.inside("tokens are scored", "less padding")
+    multiple = getattr(trainer, "pad_to_multiple_of", None) or 1
+    trainer.seams.change("tokens are scored", "less padding", functools.partial(_score_narrowed, multiple))
     # A window is trained by a single step, whichever of the two numbers is larger.
     window = math.gcd(trainer.args.steps_per_generation, trainer.args.gradient_accumulation_steps)
     if value == "sorted" and window > 1:
@@ -53,7 +52,8 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 def padded_scores(trainer: Any) -> Callable[..., tuple[Any, ...]] | None:
     """Returns TRL's own scoring method, None if the trainer still uses it."""
-    return getattr(trainer, _PADDED, None)
+    padded: Callable[..., tuple[Any, ...]] | None = trainer.seams.own.get(_PADDED)
+    return padded
 
 
 def _why_not(trainer: Any) -> str:
@@ -82,45 +82,47 @@ def _rotary_kinds(module: Any) -> list[str]:
     return [] if kind is None else list(kind.values()) if isinstance(kind, dict) else [kind]
 
 
-def _narrowed(trainer: Any) -> Callable[..., tuple[Any, ...]]:
-    """Returns a replacement for `_get_per_token_logps_and_entropies` with the same tensors (B, C), 0 at padding."""
-    score, multiple = trainer._get_per_token_logps_and_entropies, getattr(trainer, "pad_to_multiple_of", None) or 1
+def _score_narrowed(
+    multiple: int,
+    score: Callable[..., tuple[Any, ...]],
+    model: Any,
+    input_ids: Any,
+    attention_mask: Any,
+    logits_to_keep: int,
+    batch_size: Any = None,
+    **named: Any,
+) -> Any:
+    """Returns the tensors (B, C) of `_get_per_token_logps_and_entropies`, 0 at padding. multiple: of widths."""
+    rows, full = input_ids.shape
+    total, own = attention_mask.sum(1), attention_mask[:, full - logits_to_keep :].sum(1)
+    lengths, completions = total.tolist(), own.tolist()
+    others = {name for name, value in named.items() if value is not None} - {"compute_entropy", "compute_aux_loss"}
+    is_empty = any(length == completion for length, completion in zip(lengths, completions, strict=True))
+    if others or is_empty or min(lengths) == full:
+        return score(model, input_ids, attention_mask, logits_to_keep, batch_size, **named)
+    order = sorted(range(rows), key=lambda row: -lengths[row]) if batch_size else list(range(rows))
+    size = batch_size or rows
+    parts = []
+    for some in (order[start : start + size] for start in range(0, rows, size)):
+        width = min(full, math.ceil(max(lengths[row] for row in some) / multiple) * multiple)
+        keep = max(1, *(completions[row] for row in some))
+        # Padding moves to the left of each row, and columns beyond the longest row are cut.
+        positions = attention_mask[some].argsort(dim=1, stable=True)[:, full - width :]
+        ids, mask = (values[some].gather(1, positions) for values in (input_ids, attention_mask))
+        scored = score(_as_in_place(model, positions, own[some]), ids, mask, keep, **named)
+        parts.append([None if value is None else _widened(value, own[some], logits_to_keep) for value in scored])
+    back = torch.tensor(order, device=input_ids.device).argsort()
+    return tuple(None if values[0] is None else torch.cat(values)[back] for values in zip(*parts, strict=True))
 
-    def narrowed(
-        model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **named: Any
-    ) -> Any:
-        rows, full = input_ids.shape
-        total, own = attention_mask.sum(1), attention_mask[:, full - logits_to_keep :].sum(1)
-        lengths, completions = total.tolist(), own.tolist()
-        others = {name for name, value in named.items() if value is not None} - {"compute_entropy", "compute_aux_loss"}
-        is_empty = any(length == completion for length, completion in zip(lengths, completions, strict=True))
-        if others or is_empty or min(lengths) == full:
-            return score(model, input_ids, attention_mask, logits_to_keep, batch_size, **named)
-        order = sorted(range(rows), key=lambda row: -lengths[row]) if batch_size else list(range(rows))
-        size = batch_size or rows
-        parts = []
-        for some in (order[start : start + size] for start in range(0, rows, size)):
-            width = min(full, math.ceil(max(lengths[row] for row in some) / multiple) * multiple)
-            keep = max(1, *(completions[row] for row in some))
-            # Padding moves to the left of each row, and columns beyond the longest row are cut.
-            place = attention_mask[some].argsort(dim=1, stable=True)[:, full - width :]
-            ids, mask = (values[some].gather(1, place) for values in (input_ids, attention_mask))
-            scored = score(_as_in_place(model, place, own[some]), ids, mask, keep, **named)
-            parts.append([None if value is None else _widened(value, own[some], logits_to_keep) for value in scored])
-        back = torch.tensor(order, device=input_ids.device).argsort()
-        return tuple(None if values[0] is None else torch.cat(values)[back] for values in zip(*parts, strict=True))
 
-    return narrowed
-
-
-def _as_in_place(model: Any, place: Any, own: Any) -> Callable[..., Any]:
-    """Returns the model with tokens at their positions in TRL's layout, place (B, W), to get TRL's rounding.
+def _as_in_place(model: Any, positions: Any, own: Any) -> Callable[..., Any]:
+    """Returns the model with tokens at TRL's positions (B, W), to get TRL's rounding.
 
     Labels before the last own (B,) columns of each row are removed, because the head computes every token with a label.
     """
 
     def forward(**named: Any) -> Any:
-        named["position_ids"] = place
+        named["position_ids"] = positions
         if (labels := named.get("labels")) is not None:
             column = torch.arange(labels.shape[1], device=labels.device)
             named["labels"] = labels.masked_fill(column < labels.shape[1] - own[:, None], -100)
@@ -138,59 +140,24 @@ def _widened(values: Any, own: Any, columns: int) -> Any:
 
 def _sort(trainer: Any, window: int) -> None:
     """Orders the rows of each window of micro-batches that an optimizer step trains, after TRL has shuffled them."""
-    prepare, compute = trainer._prepare_inputs, trainer._compute_loss
-    means = (*OF_ALL_TOKENS, *(OF_RATIOS if trainer.importance_sampling_level == "token" else ()))
     cut = grpo_trainer.split_tensor_dict
 
     def split(batch: dict[str, Any], count: int) -> list[dict[str, Any]]:
-        # Batches with images stay unsorted. Either all ranks have images or none, so no rank waits in _shares.
+        # Batches with images stay unsorted.
         if any(isinstance(value, list) for value in batch.values()):
             return list(cut(batch, count))
-        order = _order(batch["prompt_mask"].sum(1), batch["completion_mask"].sum(1), count // window, window)
+        order = _order(batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1), count // window)
         rows = {name: value[order] if getattr(value, "ndim", 0) else value for name, value in batch.items()}
-        chunks: list[dict[str, Any]] = cut(rows, count)
-        shares = _shares(trainer, chunks, window)
-        return [{**chunk, _SHARE: share} for chunk, share in zip(chunks, shares, strict=True)]
+        return list(cut(rows, count))
 
-    def prepared(batch: Any) -> Any:
-        with replaced(grpo_trainer, "split_tensor_dict", split):
-            return prepare(batch)
-
-    def weighed(model: Any, inputs: dict[str, Any]) -> Any:
-        kept = trainer._metrics["train" if trainer.model.training else "eval"]
-        before = {name: len(kept.get(name, ())) for name in means}
-        loss = compute(model, inputs)
-        for name in means:
-            if len(kept.get(name, ())) > before[name]:
-                share = inputs.get(_SHARE, 1.0)
-                kept[name][-1] = kept[name][-1] * share if share else 0.0
-        return loss
-
-    trainer._prepare_inputs, trainer._compute_loss = prepared, weighed
+    trainer.seams.surround(
+        "batch is prepared", "sorted rows", lambda: replace_temporarily(grpo_trainer, "split_tensor_dict", split)
+    )
 
 
-def _order(prompts: Any, completions: Any, windows: int, micro_batches: int) -> list[int]:
-    """Returns each window's rows, longest first; rows without trained tokens are spread over its micro-batches.
-
-    prompts, completions: tokens of each row, (N,). A micro-batch that trains no token would have no figures.
-    """
-    trained, total = completions.tolist(), (prompts + completions).tolist()
-    order: list[int] = []
-    size = len(total) // (windows * micro_batches)
-    for start in range(0, len(total), size * micro_batches):
-        rows = range(start, start + size * micro_batches)
-        longest = sorted((row for row in rows if trained[row]), key=lambda row: -total[row])
-        others = [row for row in rows if not trained[row]]
-        for place in range(micro_batches):
-            dealt = others[place::micro_batches]
-            order += longest[: size - len(dealt)] + dealt
-            longest = longest[size - len(dealt) :]
-    return order
-
-
-def _shares(trainer: Any, chunks: list[dict[str, Any]], window: int) -> list[float]:
-    """Returns the trained tokens of each micro-batch over all processes, as multiples of its window's mean."""
-    masks = (chunk["completion_mask"] * chunk.get("tool_mask", 1) for chunk in chunks)
-    tokens = trainer.accelerator.reduce(torch.stack([mask.sum() for mask in masks]), reduction="sum").tolist()
-    means = [sum(tokens[start : start + window]) / window for start in range(0, len(tokens), window)]
-    return [count / means[place // window] if means[place // window] else 1.0 for place, count in enumerate(tokens)]
+def _order(lengths: Any, windows: int) -> list[int]:
+    """Returns each window's rows, longest first. lengths: tokens of each row, (N,)."""
+    total = lengths.tolist()
+    size = len(total) // windows
+    starts = range(0, len(total), size)
+    return [row for start in starts for row in sorted(range(start, start + size), key=lambda row: -total[row])]

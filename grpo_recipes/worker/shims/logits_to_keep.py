@@ -9,13 +9,16 @@ Seen: trl 0.14.0 with GPT2 of transformers 4.48.3 (log-probabilities 0.35 off, n
 Remove when: trl below 1.15 is no longer supported; since 1.15 its loss requests no logits.
 """
 
-import inspect
+from importlib.metadata import version
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.seams import LOGITS_KEYWORDS as PASSED
+from grpo_recipes.contract.seams import is_in
 from grpo_recipes.worker._shared.library import LOGITS_KEYWORDS, base_model, logits_keyword, set_forward
 
 NEW, OLD = LOGITS_KEYWORDS
+RELEASE = version("trl")
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
@@ -37,13 +40,11 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 
 def _passed_by(trainer: Any) -> str | None:
     """Returns the keyword that this trainer passes, or would pass if the forward had it; None for a fused head."""
-    if hasattr(trainer, "model_kwarg_keys"):
-        # Liger's loss passes the same keywords to the layers below the head.
-        liger = getattr(trainer, "use_liger_loss", False) or getattr(trainer, "use_liger_kernel", False)
-        return None if liger else NEW
-    if hasattr(trainer, "_get_per_token_logps"):
-        return NEW
-    return OLD if OLD in inspect.unwrap(type(trainer).compute_loss).__code__.co_varnames else None
+    # Liger's loss passes the same keywords to the layers below the head.
+    if getattr(trainer, "use_liger_loss", False) or getattr(trainer, "use_liger_kernel", False):
+        return None
+    words = (word for word, since, until in PASSED if is_in(RELEASE, since, until))
+    return next(words, None)
 
 
 def take_both_keywords(model: Any) -> None:

@@ -6,7 +6,7 @@ Seen: trl 0.26.2 with max_prompt_length 6 trains on prompts of 11 tokens.
 Remove when: recipes no longer have generation.max_prompt_length.
 """
 
-import inspect
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused, replaced
+from grpo_recipes.worker._shared.replacing import Refused, replace_temporarily
 from grpo_recipes.worker.completions.resampled_groups import is_drawing
 
 METRIC = "prompts/clipped_ratio"
@@ -23,12 +23,13 @@ METRIC = "prompts/clipped_ratio"
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Cuts prompts longer than `value` tokens on their left, after the chat template and before generation."""
     cut = _Cut(trainer, int(str(value)))
-    if hasattr(trainer, "_tokenize_prompts"):
-        trainer._tokenize_prompts = _tokenizing(trainer._tokenize_prompts, cut)
-    elif "prompts" in inspect.signature(getattr(trainer, "_generate_single_turn", print)).parameters:
-        trainer._generate_single_turn = _generating(trainer, trainer._generate_single_turn, cut)
-    else:
-        raise Refused.of("grpo-run does not know where this trl tokenizes prompts", because="max_prompt_length is set")
+    if trainer.seams.has("prompts are tokenized"):
+        trainer.seams.change("prompts are tokenized", "last tokens", functools.partial(_tokenize_and_cut, cut))
+    else:  # trl 0.24 to 0.29.0, where generation tokenizes prompts with the trainer's processing_class
+        tokenizing = _Tokenizing(trainer.processing_class, cut)
+        trainer.seams.surround(
+            "turn is generated", "last tokens", lambda: replace_temporarily(trainer, "processing_class", tokenizing)
+        )
     if hasattr(trainer, "max_prompt_length"):
         trainer.max_prompt_length = None  # otherwise the tokenizer of trl 0.24 and 0.25 would truncate at their default
     trainer.add_callback(cut)
@@ -60,7 +61,7 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
         trainer = self._trainer
         counts = torch.tensor([[sum(length > self.length for length in lengths), len(lengths)]])
         longer, prompts = trainer.accelerator.gather(counts.to(trainer.accelerator.device)).sum(0).tolist()
-        trainer._metrics["train" if trainer.model.training else "eval"][METRIC].append(longer / prompts)
+        trainer.seams.figures("train" if trainer.model.training else "eval")[METRIC].append(longer / prompts)
         if is_drawing(trainer):
             return  # the prompts that were kept are passed a second time
         self.longer += longer // trainer.num_generations  # each prompt is repeated for its completions
@@ -72,29 +73,15 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
             print(f"{self.longer} of {self.prompts} prompts were cut to their last {self.length} tokens", flush=True)
 
 
-def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], Any]:
-    """Cuts in trl since 0.29: one method returns prompt_ids, images and a processor's fields, for every generator."""
-
-    def tokenize_and_cut(prompts: Any) -> Any:
-        prompt_ids, images, fields = tokenize(prompts)
-        if images or fields:
-            raise Refused.of(
-                "max_prompt_length is set, and the model's processor returns more than token ids",
-                because=f"{', '.join(fields) or 'images'} would not match a cut prompt",
-            )
-        return cut.rows(prompt_ids), images, fields
-
-    return tokenize_and_cut
-
-
-def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callable[..., Any]:
-    """Cuts in trl 0.24 to 0.28, where generation tokenizes prompts with the trainer's processing_class."""
-
-    def generate_cut(*prompts: Any) -> Any:
-        with replaced(trainer, "processing_class", _Tokenizing(trainer.processing_class, cut)):
-            return generate(*prompts)
-
-    return generate_cut
+def _tokenize_and_cut(cut: _Cut, tokenize: Callable[[Any], Any], prompts: Any) -> Any:
+    """Cuts in trl since 0.29.1: one method returns prompt_ids, images and a processor's fields, for every generator."""
+    prompt_ids, images, fields = tokenize(prompts)
+    if images or fields:
+        raise Refused.of(
+            "max_prompt_length is set, and the model's processor returns more than token ids",
+            because=f"{', '.join(fields) or 'images'} would not match a cut prompt",
+        )
+    return cut.rows(prompt_ids), images, fields
 
 
 class _Tokenizing:
@@ -111,5 +98,5 @@ class _Tokenizing:
 
     def apply_chat_template(self, *given: Any, **named: Any) -> Any:
         """Returns token ids with their mask, cut; a text unchanged."""
-        found = self._own.apply_chat_template(*given, **named)
-        return found if isinstance(found, str) else self._cut.padded(found)
+        tokenized = self._own.apply_chat_template(*given, **named)
+        return tokenized if isinstance(tokenized, str) else self._cut.padded(tokenized)

@@ -10,13 +10,14 @@ Remove when: these releases are no longer supported.
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def before_trainer(value: object, plan: Plan) -> None:
     """Replaces TRL's preparation with the newest release's."""
     from trl.trainer import grpo_trainer
 
-    grpo_trainer.prepare_peft_model = with_adapter
+    replace(grpo_trainer, "prepare_peft_model", with_adapter)
 
 
 def with_adapter(model: Any, peft_config: Any, args: Any) -> Any:

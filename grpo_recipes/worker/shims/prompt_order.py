@@ -19,8 +19,7 @@ from grpo_recipes.contract.plan import Plan
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Replaces the release's order of prompts."""
-    make = trainer._get_train_sampler
-    trainer._get_train_sampler = lambda *given: order_like(make(*given), trainer)
+    trainer.seams.change("prompts are ordered", "newest order", lambda make, *given: order_like(make(*given), trainer))
     return "prompts in the order of the newest release"
 
 
@@ -61,5 +60,5 @@ class PromptOrder(Sampler[int]):  # type: ignore[misc]
             places = torch.randperm(self._rows, generator=self._generator).tolist()
         for start in range(0, self._rows - self._rows % self._chunk, self._chunk):
             for _ in range(self._of_chunk):
-                for place in places[start : start + self._chunk]:
-                    yield from [place] * self._of_each
+                for row in places[start : start + self._chunk]:
+                    yield from [row] * self._of_each

@@ -10,7 +10,7 @@ Remove when: these releases are no longer supported.
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.ends.ends import tokenizer_of
 
 

@@ -12,8 +12,8 @@ from transformers import AutoConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
+from grpo_recipes.worker._shared.replacing import Refused
 
 AUTO_CLASS = "AutoModelForCausalLM"
 

@@ -6,7 +6,8 @@ Seen: trl 0.14.0 compute_loss and 0.15.2 `_get_per_token_logps`; 0.16.0 divides 
 Remove when: TRL below 0.16 is no longer supported.
 """
 
-import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
@@ -18,6 +19,15 @@ class _Scoring:
 
     is_on = True
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves the logits unchanged while the policy generates, which divides them itself."""
+        self.is_on = False
+        try:
+            yield
+        finally:
+            self.is_on = True
+
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Divides the logits of policy and reference model by the temperature, except while the policy generates."""
@@ -25,7 +35,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
         if model is not None:
             _divide(base_model(trainer, model), temperature, scoring)
-    _pause(trainer.model, scoring)
+    trainer.seams.surround("policy generates", "unscored", scoring.paused)
     return f"log-probs at temperature {temperature:g}"
 
 
@@ -40,18 +50,3 @@ def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
         return output
 
     set_forward(model, scored)
-
-
-def _pause(policy: Any, scoring: _Scoring) -> None:
-    """Leaves the logits unchanged while the policy generates, which divides them itself."""
-    generate = policy.generate
-
-    @functools.wraps(generate)
-    def generate_unscored(*given: Any, **named: Any) -> Any:
-        scoring.is_on = False
-        try:
-            return generate(*given, **named)
-        finally:
-            scoring.is_on = True
-
-    policy.generate = generate_unscored

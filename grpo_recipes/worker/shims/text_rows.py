@@ -8,6 +8,7 @@ Seen: trl 1.16.0 (grpo_trainer.py: `_tokenize_prompts`, `_get_per_token_logps_an
 Remove when: TRL trains such rows itself.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from trl.trainer import grpo_trainer
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import IMAGES
 from grpo_recipes.worker._shared.library import OF_TOKENS
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 from grpo_recipes.worker.data.images import rows_of_text
 
 COUNTS, PIXELS, MASK = "num_images", "pixel_values", "pixel_attention_mask"
@@ -32,62 +34,50 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
         return ""
     if trainer.is_world_process_zero():
         print(f"{count} of {len(trainer.train_dataset)} rows have no image, and are trained as text", flush=True)
-    trainer._tokenize_prompts = _with_lists(trainer._tokenize_prompts)
-    trainer._generate_and_score_completions = _logged_everywhere(trainer)
-    trainer._get_per_token_logps_and_entropies = _scored_by_row(trainer._get_per_token_logps_and_entropies)
+    layers = (_tokenize_with_lists, functools.partial(_log_everywhere, trainer), _score_by_row)
+    events = ("prompts are tokenized", "completions are made", "tokens are scored")
+    for event, layer in zip(events, layers, strict=True):
+        trainer.seams.change(event, "rows of text", layer)
     if (handler := trainer.accelerator.ddp_handler) is not None:
         handler.find_unused_parameters = True  # a process whose micro-batch is text does not run the vision part
     return f"{count} of {len(trainer.train_dataset)} rows are text"
 
 
-def _with_lists(tokenize: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `_tokenize_prompts`, whose images go to the processor again for the loss."""
-
-    def tokenized(prompts: Any) -> Any:
-        ids, images, fields = tokenize(prompts)
-        return ids, None if images is None else [of_row or [] for of_row in images], fields
-
-    return tokenized
+def _tokenize_with_lists(tokenize: Callable[..., Any], prompts: Any) -> Any:
+    """Returns TRL's tokens, whose images go to the processor again for the loss."""
+    ids, images, fields = tokenize(prompts)
+    return ids, None if images is None else [of_row or [] for of_row in images], fields
 
 
-def _logged_everywhere(trainer: Any) -> Callable[..., Any]:
-    """Wraps `_generate_and_score_completions`: every process logs its images, also if it has none.
+def _log_everywhere(trainer: Any, generate: Callable[..., Any], rows: Any) -> Any:
+    """Generates, and lets every process log its images, also if it has none.
 
     Rewards get prompts in parts from any batch; TRL leaves those of a batch of text as they are.
     """
-    generate = trainer._generate_and_score_completions
-
-    def generated(rows: Any) -> Any:
-        logs, trainer.log_multimodal = trainer.log_multimodal, False
-        in_parts = [{**row, "prompt": prepare_multimodal_messages(row["prompt"])} for row in rows]
-        try:
-            made = generate(rows if any(row[IMAGES] for row in rows) else in_parts)
-        finally:
-            trainer.log_multimodal = logs
-        if logs:
-            trainer._logs[IMAGES].extend(gather_object([row[IMAGES] for row in rows]))
-        return {**made, COUNTS: [1] * len(rows)} if MASK in made else made
-
-    return generated
+    in_parts = [{**row, "prompt": prepare_multimodal_messages(row["prompt"])} for row in rows]
+    logs = trainer.log_multimodal
+    with replace_temporarily(trainer, "log_multimodal", False):
+        made = generate(rows if any(row[IMAGES] for row in rows) else in_parts)
+    if logs:
+        trainer.seams.value("_logs")[IMAGES].extend(gather_object([row[IMAGES] for row in rows]))
+    return {**made, COUNTS: [1] * len(rows)} if MASK in made else made
 
 
-def _scored_by_row(score: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `_get_per_token_logps_and_entropies`: each batch gets the images of its rows, and none if it is text."""
-
-    def scored(model: Any, ids: Any, mask: Any, keep: int, batch_size: int | None = None, **named: Any) -> Any:
-        if named.get(COUNTS) is None:
-            return score(model, ids, mask, keep, batch_size, **named)
-        size = batch_size or len(ids)
-        rows = [slice(start, start + size) for start in range(0, len(ids), size)]
-        parts = [score(model, ids[some], mask[some], keep, **_of_rows(named, some)) for some in rows]
-        logps, entropies, losses = zip(*parts, strict=True)
-        return (
-            torch.cat(logps),
-            None if entropies[0] is None else torch.cat(entropies),
-            None if losses[0] is None else torch.stack(losses).mean(),
-        )
-
-    return scored
+def _score_by_row(
+    score: Callable[..., Any], model: Any, ids: Any, mask: Any, keep: int, batch_size: int | None = None, **named: Any
+) -> Any:
+    """Scores each batch with the images of its rows, and without any if it is text."""
+    if named.get(COUNTS) is None:
+        return score(model, ids, mask, keep, batch_size, **named)
+    size = batch_size or len(ids)
+    rows = [slice(start, start + size) for start in range(0, len(ids), size)]
+    parts = [score(model, ids[some], mask[some], keep, **_of_rows(named, some)) for some in rows]
+    logps, entropies, losses = zip(*parts, strict=True)
+    return (
+        torch.cat(logps),
+        None if entropies[0] is None else torch.cat(entropies),
+        None if losses[0] is None else torch.stack(losses).mean(),
+    )
 
 
 def _of_rows(named: dict[str, Any], some: slice) -> dict[str, Any]:

@@ -8,15 +8,14 @@ Seen: trl 1.16.0 (VLLMGeneration.generate and sync_weights, colocate) with vllm 
 Remove when: TRL passes vLLM prompts with one token per image, and clears vLLM's encoder cache.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from trl.data_utils import prepare_multimodal_messages
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import vllm_engine
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.ends.ends import tokenizer_of
 
 NEVER = -100.0
@@ -25,12 +24,12 @@ _SHOWN = 3
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Wraps the trainer's tokenization of prompts, vLLM's generate and the weight sync."""
+    """Stands around the trainer's tokenization of prompts, vLLM's generate and the weight sync."""
     engine, generation = vllm_engine(trainer), trainer.vllm_generation
     prompts = _ImagePrompts(trainer)
-    trainer._tokenize_prompts = prompts.noted(trainer._tokenize_prompts)
-    engine.generate = prompts.answered(engine.generate)
-    generation.sync_weights = _forgetting_images(generation.sync_weights, engine)
+    trainer.seams.observe("prompts are tokenized", "prompts of vLLM", prompts.note)
+    trainer.seams.change("engine generates", "prompts of vLLM", prompts.generate)
+    trainer.seams.observe("vLLM gets weights", "images", lambda _: engine.llm_engine.reset_encoder_cache())
     token = getattr(trainer.model.config, "image_token_id", None)
     if token is not None:
         known = generation.generation_kwargs
@@ -45,17 +44,10 @@ class _ImagePrompts:
         self._trainer = trainer
         self._short: dict[tuple[int, ...], list[int]] = {}
 
-    def noted(self, tokenize: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps `_tokenize_prompts`."""
-
-        @functools.wraps(tokenize)
-        def tokenized(prompts: Any) -> Any:
-            found = tokenize(prompts)
-            ids, images, _ = found
-            self._short = {} if images is None else dict(zip(map(tuple, ids), self._without(prompts), strict=True))
-            return found
-
-        return tokenized
+    def note(self, output: Any, prompts: Any) -> None:
+        """Observes `_tokenize_prompts`."""
+        ids, images, _ = output
+        self._short = {} if images is None else dict(zip(map(tuple, ids), self._without(prompts), strict=True))
 
     def _without(self, prompts: Sequence[Any]) -> list[list[int]]:
         """Tokenizes rendered conversations as the processor does, without inserting images.
@@ -73,45 +65,31 @@ class _ImagePrompts:
         begins = tokenizer.bos_token is not None and texts[0].startswith(tokenizer.bos_token)
         return list(tokenizer(texts, add_special_tokens=not begins)["input_ids"])
 
-    def answered(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the engine's `generate`. Raises Refused for the first prompt that differs from the loss's."""
-
-        @functools.wraps(generate)
-        def compared(prompts: Sequence[Any], *given: Any, **named: Any) -> Any:
-            asked = [
-                {**one, "prompt_token_ids": self._short[tuple(one["prompt_token_ids"])]}
-                if "multi_modal_data" in one
-                else one
-                for one in prompts
-            ]
-            found = generate(asked, *given, **named)
-            for one, answer in zip(prompts, found, strict=True):
-                self._compare(list(one["prompt_token_ids"]), list(answer.prompt_token_ids))
-            return found
-
-        return compared
+    def generate(self, generate: Callable[..., Any], prompts: Sequence[Any], *given: Any, **named: Any) -> Any:
+        """Stands around the engine's generate. Raises Refused for the first prompt that differs from the loss's."""
+        asked = [
+            {**prompt, "prompt_token_ids": self._short[tuple(prompt["prompt_token_ids"])]}
+            if "multi_modal_data" in prompt
+            else prompt
+            for prompt in prompts
+        ]
+        answers = generate(asked, *given, **named)
+        for prompt, answer in zip(prompts, answers, strict=True):
+            self._compare(list(prompt["prompt_token_ids"]), list(answer.prompt_token_ids))
+        return answers
 
     def _compare(self, of_loss: list[int], of_vllm: list[int]) -> None:
         if of_loss == of_vllm:
             return
         pairs = enumerate(zip(of_loss, of_vllm, strict=False))
-        place = next((at for at, (one, other) in pairs if one != other), min(len(of_loss), len(of_vllm)))
+        index = next((at for at, (token, other) in pairs if token != other), min(len(of_loss), len(of_vllm)))
         name = tokenizer_of(self._trainer).convert_ids_to_tokens
-        loss, vllm = (name(ids[place : place + _SHOWN]) for ids in (of_loss, of_vllm))
+        loss, vllm = (name(ids[index : index + _SHOWN]) for ids in (of_loss, of_vllm))
         raise Refused.of(
             "vLLM and the loss have different prompts",
             because=[
                 f"with images the loss has {len(of_loss)} tokens, and vLLM {len(of_vllm)}",
-                f"beginning at token {place + 1}, the loss has {loss}, vLLM {vllm}",
+                f"beginning at token {index + 1}, the loss has {loss}, vLLM {vllm}",
             ],
             fix="use_vllm: false; or releases of trl, transformers and vllm that docs/images.md names",
         )
-
-
-def _forgetting_images(sync_weights: Callable[[], None], engine: Any) -> Callable[[], None]:
-    @functools.wraps(sync_weights)
-    def synchronized() -> None:
-        sync_weights()
-        engine.llm_engine.reset_encoder_cache()
-
-    return synchronized

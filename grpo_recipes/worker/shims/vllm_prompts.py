@@ -6,12 +6,13 @@ Seen: trl 0.14.0 to 0.18.2, prompts_text in compute_loss, _prepare_inputs and _g
 Remove when: TRL below 0.19 is no longer supported.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import vllm_client, vllm_engine
+from grpo_recipes.worker._shared.replacing import Refused
 
 SHOWN = 60
 
@@ -20,31 +21,27 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Cuts prompts to their last `value` tokens, as the trainer counts them, before vLLM sees them."""
     length, engine, client = int(str(value)), vllm_engine(trainer), vllm_client(trainer)
     if engine is not None:
-        engine.generate = _with_tokens(engine.generate, trainer, length)
+        trainer.seams.change("engine generates", "prompts of vLLM", functools.partial(_with_tokens, trainer, length))
     if client is not None:
-        client.generate = _with_texts(client.generate, trainer, length)
+        trainer.seams.change("server generates", "prompts of vLLM", functools.partial(_with_texts, trainer, length))
     return f"vLLM gets the last {length} tokens of a prompt"
 
 
-def _with_tokens(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
-    """Wraps vLLM in this process, which accepts token ids instead of text."""
-
-    def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
-        tokens = [{"prompt_token_ids": ids[-length:]} for ids in _ids(trainer, prompts)]
-        return generate(tokens, *given, **named)
-
-    return generate_cut
+def _with_tokens(
+    trainer: Any, length: int, generate: Callable[..., Any], prompts: Sequence[str], *given: Any, **named: Any
+) -> Any:
+    """Asks vLLM in this process, which accepts token ids instead of text."""
+    tokens = [{"prompt_token_ids": ids[-length:]} for ids in _ids(trainer, prompts)]
+    return generate(tokens, *given, **named)
 
 
-def _with_texts(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
-    """Wraps TRL's server, which accepts only text and tokenizes it with special tokens."""
-
-    def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
-        rows = zip(prompts, _ids(trainer, prompts), strict=True)
-        texts = [text if len(ids) <= length else _text(trainer, text, ids[-length:]) for text, ids in rows]
-        return generate(texts, *given, **named)
-
-    return generate_cut
+def _with_texts(
+    trainer: Any, length: int, generate: Callable[..., Any], prompts: Sequence[str], *given: Any, **named: Any
+) -> Any:
+    """Asks TRL's server, which accepts only text and tokenizes it with special tokens."""
+    rows = zip(prompts, _ids(trainer, prompts), strict=True)
+    texts = [text if len(ids) <= length else _text(trainer, text, ids[-length:]) for text, ids in rows]
+    return generate(texts, *given, **named)
 
 
 def _ids(trainer: Any, prompts: Sequence[str]) -> list[list[int]]:

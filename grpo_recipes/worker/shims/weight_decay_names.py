@@ -20,10 +20,10 @@ NOT_DECAYED = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     """Gives the trainer the newest release's selection. Call it before the optimizer is created."""
     before = set(trainer.get_decay_parameter_names(trainer.model))
-    trainer.get_decay_parameter_names = decayed
-    kept = sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in before)
+    trainer.seams.change("decayed weights are named", "newest names", lambda _, model: decayed(model))
+    count = sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in before)
     now = set(decayed(trainer.model))
-    less = kept - sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in now)
+    less = count - sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in now)
     return f"{less} norms do not decay" if less else ""
 
 

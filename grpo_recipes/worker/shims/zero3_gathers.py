@@ -11,6 +11,7 @@ Remove when: no deepspeed before 0.19.8 is supported.
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def before_trainer(value: object, plan: Plan) -> None:
@@ -25,4 +26,4 @@ def before_trainer(value: object, plan: Plan) -> None:
             handle.wait()
         return handle
 
-    deepspeed.comm.all_gather_into_tensor = all_gather_into_tensor
+    replace(deepspeed.comm, "all_gather_into_tensor", all_gather_into_tensor)

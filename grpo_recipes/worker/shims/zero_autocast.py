@@ -15,6 +15,7 @@ import torch
 from accelerate.utils.operations import convert_outputs_to_fp32
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.replacing import replace
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
@@ -22,5 +23,5 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     model, device = trainer.model, trainer.accelerator.device.type
     # A cache would keep a half-precision copy of each weight that ZeRO-3 gathers, until the whole pass ends.
     autocast = torch.autocast(device, getattr(torch, str(value)), cache_enabled=plan.expect.deepspeed_stage != 3)
-    model.forward = convert_outputs_to_fp32(autocast(model.forward))
+    replace(model, "forward", convert_outputs_to_fp32(autocast(model.forward)))
     return f"the model is under autocast to {value}, as with DDP"

@@ -17,9 +17,6 @@ from typing import Any, NoReturn
 
 from grpo_recipes.contract.exits import EXIT_INTERRUPTED
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.contract.host.standard_streams import Hangups
-
-_POLL_S = 0.05
 
 
 class Interruption:
@@ -36,18 +33,16 @@ class Interruption:
         self.on_end = on_end
         self._grace_s = grace_s
         self._first: float | None = None
-        self._hangups = Hangups()
 
     def listen(self) -> None:
         """Installs the handlers. A thread gets signals even while the main thread waits in a collective.
 
-        An ignored hangup stays ignored, as nohup expects.
+        A closing terminal sends SIGHUP, which does not end the run.
         """
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         for number in ASKING:
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, lambda *_: None)
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else lambda *_: None)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(reader, writer), name="signals", daemon=True).start()
 
@@ -55,17 +50,8 @@ class Interruption:
         # `writer` is only kept open: signals are written to its descriptor.
         while numbers := reader.recv(64):
             for number in numbers:
-                if number == signal.SIGHUP and not self._is_request():
-                    print("the terminal is gone; the run continues, and SIGINT or SIGTERM still saves and stops it")
-                elif number in ASKING:
+                if number in ASKING:
                     self._receive()
-
-    def _is_request(self) -> bool:
-        """Whether a user sent the SIGHUP, not a closed terminal. Deciding this takes a moment."""
-        self._hangups.came()
-        while (found := self._hangups.is_wish()) is None:
-            time.sleep(_POLL_S)
-        return found
 
     def _receive(self) -> None:
         now = time.monotonic()
@@ -76,9 +62,6 @@ class Interruption:
             self.on_end()
             sys.stdout.flush()
             os._exit(EXIT_INTERRUPTED)
-
-
-# Ends a process after training, even if a reward left threads or processes running.
 
 
 # Time for uploads that libraries run in a thread.
@@ -141,11 +124,11 @@ def _waits_for(main: int | None) -> str | None:
     """Returns in words what keeps the main thread from ending; None if it does something else."""
     frame = sys._current_frames().get(main or 0)
     while frame is not None:
-        place = (os.path.basename(frame.f_code.co_filename), frame.f_code.co_name)
-        if place == ("threading.py", "_shutdown"):
+        where = (os.path.basename(frame.f_code.co_filename), frame.f_code.co_name)
+        if where == ("threading.py", "_shutdown"):
             names = [each.name for each in threading.enumerate() if not each.daemon and each.ident != main]
             return f"thread{'s' if len(names) != 1 else ''} {', '.join(names[:8])}"
-        if place == ("util.py", "_exit_function"):
+        if where == ("util.py", "_exit_function"):
             return "processes of multiprocessing"
         frame = frame.f_back
     return None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.worker._shared.record import Record
@@ -121,28 +121,28 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
         is_another=content is not None and content.get("status") == "running" and content.get("slurm_job") != job,
         **how,
     )
-    found = decide(ended)
-    _tell(record, found)
+    decision = decide(ended)
+    _tell(record, decision)
     line = {
         "job": job,
         "code": code,
         "step_before": ended.step_before,
         "step": ended.step,
-        "next": REQUEUE if found.exit_code is None else found.exit_code,
-        "counted": found.exit_code is None and not ended.preempted,
-        "because": found.because,
+        "next": REQUEUE if decision.exit_code is None else decision.exit_code,
+        "counted": decision.exit_code is None and not ended.preempted,
+        "because": decision.because,
     }
     with open(open_to_append(folder, ENDS_FILE), "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
-    return found
+    return decision
 
 
-def _tell(record: Record, found: Next) -> None:
+def _tell(record: Record, decision: Next) -> None:
     """Records in run.json how a start ended, if no end is recorded, or if the recorded end is not final."""
-    if found.exit_code is None or found.exit_code == EXIT_INTERRUPTED:
-        record.end("interrupted", EXIT_INTERRUPTED, found.because)
-    elif found.exit_code == EXIT_FAILED:
-        record.end("failed", EXIT_FAILED, found.because, last_word=record.read().get("status") == "interrupted")
+    if decision.exit_code is None or decision.exit_code == EXIT_INTERRUPTED:
+        record.end("interrupted", EXIT_INTERRUPTED, decision.because)
+    elif decision.exit_code == EXIT_FAILED:
+        record.end("failed", EXIT_FAILED, decision.because, last_word=record.read().get("status") == "interrupted")
 
 
 def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
@@ -157,14 +157,14 @@ def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
 
 def _ends(folder: Path) -> list[dict[str, Any]]:
     """Returns the ends of earlier starts; other lines are skipped."""
-    found = []
+    ends = []
     with contextlib.suppress(OSError):
         for line in read_bytes(folder, ENDS_FILE).splitlines():
             with contextlib.suppress(ValueError):
-                end = parsed(line)
+                end = parse_json(line)
                 if isinstance(end, dict) and all(isinstance(end.get(key), int) for key in ("step", "step_before")):
-                    found.append(end)
-    return found
+                    ends.append(end)
+    return ends
 
 
 def _step(folder: Path) -> int:
@@ -174,8 +174,8 @@ def _step(folder: Path) -> int:
 
 def _fingerprint(folder: Path) -> str:
     """Returns a value that changes with each write of run.json, which is replaced as a whole."""
-    found = status(folder, "run.json")
-    return "none" if found is None else f"{found.st_ino}.{found.st_mtime_ns}"
+    entry = status(folder, "run.json")
+    return "none" if entry is None else f"{entry.st_ino}.{entry.st_mtime_ns}"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -196,6 +196,6 @@ def main(arguments: Sequence[str]) -> None:
         print(before(given.folder))
         return
     how = {name: getattr(given, name) for name in ("told", "preempted", "server_ended")}
-    found = after(given.folder, given.job, given.before, given.code, given.max_requeues, **how)
-    print(REQUEUE if found.exit_code is None else found.exit_code)
-    print(f"job {given.job}: {found.because}", file=sys.stderr)
+    decision = after(given.folder, given.job, given.before, given.code, given.max_requeues, **how)
+    print(REQUEUE if decision.exit_code is None else decision.exit_code)
+    print(f"job {given.job}: {decision.because}", file=sys.stderr)

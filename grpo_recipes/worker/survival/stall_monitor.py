@@ -1,159 +1,117 @@
 """Ends a process whose training stalls, and records that one of several processes died.
 
-A thread of the process measures each step, and writes the stacks of all threads to stalled/rank-N.txt if a step is
-late. Code that holds the interpreter's lock, such as a regular expression that backtracks endlessly, stops that thread
-as well, so a second program (`part.py survival.stall_monitor`) ends the process if the thread stops reporting. Both
-count only time in which they could run: a suspended job has not stalled. The program outlives the process for a moment
-to record its death, since a process that the kernel kills for its memory cannot.
+A second program (`part.py survival.stall_monitor`) watches each process, since code that holds the interpreter's lock,
+such as a regular expression that backtracks endlessly, stops every thread. A timer in the process, such as that of
+faulthandler, also counts the time in which a job was suspended, and would end it when it continues. The program counts
+only time in which it and the process could run. It outlives the process for a moment to record its death, since a
+process that the kernel kills for its memory cannot.
 """
 
 import faulthandler
-import mmap
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
+from grpo_recipes.contract.event_words import guard_line
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import make_folder, open_to_append
 from grpo_recipes.contract.host.processes import ASKING, die_with_parent, process
+from grpo_recipes.contract.metrics import METRICS_FILE
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.worker._shared.metrics import append_event
+from grpo_recipes.worker._shared.part_program import PART_PROGRAM
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import Alarm, refusal
 
-LONGEST_POLL_S = 1.0
-# The program waits this much longer than the thread, which ends the process itself if it can.
-SLACK_S = 10.0
-STACKS_S = 5.0
+POLL_S = 1.0
+STACKS_S = 2.0
 # If several processes are killed together, none may report that it died alone.
 TOGETHER_S = 1.0
-STEP = "a step"
 OWN_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", f"{os.sep}lib{os.sep}python")
-_PART = Path(__file__).parents[1] / "part.py"
-# The process and the program share memory: one line about the current activity, a byte that is set if the process is
-# expected to end, then the stacks.
-_LINE_BYTES = 256
+# The process writes a file in memory, and the program reads it: one line about the current activity, a byte that is set
+# if the process is expected to end, then the stacks.
+_LINE_BYTES = 512
 _IS_EXPECTED = b"x"
 _PARENT_DIED = signal.SIGRTMIN
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The main thread's activity since `began`, and the seconds after which it is late and is ended."""
-
-    what: str
-    step: int
-    began: float
-    longest_s: float
-    end_s: float
+_file: int | None = None
 
 
 class StallMonitor:
-    """Times each step between begin() and end(), and everything else from one still() to the next call.
+    """Tells the program about each step between begin() and end(), and about everything else from still() on.
 
-    on_late: called in a thread, first if an activity takes too long and again, with True, if the process must end.
-    ddp_timeout_s: None for a single process. Training is unaffected if the program dies.
+    step: the number of the current step. ddp_timeout_s: None for a single process. Training is unaffected if the
+    program dies.
     """
 
-    def __init__(
-        self,
-        guards: Guards,
-        folder: Path,
-        rank: int,
-        on_late: Callable[[Alarm, bool], None],
-        ddp_timeout_s: float | None,
-    ) -> None:
-        self._guards, self._folder, self._rank = guards, folder, rank
-        self._on_late, self._ddp_timeout_s = on_late, ddp_timeout_s
+    def __init__(self, guards: Guards, step: Callable[[], int], ddp_timeout_s: float | None) -> None:
+        self._guards, self._step, self._ddp_timeout_s = guards, step, ddp_timeout_s
         self._durations: deque[float] = deque(maxlen=no_progress.REMEMBERED_STEPS)
-        self._step = 0
-        self._main = threading.get_ident()
-        self._poll_s = min(LONGEST_POLL_S, guards.no_progress_seconds / 8)
-        self._line = _shared if guards.no_progress == "stop" else None
-        self._watched = self._now("the start of the training", no_progress.longest(guards, ()))
-        threading.Thread(target=self._watch, name="stalls", daemon=True).start()
+        self._size = _size()
+        self.still("the start of the training")
 
     def begin(self) -> None:
         """Starts timing a step."""
-        self._step += 1
-        self._watched = self._now(STEP, no_progress.longest(self._guards, self._durations))
+        self._tell(no_progress.STEP, self._durations)
 
     def end(self) -> None:
         """Stops timing the step: logging and saving, which follow, have no median."""
-        if self._watched.what == STEP:
-            self._durations.append(time.monotonic() - self._watched.began)
+        if self._what == no_progress.STEP:
+            self._durations.append(time.monotonic() - self._began)
         self.still("logging or saving after a step")
 
     def still(self, what: str) -> None:
         """Starts timing an activity that is not a step, or restarts it."""
-        self._watched = self._now(what, no_progress.longest(self._guards, ()))
+        self._tell(what, ())
 
-    def _now(self, what: str, longest_s: float) -> Watched:
-        end_s = no_progress.end_after(longest_s, self._ddp_timeout_s)
-        now = Watched(what, self._step, time.monotonic(), longest_s, end_s)
-        self._tell(now, end_s)  # the thread may never run again
-        return now
+    def late_s(self) -> float | None:
+        """Returns the seconds of the current activity if the program found it late since the last call, else None."""
+        before, self._size = self._size, _size()
+        return time.monotonic() - self._began if self._size > before else None
 
-    def _tell(self, watched: Watched, left_s: float) -> None:
-        """Reports to the program that this process runs. This only writes shared memory, so it costs nothing."""
-        if self._line is not None:
-            line = f"{time.monotonic()} {left_s + SLACK_S} {watched.step} {watched.what}"
-            self._line[:_LINE_BYTES] = line.encode().ljust(_LINE_BYTES)
+    def _tell(self, what: str, durations: Sequence[float]) -> None:
+        self._what, self._began = what, time.monotonic()
+        if _file is not None:
+            usual_s = median(durations) if len(durations) >= no_progress.FEWEST_STEPS else None
+            longest_s = no_progress.longest(self._guards, durations)
+            end_s = no_progress.end_after(longest_s, self._ddp_timeout_s)
+            activity = [self._began, what, self._step(), usual_s, longest_s, end_s, self._guards.no_progress]
+            os.pwrite(_file, json.dumps(activity).encode().ljust(_LINE_BYTES), 0)
 
-    def _watch(self) -> None:
-        """Watches the main thread, counting only time in which this thread could run."""
-        watched, waited, warnings = self._watched, 0.0, 0
-        last = time.monotonic()
-        while True:
-            time.sleep(self._poll_s)
-            now = time.monotonic()
-            gap, last = min(now - last, 2 * self._poll_s), now
-            if watched is not self._watched:
-                watched, waited, warnings = self._watched, 0.0, 0
-            waited = min(waited + gap, now - watched.began)
-            self._tell(watched, max(watched.end_s - waited, 0.0))
-            if warnings == 0 and waited > watched.longest_s:
-                warnings = 1
-                self._late(watched, waited, is_last=False)
-            elif warnings == 1 and waited > watched.end_s:
-                warnings = 2
-                self._late(watched, waited, is_last=True)
 
-    def _late(self, watched: Watched, waited: float, *, is_last: bool) -> None:
-        with open(stacks_file(self._folder, self._rank), "a", encoding="utf-8") as file:
-            file.write(f"{watched.what} {watched.step} of this process takes {waited:.0f} s\n")
-            file.flush()
-            faulthandler.dump_traceback(file, all_threads=True)
-            file.write("\n")
-        durations = list(self._durations) if watched.what == STEP else []
-        alarm = no_progress.alarm(waited, watched.what, durations, _name(self._rank), self._where())
-        if self._watched is watched:  # still running
-            self._on_late(alarm, is_last)
+def _size() -> int:
+    return 0 if _file is None else os.fstat(_file).st_size
 
-    def _where(self) -> str:
-        """Returns the main thread's innermost line, and its innermost line outside of libraries if different."""
-        frame = sys._current_frames().get(self._main)
-        if frame is None:
-            return "an unknown place"
-        innermost, own = frame, frame
-        while own.f_back is not None and any(part in own.f_code.co_filename for part in OWN_FOLDERS):
-            own = own.f_back
-        places = [innermost] if own is innermost or own.f_back is None else [innermost, own]
-        return ", called from ".join(
-            f"{Path(place.f_code.co_filename).name}:{place.f_lineno} in {place.f_code.co_name}" for place in places
-        )
+
+def start_program(folder: Path, rank: int, processes: int) -> None:
+    """Starts the program next to this process. processes: of the run; a single process's parent notices its death."""
+    global _file
+    _file = os.memfd_create("stalls")
+    os.write(_file, b" " * (_LINE_BYTES + len(_IS_EXPECTED)))
+    # Neither of these needs the interpreter's lock.
+    faulthandler.register(signal.SIGUSR2, file=_file, all_threads=True)
+    faulthandler.enable(file=_file, all_threads=True)
+    words = [PART_PROGRAM, "survival.stall_monitor", str(folder), *map(str, (rank, os.getpid(), _file, processes))]
+    subprocess.Popen([sys.executable, "-I", "-S", *words], stdin=subprocess.DEVNULL, pass_fds=[_file])
+
+
+def expect_end() -> None:
+    """Tells the program that this process was asked to end, or ends and has recorded why."""
+    if _file is not None:
+        os.pwrite(_file, _IS_EXPECTED, _LINE_BYTES)
 
 
 def stacks_file(folder: Path, rank: int) -> int:
@@ -166,50 +124,114 @@ def _name(rank: int) -> str:
     return f"stalled/rank-{rank}.txt"
 
 
-_shared: mmap.mmap | None = None
-"""The memory that this process shares with the program, see start_program."""
-
-
-def start_program(folder: Path, rank: int, processes: int) -> None:
-    """Starts the program next to this process. processes: of the run; a single process's parent notices its death."""
-    global _shared
-    file = os.memfd_create("stalls")
-    os.write(file, b" " * (_LINE_BYTES + len(_IS_EXPECTED)))
-    # Neither of these needs the interpreter's lock.
-    faulthandler.register(signal.SIGUSR2, file=file, all_threads=True)
-    faulthandler.enable(file=file, all_threads=True)
-    words = [str(_PART), "survival.stall_monitor", str(folder), *map(str, (rank, os.getpid(), file, processes))]
-    subprocess.Popen([sys.executable, "-I", "-S", *words], stdin=subprocess.DEVNULL, pass_fds=[file])
-    _shared = mmap.mmap(file, _LINE_BYTES + len(_IS_EXPECTED))
-
-
-def expect_end() -> None:
-    """Tells the program that this process was asked to end, or ends and has recorded why."""
-    if _shared is not None:
-        _shared[_LINE_BYTES:] = _IS_EXPECTED
-
-
 def main(arguments: Sequence[str]) -> None:
-    """Ends a process whose line stays unchanged for longer than it states. arguments: see start_program."""
-    for number in ASKING:
+    """Watches a process until it ends. arguments: see start_program."""
+    for number in (*ASKING, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # a terminal or a cluster sends them to every process
-    folder, rank, pid, shared, processes = Path(arguments[0]), *(int(word) for word in arguments[1:])
+    folder, rank, pid, file, processes = Path(arguments[0]), *(int(word) for word in arguments[1:])
     signal.pthread_sigmask(signal.SIG_BLOCK, [_PARENT_DIED])
     die_with_parent(_PARENT_DIED)
-    known, waited, last = b"", 0.0, time.monotonic()
+    watched = _Watched(folder, rank, pid, file)
     while os.getppid() == pid:
-        signal.sigtimedwait([_PARENT_DIED], LONGEST_POLL_S)
-        now, line, found = time.monotonic(), os.pread(shared, _LINE_BYTES, 0), process(pid)
-        gap, last = min(now - last, 2 * LONGEST_POLL_S), now
-        if line != known:
-            known, waited = line, 0.0
-        elif found is not None and found.state not in "Tt":
-            waited += gap
-        if line.strip() and waited > float(line.split()[1]):
-            _end_held(folder, rank, pid, shared, waited)
+        signal.sigtimedwait([_PARENT_DIED], POLL_S)
+        watched.look()
+    if processes > 1 and os.pread(file, len(_IS_EXPECTED), _LINE_BYTES) != _IS_EXPECTED:
+        _record_death(folder, rank, watched.new_stacks())
+
+
+class _Watched:
+    """The process, and for how long it could run since its last report."""
+
+    def __init__(self, folder: Path, rank: int, pid: int, file: int) -> None:
+        self._folder, self._rank, self._pid, self._file = folder, rank, pid, file
+        self._line, self._waited, self._alarms, self._last = b"", 0.0, 0, time.monotonic()
+        self._read = _LINE_BYTES + len(_IS_EXPECTED)
+
+    def look(self) -> None:
+        """Counts the time since the last look, warns if the process is late, and ends it if it stays late."""
+        now, watched = time.monotonic(), process(self._pid)
+        gap, self._last = min(now - self._last, 2 * POLL_S), now
+        if not self._has_moved() and watched is not None and watched.state not in "Tt":
+            self._waited += gap
+        with suppress(ValueError):  # no report yet, or one that is being written
+            activity = no_progress.Activity(*json.loads(self._line)[1:])
+            if self._alarms < 2 and self._waited > (activity.longest_s, activity.end_s)[self._alarms]:
+                self._alarms += 1
+                self._late(activity)
+
+    def new_stacks(self) -> str:
+        """Returns what the process has written since the last call."""
+        content = os.pread(self._file, 1 << 20, self._read)
+        self._read += len(content)
+        return content.decode(errors="replace")
+
+    def _has_moved(self) -> bool:
+        before, self._line = self._line, os.pread(self._file, _LINE_BYTES, 0)
+        if self._line != before:
+            self._waited, self._alarms = 0.0, 0
+        return self._line != before
+
+    def _late(self, activity: no_progress.Activity) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGUSR2)
+        time.sleep(STACKS_S)
+        stacks = self.new_stacks()
+        is_end = self._alarms == 2
+        if is_end and (activity.action != "stop" or self._has_moved()):
             return
-    if processes > 1 and os.pread(shared, len(_IS_EXPECTED), _LINE_BYTES) != _IS_EXPECTED:
-        _record_death(folder, rank, _stacks(shared))
+        with suppress(OSError), open(stacks_file(self._folder, self._rank), "a", encoding="utf-8") as file:
+            file.write(f"step {activity.step}: {activity.what} takes {self._waited:.0f} s\n{stacks}\n")
+        action = "warn" if activity.action == "stop" and not is_end else activity.action
+        alarm = no_progress.alarm(activity, self._waited, _name(self._rank), _where(stacks))
+        record = Record(self._folder, self._rank)
+        known = next((each for each in record.guards() if each["name"] == no_progress.NAME), {"count": 0})
+        event = {
+            "id": no_progress.ID,
+            "name": no_progress.NAME,
+            "action": action,
+            "value": alarm.value,
+            "count": known["count"] + self._alarms,
+        }
+        finding = alarm.finding
+        words = {"message": finding.message, "because": list(finding.because), "fix": finding.fix}
+        if self._rank == 0:
+            self._log(activity.step, redact_value({**event, **words}))
+        if is_end:
+            entry = {"first_step": activity.step, **known, **event, "last_step": activity.step}
+            self._end(record, entry, alarm)
+        else:
+            print(hide_secrets(guard_line({"step": activity.step, **event, **words})), flush=True)
+
+    def _log(self, step: int, event: Any) -> None:
+        with suppress(OSError):
+            file = open_to_append(self._folder, METRICS_FILE)
+            append_event(file, self._folder / METRICS_FILE, "guard", step, event)
+            os.close(file)
+
+    def _end(self, record: Record, guard: dict[str, Any], alarm: Alarm) -> None:
+        """Records why the run ends, and kills the process, which is stopped first: it may wake up in this moment."""
+        step = guard["last_step"]
+        stopped = Refused(refusal(guard["name"], guard["id"], step, alarm))
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGSTOP)
+        try:
+            others = [each for each in record.guards() if each["name"] != guard["name"]]
+            with suppress(OSError):
+                record.update(step=step - 1, guards=[*others, guard])
+            record.end("stopped", EXIT_STOPPED, stopped)
+            print(hide_secrets(f"error: {stopped}"), file=sys.stderr, flush=True)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+
+def _where(stacks: str) -> str:
+    """Returns the main thread's innermost line, and its innermost line outside of libraries if different."""
+    # Threads are listed from the newest to the first, which is the main thread.
+    frames = _FRAME.findall(stacks.rpartition("hread 0x")[2])
+    own = [frame for frame in frames if not any(folder in frame[0] for folder in OWN_FOLDERS)]
+    places = [f"{Path(file).name}:{line} in {name}" for file, line, name in dict.fromkeys([*frames[:1], *own[:1]])]
+    return ", called from ".join(places) or "an unknown place"
 
 
 def _record_death(folder: Path, rank: int, stacks: str) -> None:
@@ -225,26 +247,3 @@ def _record_death(folder: Path, rank: int, stacks: str) -> None:
     message = f"process {rank} ended without an error message: it was killed (out of memory?) or crashed in a library"
     if Record(folder, rank).end("failed", EXIT_FAILED, message):
         print(f"error: {message}", file=sys.stderr, flush=True)
-
-
-def _stacks(shared: int) -> str:
-    return os.pread(shared, 1 << 20, _LINE_BYTES + len(_IS_EXPECTED)).decode(errors="replace")
-
-
-def _end_held(folder: Path, rank: int, pid: int, shared: int, waited: float) -> None:
-    """Ends a process whose interpreter is held, and records its stacks and the reason."""
-    _, _, step, what = os.pread(shared, _LINE_BYTES, 0).decode().rstrip().split(maxsplit=3)
-    os.kill(pid, signal.SIGUSR2)
-    time.sleep(STACKS_S)
-    stacks = _stacks(shared)
-    with open(stacks_file(folder, rank), "a", encoding="utf-8") as file:
-        file.write(f"{what} {step} of this process, which holds the interpreter's lock\n{stacks}\n")
-    # Threads are listed from the newest to the first, which is the main thread.
-    frame = _FRAME.search(stacks.rpartition("hread 0x")[2])
-    where = f"{Path(frame[1]).name}:{frame[2]} in {frame[3]}" if frame else "an unknown place"
-    alarm = no_progress.held(waited, what, _name(rank), where)
-    stopped = Refused(refusal(no_progress.NAME, no_progress.ID, int(step), alarm))
-    Record(folder, rank).end("stopped", EXIT_STOPPED, stopped)
-    print(hide_secrets(f"error: {stopped}"), file=sys.stderr, flush=True)
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""Builds the plan's trainer and model, and inspects them."""
+"""TRL's trainer as a run uses it: its members, what stands around them, and in which order."""

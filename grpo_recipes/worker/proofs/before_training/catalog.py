@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE
 from grpo_recipes.worker.proofs.before_training.compared import Compared, Comparison, Loaded
@@ -45,18 +45,18 @@ def _before_training(id_: str, name: str) -> Callable[[Compare], Compare]:
 
 
 @_before_training("PRF012", "ZeRO stage")
-def zero_stage(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def zero_stage(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """Before the first step, the trainer is set to the planned ZeRO stage.
 
     Catches: a launcher configuration that DeepSpeed ignores, which leaves the whole model on each process, and a
     stage that differs from the plan's and needs a different amount of memory. Without DeepSpeed the stage is 0.
     Source: accelerate 1.15.0 state.py (deepspeed_plugin).
     """
-    yield Compared("DeepSpeed stage", plan.expect.deepspeed_stage, seen.deepspeed_stage)
+    yield Compared("DeepSpeed stage", plan.expect.deepspeed_stage, loaded.deepspeed_stage)
 
 
 @_before_training("PRF013", "arguments")
-def arguments(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def arguments(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """The trainer's arguments, as GRPOConfig, Trainer and DeepSpeed leave them, are the planned ones.
 
     Catches: a value that `__post_init__` recomputed, a value that an environment variable or a launcher's configuration
@@ -67,11 +67,11 @@ def arguments(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     for name, value in plan.expect.arguments.items():
         if name in OF_SEVERAL_PROCESSES and plan.expect.world_size == 1:
             continue
-        yield Compared(f"GRPOConfig.{name}", value, seen.arguments.get(name, NO_SUCH_ARGUMENT))
+        yield Compared(f"GRPOConfig.{name}", value, loaded.arguments.get(name, NO_SUCH_ARGUMENT))
 
 
 @_before_training("PRF014", "trained tensors")
-def trained_tensors(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def trained_tensors(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """The trained tensors are those of the plan, by name and by their number of parameters.
 
     With LoRA these are the adapter tensors of the planned modules, `modules_to_save`, trained tokens and biases;
@@ -79,18 +79,18 @@ def trained_tensors(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     whose requires_grad was turned off, and a base model that stayed trainable with it.
     Source: peft 0.21.2 tuners/lora, for the names of the tensors.
     """
-    yield Compared("trained but not planned", "none", _names(seen.trained - seen.expected))
-    yield Compared("planned but not trained", "none", _names(seen.expected - seen.trained))
+    yield Compared("trained but not planned", "none", _names(loaded.trained - loaded.expected))
+    yield Compared("planned but not trained", "none", _names(loaded.expected - loaded.trained))
     if plan.expect.trainable_parameters is not None:
-        yield Compared("trainable parameters", plan.expect.trainable_parameters, seen.numbers)
+        yield Compared("trainable parameters", plan.expect.trainable_parameters, loaded.numbers)
 
 
 def _names(names: frozenset[str]) -> str:
-    return listed(sorted(names), SHOWN_NAMES) or "none"
+    return join_items(sorted(names), SHOWN_NAMES) or "none"
 
 
 @_before_training("PRF015", "dtype of the weights")
-def dtype_of_the_weights(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def dtype_of_the_weights(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """The model's weights are loaded in the planned dtype; adapters and packed 4-bit weights do not count.
 
     With cast_lm_head_to_fp32 the output layer, and an embedding that is tied to it, is in float32 instead.
@@ -100,11 +100,11 @@ def dtype_of_the_weights(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     Source: trl 1.16.0 grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26, `dtype` after).
     """
     if plan.expect.weights_dtype is not None:
-        yield Compared("dtype of the weights", plan.expect.weights_dtype, ", ".join(seen.weights))
+        yield Compared("dtype of the weights", plan.expect.weights_dtype, ", ".join(loaded.weights))
 
 
 @_before_training("PRF016", "device")
-def device(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def device(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """Each process holds the whole model on its own device, if the plan loads it there.
 
     Catches: a quantized model that was loaded onto a different GPU than its process uses, or spread over several; it
@@ -112,25 +112,25 @@ def device(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     Source: trl 1.16.0 grpo_trainer.py (device_map), transformers 5.23.0 quantizers.
     """
     if plan.arguments.model_init_kwargs.get("device_map") == ON_OWN_DEVICE:
-        yield Compared("device", seen.device, ", ".join(seen.parameter_devices))
+        yield Compared("device", loaded.device, ", ".join(loaded.parameter_devices))
 
 
 @_before_training("PRF017", "dtype of vLLM")
-def dtype_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def dtype_of_vllm(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """vLLM computes in the planned dtype, if it reports one.
 
     Catches: a server that was started with a different --dtype, or whose model has a different default. Its
     log-probabilities would differ from the policy's by more than PRF010 allows.
     Source: vllm 0.31.0 (model_config.dtype, /server_info of its development mode).
     """
-    if plan.vllm is None or seen.vllm_dtype is None:
+    if plan.vllm is None or loaded.vllm_dtype is None:
         return
     because = "its probabilities would differ from the policy's by more than the plan allows"
-    yield Compared("dtype of vLLM", plan.vllm.dtype, seen.vllm_dtype, because, f"vLLM with --dtype {plan.vllm.dtype}")
+    yield Compared("dtype of vLLM", plan.vllm.dtype, loaded.vllm_dtype, because, f"vLLM with --dtype {plan.vllm.dtype}")
 
 
 @_before_training("PRF018", "vLLM's tokens")
-def tokens_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+def tokens_of_vllm(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     """A token id means the same token for vLLM as for the trainer.
 
     vLLM reads its own tokenizer, from the folder that it was started with. Completions are sent as token ids, so a
@@ -140,7 +140,7 @@ def tokens_of_vllm(plan: Plan, seen: Loaded) -> Iterator[Compared]:
     Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop that is not in it,
     /detokenize).
     """
-    tokens = seen.vllm_tokens
+    tokens = loaded.vllm_tokens
     if tokens is None:
         return
     if tokens.vocabulary is None or (plan.expect.stop and not tokens.spells):

@@ -50,15 +50,15 @@ class Comparison:
 def as_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
     """Returns the values as in run.json: id of the proof, name, plan, live, ok."""
     return [
-        {"id": one.id, "name": value.name, "plan": value.plan, "live": value.live, "ok": value.ok}
-        for one in comparisons
-        for value in one.values
+        {"id": comparison.id, "name": value.name, "plan": value.plan, "live": value.live, "ok": value.ok}
+        for comparison in comparisons
+        for value in comparison.values
     ]
 
 
 def line(comparisons: Sequence[Comparison]) -> str:
     """Returns a line for the terminal; arguments that agree are counted, not listed."""
-    agreeing = [value for one in comparisons for value in one.values if value.ok]
+    agreeing = [value for comparison in comparisons for value in comparison.values if value.ok]
     arguments = [value for value in agreeing if value.name.startswith("GRPOConfig.")]
     listed = [value for value in agreeing if value not in arguments]
     words = [f"{value.name} {value.live}" for value in listed if value.live != "none"]
@@ -67,9 +67,6 @@ def line(comparisons: Sequence[Comparison]) -> str:
     if arguments:
         words.append(f"{len(arguments)} arguments as planned")
     return "proofs before the first step  " + " · ".join(words)
-
-
-# The state of one process's trainer before training, as plain values to send to other processes.
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ PROOF = Statement(ID, "tool replies")
 PLANNED = "a loss over what the policy wrote, in all of its turns, and not over replies"
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Checks the masks and gradients of all completions of the first step."""
-    rows = [row for process in seen if process.turns is not None for row in process.turns.rows]
-    for process in seen:
+    rows = [row for process in processes if process.turns is not None for row in process.turns.rows]
+    for process in processes:
         for index, row in enumerate(process.turns.rows if process.turns is not None else ()):
             if (fault := _wrong(row)) is not None:
                 return _failed(f"completion {index + 1} of rank {process.rank}: {fault}")
@@ -42,9 +42,9 @@ def _wrong(row: TurnedRow) -> str | None:
     return None
 
 
-def _failed(found: str) -> Proof:
+def _failed(observed: str) -> Proof:
     return PROOF.fails(
-        found,
+        observed,
         planned=PLANNED,
         because="the policy would learn to write tool replies, or would not learn from all of its own tokens",
         fix="look for code that replaces the trainer's masks, its loss or its tool loop; or use trl 1.16.0 or newer",

@@ -14,9 +14,9 @@ ID = "PRF021"
 PROOF = Statement(ID, "calls to tools")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Shows how often tools were called, and whether a reply fitted."""
-    all_turns = [process.turns for process in seen if process.turns is not None]
+    all_turns = [process.turns for process in processes if process.turns is not None]
     calls = next((turns.calls for turns in all_turns if turns.calls is not None), None)
     if calls is None:
         return PROOF.unseen("tool calls not checked: TRL did not log them")

@@ -25,51 +25,51 @@ PROOF = Statement(ID, "turns")
 TURNS = ("first turns", "later turns")
 
 
-def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
     """Compares the tokens and scores of the first step's completions with those of their turns."""
-    rows = [row for process in seen if process.turns is not None for row in process.turns.rows]
+    rows = [row for process in processes if process.turns is not None for row in process.turns.rows]
     if not rows:
         return PROOF.unseen("turns not checked: no completion came from the trainer's own generation")
-    for process in seen:
+    for process in processes:
         for index, row in enumerate(process.turns.rows if process.turns is not None else ()):
             if row.unknown is not None:
                 return _other_tokens(f"completion {index + 1} of rank {process.rank}", row.unknown)
     words = f"{sum(row.turns for row in rows)} turns trained as they were sampled"
-    scored = {which: _scored(seen, index) for index, which in enumerate(TURNS)}
-    most = BOUNDS.get(seen[0].precision.compute or "", BOUNDS["bfloat16"])
-    compared = [found for found in scored.values() if found is not None and found.tokens]
-    for which, found in scored.items():
-        if found is not None and found.tokens and not mean(found) <= most:
-            return _other_scores(which, found, most)
+    scored = {which: _compare(processes, index) for index, which in enumerate(TURNS)}
+    most = BOUNDS.get(processes[0].precision.compute or "", BOUNDS["bfloat16"])
+    compared = [comparison for comparison in scored.values() if comparison is not None and comparison.tokens]
+    for which, comparison in scored.items():
+        if comparison is not None and comparison.tokens and not mean(comparison) <= most:
+            return _other_scores(which, comparison, most)
     if not compared:
-        reason = next(
-            (found.reason for process in seen for found in process.scored if found.reason), "no scores were recorded"
-        )
+        reasons = (comparison.reason for process in processes for comparison in process.scored)
+        reason = next(filter(None, reasons), "no scores were recorded")
         return PROOF.holds(f"{words}; log-probs not compared: {reason}")
-    figures = f"max {max(found.most for found in compared):.1e} of {sum(found.tokens for found in compared)} tokens"
+    tokens = sum(comparison.tokens for comparison in compared)
+    figures = f"max {max(comparison.most for comparison in compared):.1e} of {tokens} tokens"
     return PROOF.holds(f"{words}, |log-prob difference| {figures}")
 
 
-def _scored(seen: tuple[FirstStep, ...], index: int) -> Sampled | None:
-    return together([process.scored[index] for process in seen if process.scored])
+def _compare(processes: tuple[FirstStep, ...], index: int) -> Sampled | None:
+    return together([process.scored[index] for process in processes if process.scored])
 
 
 def _other_tokens(which: str, token: int) -> Proof:
-    found = f"{which} does not consist of the sampled tokens: it differs at or after token {token + 1}"
+    observed = f"{which} does not consist of the sampled tokens: it differs at or after token {token + 1}"
     return PROOF.fails(
-        found,
+        observed,
         planned="the tokens that the generator returned in each turn, after the tokens that it received",
         because="tokenizing text again can give different tokens than were sampled",
         fix="look for code that tokenizes text again between turns, and a chat template that changes earlier turns",
     )
 
 
-def _other_scores(which: str, found: Sampled, most: float) -> Proof:
-    shown = f"|log-prob difference| of {which} mean {mean(found):.1e}"
+def _other_scores(which: str, comparison: Sampled, most: float) -> Proof:
+    shown = f"|log-prob difference| of {which} mean {mean(comparison):.1e}"
     return PROOF.fails(
         shown,
-        found=f"in {which} the loss scores samples differently than the policy did: log-probabilities differ by"
-        f" {mean(found):.2g} on average and by {found.most:.2g} at most, over {found.tokens} tokens",
+        observed=f"in {which} the loss scores samples differently than the policy did: log-probabilities differ by"
+        f" {mean(comparison):.2g} on average and by {comparison.most:.2g} at most, over {comparison.tokens} tokens",
         planned=f"at most {most:g} on average",
         because="the loss sees a different conversation than the policy, or scores at a different temperature",
         fix="look for code that replaces the trainer's loss, its attention mask or its scores; or use trl"

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.worker._shared.inputs import replaced
+from grpo_recipes.contract.metrics import REWARDS
 from grpo_recipes.worker._shared.library import on_any
 from grpo_recipes.worker.guards import not_finite
 from grpo_recipes.worker.guards.alarm import Alarm
-from grpo_recipes.worker.trainer.trained_tensors import own_part, trainable
+from grpo_recipes.worker.model.trained_tensors import own_part, trainable
 
 
 class RealLosses:
@@ -26,12 +26,10 @@ class RealLosses:
         self._losses: list[Any] = []
         self._norm: Any = None
         self._steps = 0
-        self._training_step, self._clip = trainer.training_step, trainer.accelerator.clip_grad_norm_
         standing = ExitStack()
-        # Restores the methods of trainer and accelerator.
         self.leave = standing.close
-        standing.enter_context(replaced(trainer, "training_step", self._noted_step))
-        standing.enter_context(replaced(trainer.accelerator, "clip_grad_norm_", self._noted_norm))
+        for event, layer in (("micro-batch is trained", self._train), ("gradient is clipped", self._clip)):
+            standing.callback(trainer.seams.change(event, "real losses", layer))
 
     def found(self) -> Alarm | None:
         """Returns an alarm if a value was not finite on any process since the last call.
@@ -60,18 +58,23 @@ class RealLosses:
 
     def _alarm(self, what: str, value: float) -> Alarm:
         reward = self._mean_reward()
-        strange = None if reward is None or math.isfinite(reward) else reward
+        strange = None if reward is None or math.isfinite(reward) else f"{reward}{self._infinite_rewards()}"
         return not_finite.in_step(what, value, strange, *broken_tensors(self._trainer.model))
+
+    def _infinite_rewards(self) -> str:
+        """Returns the names of the rewards with an infinite mean, to end a sentence; "" if none is known."""
+        means = [(name, values) for name, values in self._trainer.seams.figures().items() if name.startswith(REWARDS)]
+        names = [name.removeprefix(REWARDS) for name, values in means if values and math.isinf(values[-1])]
+        return f": {', '.join(name.removesuffix('/mean') for name in names)}" if names else ""
 
     def _mean_reward(self) -> float | None:
         """Returns the last generation's mean reward over all processes; NaN without any reward, None before it."""
-        kept = self._trainer._metrics
-        rewards = kept.get("train", kept).get("reward")
+        rewards = self._trainer.seams.figures().get("reward")
         return float(rewards[-1]) if rewards else None
 
-    def _noted_step(self, *given: Any, **named: Any) -> Any:
+    def _train(self, step: Callable[..., Any], *given: Any, **named: Any) -> Any:
         try:
-            loss = self._training_step(*given, **named)
+            loss = step(*given, **named)
         except RuntimeError as problem:
             if not_finite.SAMPLING_FAILED in str(problem):
                 self._on_broken(self._alarm("probability of a next token", math.nan))
@@ -79,8 +82,8 @@ class RealLosses:
         self._losses.append(loss.detach())
         return loss
 
-    def _noted_norm(self, *given: Any, **named: Any) -> Any:
-        norm = self._clip(*given, **named)
+    def _clip(self, clip: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        norm = clip(*given, **named)
         # A loss scaler skips steps with an infinite gradient, which is normal at the start.
         self._norm = norm if self._trainer.accelerator.scaler is None else None
         return norm

@@ -9,52 +9,55 @@ from typing import Any
 
 import torch
 import transformers
-from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
+from peft import load_peft_weights, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import get_peft_model_state_dict
 from transformers import AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer, BitsAndBytesConfig, set_seed
 
 from grpo_recipes.contract.files.folder_files import remove_tree, status
-from grpo_recipes.contract.integrity.manifest import MANIFEST, NotWhole, faults, refuse, stated_of_model
-from grpo_recipes.contract.integrity.seal import YOU
+from grpo_recipes.contract.integrity.checkpoints import unsafe_names
+from grpo_recipes.contract.integrity.digests import sizes_in
+from grpo_recipes.contract.integrity.manifest import MANIFEST, NotWhole, faults, model_files, refuse
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import dtype_keyword, trust_remote_code
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, write_model_manifest
+from grpo_recipes.worker.model.adapters import with_adapter
 
 
-def write_own_model(plan: Plan, place: Path) -> None:
-    """Writes the model that the run starts from, with its tokenizer, to `place`, unless it exists.
+def write_own_model(plan: Plan, folder: Path) -> None:
+    """Writes the model that the run starts from, with its tokenizer, to `folder`, unless it exists.
 
     Call it before GRPOConfig is built, which under ZeRO-3 makes every load collective.
     """
-    write_model(place, lambda: _extended(plan))
+    write_model(folder, lambda: _extend(plan))
 
 
-def write_model(place: Path, make: Callable[[], tuple[Any, Any]]) -> None:
+def write_model(folder: Path, make: Callable[[], tuple[Any, Any]]) -> None:
     """Writes the tokenizer, or processor, and the model that `make` returns, with a manifest.
 
-    A folder that this user wrote completely stays; anything else is rewritten, with the same result for the same plan.
+    A folder that is complete and has no code stays; anything else is rewritten, with the same result for the same plan.
     """
-    there = status(place.parent, place.name)
+    there = status(folder.parent, folder.name)
     if there is not None:
-        because = why_not_own(place) if stat.S_ISDIR(there.st_mode) else "it is a link or a file, not a folder"
+        because = why_not_whole(folder) if stat.S_ISDIR(there.st_mode) else "it is a link or a file, not a folder"
+        because = because or (f"reading {code} may run code" if (code := code_in(folder)) else None)
         if because is None:
             return
-        print(f"rewriting {place.name}: {because}", flush=True)
+        print(f"rewriting {folder.name}: {because}", flush=True)
     tokenizer, model = make()
-    writing = place.with_name(f".{place.name}.writing")
+    writing = folder.with_name(f".{folder.name}.writing")
     remove_tree(writing.parent, writing.name)
     model.save_pretrained(writing)
     tokenizer.save_pretrained(writing)
-    write_model_manifest(writing, place.parent)
+    write_model_manifest(writing, folder.parent)
     with contextlib.suppress(NotADirectoryError):
-        remove_tree(place.parent, place.name)
-    put_in_place(writing, place)
+        remove_tree(folder.parent, folder.name)
+    put_in_place(writing, folder)
 
 
-def _extended(plan: Plan) -> tuple[Any, Any]:
+def _extend(plan: Plan) -> tuple[Any, Any]:
     """Returns the tokenizer, or processor, and the model that the run starts from.
 
     The adapter of model.from_run is merged into it. The tokens of `tokenizer.add_tokens` are not special, so they stay
@@ -62,7 +65,7 @@ def _extended(plan: Plan) -> tuple[Any, Any]:
     Embeddings are never removed: many models have spare rows.
     """
     set_seed(plan.arguments.GRPOConfig["seed"])
-    processing, model = _merged(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
+    processing, model = _merge(plan) if plan.ancestor is not None and plan.ancestor.use == "merge" else _plain(plan)
     tokenizer = getattr(processing, "tokenizer", processing)
     tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
@@ -70,9 +73,9 @@ def _extended(plan: Plan) -> tuple[Any, Any]:
     return processing, model
 
 
-def model_class(place: str, **origin: Any) -> Any:
+def model_class(path: str, **origin: Any) -> Any:
     """Returns the class that TRL would load the model with: vision models have different modules than text models."""
-    config = AutoConfig.from_pretrained(place, **origin)
+    config = AutoConfig.from_pretrained(path, **origin)
     if origin.get("trust_remote_code") and getattr(config, "auto_map", None):
         return AutoModelForCausalLM
     return getattr(transformers, (config.architectures or [""])[0], AutoModelForCausalLM)
@@ -97,7 +100,7 @@ def _plain(plan: Plan) -> tuple[Any, Any]:
     return processing, kind.from_pretrained(plan.model.path, **dtype_keyword(plan), **origin)
 
 
-def _merged(plan: Plan) -> tuple[Any, Any]:
+def _merge(plan: Plan) -> tuple[Any, Any]:
     """Returns the tokenizer, or processor, the adapter's if it has one, and the model with the adapter merged."""
     assert plan.ancestor is not None
     brought = plan.ancestor.source == "folder" and Path(plan.ancestor.path, "tokenizer_config.json").is_file()
@@ -107,13 +110,16 @@ def _merged(plan: Plan) -> tuple[Any, Any]:
     return processing, merged_model(plan, plan.ancestor, origin)
 
 
-def why_not_own(place: Path) -> str | None:
-    """Returns why a folder is not a model that this user wrote completely, None if it is."""
+def code_in(folder: Path) -> str | None:
+    """Returns a file of a folder that may run code when the model is loaded, None without any."""
+    return next((name for name in sizes_in(folder) if name.endswith(".py") or unsafe_names([name])), None)
+
+
+def why_not_whole(folder: Path) -> str | None:
+    """Returns why a folder is not a completely written model, None if it is."""
     try:
-        listed, signer = stated_of_model(place)
-        if signer != YOU:
-            return f"its {MANIFEST} was not written by you"
-        refuse(faults(place, listed, contents=True))
+        listed = model_files(folder)
+        refuse(faults(folder, listed, contents=True))
     except FileNotFoundError:
         return f"it has no {MANIFEST}, which lists its files"
     except NotWhole as problem:
@@ -134,9 +140,9 @@ def merged_model(plan: Plan, ancestor: Ancestor, origin: dict[str, Any]) -> Any:
     """
     planned = dtype_keyword(plan)
     target = getattr(torch, next(iter(planned.values()), "float32"))
-    adapted = PeftModel.from_pretrained(
+    adapted = with_adapter(
         _base(plan, ancestor, origin, next(iter(planned), "dtype")),
-        ancestor.path,
+        Path(ancestor.path),
         torch_device="cpu",
         **({} if ancestor.commit is None else {"revision": ancestor.commit}),
     )
@@ -172,7 +178,7 @@ def merged(model: Any, dtype: torch.dtype, otherwise: str) -> Any:
     weights again. Raises Refused for an adapter that PEFT cannot merge; otherwise: the fix in its message.
     """
     try:
-        return _merged_copy(model, dtype)
+        return _merge_copy(model, dtype)
     except (RuntimeError, ValueError, NotImplementedError) as problem:
         if isinstance(problem, torch.OutOfMemoryError):
             raise
@@ -180,7 +186,7 @@ def merged(model: Any, dtype: torch.dtype, otherwise: str) -> Any:
         raise Refused.of("PEFT cannot merge this adapter", because=first, fix=otherwise) from problem
 
 
-def _merged_copy(model: Any, dtype: torch.dtype) -> Any:
+def _merge_copy(model: Any, dtype: torch.dtype) -> Any:
     _untie(model)
     for base, layers in _adapted(model):
         for weight in _weights(base):
@@ -206,12 +212,12 @@ def rounded(model: Any, dtype: torch.dtype) -> Any:
 
 def _adapted(model: Any) -> Iterator[tuple[Any, list[Any]]]:
     """Yields each module of the base that has adapters, with them."""
-    found: dict[int, tuple[Any, list[Any]]] = {}
+    by_module: dict[int, tuple[Any, list[Any]]] = {}
     for layer in model.modules():
         if isinstance(layer, BaseTunerLayer) and layer.active_adapters:
             base = layer.get_base_layer()
-            found.setdefault(id(base), (base, []))[1].append(layer)
-    yield from found.values()
+            by_module.setdefault(id(base), (base, []))[1].append(layer)
+    yield from by_module.values()
 
 
 def _weights(base: Any) -> Iterator[Any]:

@@ -9,8 +9,8 @@ from peft.tuners.lora import LoraLayer
 from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.model.trained_tensors import device_name, parameter_devices, weight_dtypes, zero_stage
 from grpo_recipes.worker.proofs.before_training.compared import Loaded
-from grpo_recipes.worker.trainer.trained_tensors import device_name, parameter_devices, weight_dtypes, zero_stage
 from grpo_recipes.worker.vllm.engine import dtype_seen, tokens_seen
 
 _OF_ADAPTERS = ("lora_", "modules_to_save")
@@ -47,9 +47,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, str | int | float) else repr(value)
-
-
-# The tensors that LoRA should train, from the plan and the model's own modules.
 
 
 ADAPTER = "default"

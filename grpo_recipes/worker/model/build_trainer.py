@@ -24,11 +24,10 @@ from transformers import (
     set_seed,
 )
 from transformers.utils import GENERATION_CONFIG_NAME
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import awaited, base_model, gather_output_layer_with_its_norm, seed_of
+from grpo_recipes.worker._shared.library import as_synchronous, base_model, gather_output_layer_with_its_norm, seed_of
 from grpo_recipes.worker._shared.planned import (
     ON_OWN_DEVICE,
     dequantized_folder,
@@ -38,12 +37,14 @@ from grpo_recipes.worker._shared.planned import (
     own_model_folder,
     trust_remote_code,
 )
+from grpo_recipes.worker._shared.replacing import replace, replace_temporarily
 from grpo_recipes.worker.data.images import decoding
+from grpo_recipes.worker.data.templates import refuse_endless_template
+from grpo_recipes.worker.model.adapters import refuse_costly_adapter
+from grpo_recipes.worker.model.own_model import continue_adapter, write_model, write_own_model
 from grpo_recipes.worker.serving.health import server_arguments
-from grpo_recipes.worker.trainer.own_model import continue_adapter, write_model, write_own_model
-from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
-
-# In a plan's model_init_kwargs: each process loads the whole model onto its own device.
+from grpo_recipes.worker.trainer.observed import ObservedTrainer
+from grpo_recipes.worker.vllm.engine import build_as_planned, seed_generations
 
 
 def training_arguments(plan: Plan, folder: Path) -> Any:
@@ -74,12 +75,14 @@ def build_trainer(
     turns: its arguments for multi-turn completions; empty if the plan has none.
     """
     lora = plan.arguments.LoraConfig
+    if lora is not None:
+        refuse_costly_adapter(lora, "lora: ")
     path = model_path(plan, folder)
     gather_output_layer_with_its_norm()
-    with seeded_adapter(plan.arguments.GRPOConfig["seed"]), planned_engine(plan, folder):  # type: ignore[arg-type]
-        trainer = GRPOTrainer(
+    with seeded_adapter(plan.arguments.GRPOConfig["seed"]), build_as_planned(plan, folder):  # type: ignore[arg-type]
+        trainer = ObservedTrainer(
             model=path,
-            reward_funcs=[awaited(reward) for reward in rewards],
+            reward_funcs=[as_synchronous(reward) for reward in rewards],
             args=arguments,
             train_dataset=decoding(rows),
             processing_class=planned_processing(plan, path),
@@ -104,7 +107,7 @@ def _save_by_the_names_of_its_files(model: Any) -> None:
     """
     known = getattr(model, "_weight_conversions", None)
     if known is not None:
-        model._weight_conversions = [one for one in known if not hasattr(one, "was_used") or one.was_used()]
+        model._weight_conversions = [entry for entry in known if not hasattr(entry, "was_used") or entry.was_used()]
 
 
 def _quantization(plan: Plan, arguments: Any) -> dict[str, Any]:
@@ -129,17 +132,18 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
     return keywords
 
 
-def processing_of(plan: Plan, path: str, **place: Any) -> Any:
-    """Loads a model's tokenizer, or its processor, with the padding that generation needs."""
-    place |= {"truncation_side": "left", "padding_side": "left", "trust_remote_code": trust_remote_code(plan)}
+def processing_of(plan: Plan, path: str, **origin: Any) -> Any:
+    """Loads a model's tokenizer, or its processor, with the padding that generation needs. Raises Refused."""
+    origin |= {"truncation_side": "left", "padding_side": "left", "trust_remote_code": trust_remote_code(plan)}
     try:
-        processing = AutoProcessor.from_pretrained(path, **place)
+        processing = AutoProcessor.from_pretrained(path, **origin)
     except (OSError, ValueError):
         # Before transformers 5 this reads config.json, which a trained adapter's folder does not have.
-        processing = AutoTokenizer.from_pretrained(path, **place)
+        processing = AutoTokenizer.from_pretrained(path, **origin)
     tokenizer = getattr(processing, "tokenizer", processing)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    refuse_endless_template(processing)
     return processing
 
 
@@ -155,6 +159,7 @@ def planned_processing(plan: Plan, path: str) -> Any:
         tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
     if plan.tokenizer.chat_template_path is not None:
         processing.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
+        refuse_endless_template(processing)
     return processing
 
 
@@ -202,11 +207,8 @@ def seeded_adapter(seed: int) -> Iterator[None]:
         set_seed(seed)
         build(self, *given, **named)
 
-    with replaced(PeftModel, "__init__", seeded):
+    with replace_temporarily(PeftModel, "__init__", seeded):
         yield
-
-
-# How long the run's processes wait for each other.
 
 
 def wait_as_planned(arguments: dict[str, Any]) -> None:
@@ -218,8 +220,8 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
     """
     seconds = arguments.get("ddp_timeout")
     if seconds is not None:
-        distributed_c10d.default_pg_timeout = timedelta(seconds=seconds)
-        distributed_c10d.default_pg_nccl_timeout = timedelta(seconds=seconds)
+        replace(distributed_c10d, "default_pg_timeout", timedelta(seconds=seconds))
+        replace(distributed_c10d, "default_pg_nccl_timeout", timedelta(seconds=seconds))
 
 
 # Keeps the model's own generation_config.json from changing the sampling.
@@ -256,7 +258,7 @@ def _write_when_saved(model: Any, own: Any) -> None:
         if path.exists():
             path.write_text(text, encoding="utf-8")
 
-    model.save_pretrained = save_pretrained
+    replace(model, "save_pretrained", save_pretrained)
 
 
 # The models that a run writes into its folder before training.
@@ -271,10 +273,10 @@ def write_models(plan: Plan, folder: Path) -> None:
     if plan.trains_a_copy:
         write_own_model(plan, own_model_folder(plan, folder))
     if plan.samples_a_copy:
-        write_model(dequantized_folder(folder), lambda: _dequantized(plan, model_path(plan, folder)))
+        write_model(dequantized_folder(folder), lambda: _dequantize(plan, model_path(plan, folder)))
 
 
-def _dequantized(plan: Plan, path: str) -> tuple[Any, Any]:
+def _dequantize(plan: Plan, path: str) -> tuple[Any, Any]:
     assert plan.vllm is not None and plan.arguments.BitsAndBytesConfig is not None
     origin = {"revision": model_revision(plan), "trust_remote_code": trust_remote_code(plan)}
     quantization = BitsAndBytesConfig(**plan.arguments.BitsAndBytesConfig)

@@ -106,9 +106,6 @@ class Arrivals:
         return note
 
 
-# Values that can be read from a live trainer at any time: devices, dtypes, the reference model, process count.
-
-
 NOT_OF_THE_MODEL = ("lora_", "modules_to_save", "trainable_tokens")
 
 
@@ -119,8 +116,8 @@ def dtype_name(dtype: Any) -> str:
 
 def processes_reached(trainer: Any) -> int:
     """Returns how many processes take part in a sum over all."""
-    one = torch.ones(1, device=trainer.accelerator.device)
-    return int(trainer.accelerator.reduce(one, reduction="sum").item())
+    count = torch.ones(1, device=trainer.accelerator.device)
+    return int(trainer.accelerator.reduce(count, reduction="sum").item())
 
 
 def device_name(device: Any) -> str:

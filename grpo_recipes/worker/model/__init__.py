@@ -1,0 +1,1 @@
+"""Builds the plan's trainer and model, and inspects them."""
