@@ -8,7 +8,7 @@ They are the model with new tokens, merged with an adapter, or dequantized for v
 from collections.abc import Sequence
 from pathlib import Path
 
-from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
+from grpo_recipes.worker._shared.imports import keep_imports, quiet_libraries
 from grpo_recipes.worker._shared.planned import read_plan, trust_remote_code
 
 
@@ -16,10 +16,10 @@ def main(arguments: Sequence[str]) -> None:
     """Writes the models into a run folder, unless they exist."""
     folder = Path(arguments[0])
     plan = read_plan(folder)
-    with kept_imports():
+    with keep_imports():
         quiet_libraries()
+        from grpo_recipes.worker.model.build_trainer import write_models
         from grpo_recipes.worker.shims.catalog import apply_before_trainer
-        from grpo_recipes.worker.trainer.model import write_models
         from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 
     if trust_remote_code(plan):

@@ -1,6 +1,9 @@
 """Runs a part of the worker, named by its module in this folder, in a separate process.
 
     python -P worker/part.py NAME [ARGUMENT ...]
+    python -P worker/grpo_recipes.zip NAME [ARGUMENT ...]
+
+A run folder has the archive, which starts with PART_OF_ARCHIVE (render/run_folder.py).
 
 The part's `main` takes the arguments and returns an exit code, None for 0.
 """

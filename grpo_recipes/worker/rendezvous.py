@@ -30,9 +30,9 @@ from grpo_recipes.contract.findings.finding import as_record, of_record
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.checkpoints.checkpoint import installed
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.checkpoints.checkpoint import package_versions
 
 _PATIENCE_S = 600.0
 _REMINDER_S = 30.0
@@ -176,7 +176,7 @@ def _first_left(machine: Machine, problem: DistError) -> Missing:
 def _join(machine: Machine, store: TCPStore, more: dict[str, str]) -> None:
     """Claims this machine's number. If that fails, tells the others and raises Refused."""
     plan = hashlib.sha256(read_bytes(machine.folder, "plan.json")).hexdigest()
-    own = {"plan": plan, "releases": installed(), "host": socket.gethostname(), "pid": os.getpid(), **more}
+    own = {"plan": plan, "releases": package_versions(), "host": socket.gethostname(), "pid": os.getpid(), **more}
     try:
         if machine.node:
             _compare(machine, store, own)

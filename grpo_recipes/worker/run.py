@@ -12,29 +12,29 @@ from grpo_recipes.contract.files.folder_lock import TRAINING, Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
-from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_peer
-from grpo_recipes.contract.host.child_environment import OF_VLLM, locked_caches, settle, small_for_nccl
+from grpo_recipes.contract.findings.lost_peer import WrongSetUp, find_lost_peer
+from grpo_recipes.contract.host.child_environment import OF_VLLM, find_locked_caches, settle, small_for_nccl
 from grpo_recipes.contract.host.engines import in_an_image
 from grpo_recipes.contract.host.foreign_modules import foreign_module
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
-from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
+from grpo_recipes.contract.integrity.checkpoints import find_lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.imports import keep_imports, quiet_libraries
 from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import check_ancestor, check_model_files
-from grpo_recipes.worker.checkpoints.checkpoint import PACKAGES, installed, remove_leftovers
-from grpo_recipes.worker.resume.resuming import checkpoint_to_extend, checkpoint_to_resume, why_unsigned
+from grpo_recipes.worker.checkpoints.checkpoint import PACKAGES, package_versions, remove_leftovers
+from grpo_recipes.worker.resume.resuming import checkpoint_to_extend, checkpoint_to_resume
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
-from grpo_recipes.worker.survival.folder_faults import explained, make_room
+from grpo_recipes.worker.survival.folder_faults import explain_fault, make_room
 from grpo_recipes.worker.survival.interruption import Interruption, leave_soon
 from grpo_recipes.worker.survival.stall_monitor import expect_end, start_program
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
-from grpo_recipes.worker.user_code.reward_call import explained_reward
+from grpo_recipes.worker.user_code.reward_call import explain_reward, explain_template
 from grpo_recipes.worker.user_code.reward_functions import check_judges, check_reward_files
 
 # A process that fails records this before its connections close; a shared folder shows it a moment later.
@@ -63,7 +63,7 @@ def train(folder: Path, *, resume: bool) -> int:
     start_program(folder, rank, int(os.environ.get("WORLD_SIZE", "1")))
     request.on_first, request.on_end = expect_end, lambda: _end_at_once(record)
     try:
-        code = _trained(folder, record, request, resume=resume)
+        code = _train(folder, record, request, resume=resume)
         expect_end()
         leave_soon(code)
         return code
@@ -72,9 +72,9 @@ def train(folder: Path, *, resume: bool) -> int:
             print(hide_secrets(f"error: {stopped}"), file=sys.stderr)
         return _leave(EXIT_STOPPED)
     except BaseException as problem:
-        lost = lost_peer(problem)
+        lost = find_lost_peer(problem)
         if lost is not None and not isinstance(lost, WrongSetUp):
-            return _leave(_interrupted(record, lost))
+            return _leave(_end_interrupted(record, lost))
         if (gone := loss_of_server(folder, problem)) is not None:
             print(hide_secrets(f"error: {gone}"), file=sys.stderr)
             record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
@@ -108,7 +108,7 @@ def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: boo
         print(hide_secrets(f"error: {bare_text([strange_entry(problem)])}"), file=sys.stderr, flush=True)
         return EXIT_STOPPED
     except OSError as problem:
-        why = None if record is None else explained(problem, record.same)
+        why = None if record is None else explain_fault(problem, record.same)
         if record is None or why is None:
             raise
         print(hide_secrets(f"error: {why}"), file=sys.stderr, flush=True)
@@ -118,7 +118,7 @@ def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: boo
     return None
 
 
-def _trained(folder: Path, record: Record, request: Interruption, *, resume: bool) -> int:
+def _train(folder: Path, record: Record, request: Interruption, *, resume: bool) -> int:
     phases = StartPhases(record)
     phases.begin("checking the files")
     plan = read_plan(folder)
@@ -134,22 +134,22 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
     check_model_files(plan.model)
     if os.environ.get("RANK", "0") == "0" and not resume:
         check_ancestor(plan.ancestor)
-    if os.environ.get("RANK", "0") == "0" and (unsigned := why_unsigned()) is not None:
-        print(unsigned, flush=True)
     checkpoint = _first_step(plan, folder, record, resume=resume)
     wait_for_server(plan, folder)
 
     phases.begin("importing the libraries")
-    with kept_imports():
+    with keep_imports():
         quiet_libraries()
         from grpo_recipes.worker.training import run_training
 
     interrupted = run_training(plan, folder, record, request, checkpoint, phases)
     if interrupted:
         why = loss_of_server(folder)
-        stopped = "stopped by a signal after a complete step"
+        is_begun = bool(record.read().get("step"))
+        stopped = f"stopped by a signal {'after a complete step' if is_begun else 'before the first step'}"
         record.end("interrupted", EXIT_INTERRUPTED, stopped if why is None else f"{why}; {stopped}")
-        print("interrupted; the checkpoint is complete and the run can be resumed", flush=True)
+        checkpoint_words = "the checkpoint is complete and " if is_begun else ""
+        print(f"interrupted; {checkpoint_words}the run can be resumed", flush=True)
         return EXIT_INTERRUPTED
     ended_early = record.evaluation().get("ended_early")
     record.end("completed", EXIT_DONE, None if ended_early is None else str(ended_early["because"]))
@@ -158,17 +158,19 @@ def _trained(folder: Path, record: Record, request: Interruption, *, resume: boo
 
 def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistake | str, str]:
     """Returns why the trainer failed, for run.json, and the text for the log, with a traceback only if it helps."""
-    why = problem if isinstance(problem, Mistake) else explained(problem, record.same)
+    why = problem if isinstance(problem, Mistake) else explain_fault(problem, record.same)
     if why is None:
-        if (words := explained_reward(problem, folder / "worker" / "user")) is not None:
+        if (words := explain_reward(problem, folder / "worker" / "user")) is not None:
             return words
+        if (template := explain_template(problem)) is not None:
+            return template, f"error: {template}\n"
         if (foreign := foreign_module(problem)) is None:
             return f"{type(problem).__name__}: {problem}", traceback.format_exc()
         why = Mistake(foreign)
     return why, f"error: {why}\n"
 
 
-def _interrupted(record: Record, lost: Mistake) -> int:
+def _end_interrupted(record: Record, lost: Mistake) -> int:
     """Records that this process lost the others, unless one of them soon reports a failure."""
     print(hide_secrets(f"{traceback.format_exc()}error: {lost}"), file=sys.stderr, flush=True)
     give_up = time.monotonic() + _OTHERS_SAY_WHY_S
@@ -183,9 +185,11 @@ def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Pa
     refuse_checkpoints(folder, resume=resume)
     is_first = os.environ.get("RANK", "0") == "0"
     checkpoint, lines = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
+    if checkpoint is None and not record.read().get("launches"):
+        lines = []  # a sweep starts its new runs with --resume, too
     if checkpoint is None and plan.extends is not None:
         checkpoint, lines = checkpoint_to_extend(folder, plan, contents=is_first)
-    if resume and (lost := lost_checkpoint(folder, record.read().get("checkpoint"))) is not None:
+    if resume and (lost := find_lost_checkpoint(folder, record.read().get("checkpoint"))) is not None:
         lines = [f"{lost}, which run.json names, is missing", *lines]
     if is_first:
         remove_leftovers(folder)
@@ -231,7 +235,7 @@ def check_releases(plan: Plan) -> None:
     planned = plan.stack.get("packages")
     if plan.accept_drift or not in_an_image(plan.job) or not isinstance(planned, dict):
         return
-    here = installed()
+    here = package_versions()
     different = [name for name in PACKAGES if name in planned and planned[name] != here.get(name)]
     if different:
         raise Refused.of(
@@ -244,7 +248,7 @@ def check_releases(plan: Plan) -> None:
 def refuse_locked_caches(plan: Plan) -> None:
     """Raises Refused if this user cannot write vLLM's caches, without which it fails minutes later."""
     if plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda":
-        locked = locked_caches(os.environ, OF_VLLM, "error")
+        locked = find_locked_caches(os.environ, OF_VLLM, "error")
         if locked is not None:
             raise Refused(locked)
 

@@ -20,16 +20,16 @@ from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import append_event
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.run import begin, refuse_checkpoints
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.health import URL, ServerProblem
 from grpo_recipes.worker.serving.other_machine import StopRequests
-from grpo_recipes.worker.serving.server import extended, visible
-from grpo_recipes.worker.survival.folder_faults import explained
+from grpo_recipes.worker.serving.server import extend_model, visible
+from grpo_recipes.worker.survival.folder_faults import explain_fault
 
 
 class ServerEvents:
@@ -45,7 +45,7 @@ class ServerEvents:
         restarts = server.get("restarts") if isinstance(server, dict) else None
         self._deaths: list[dict[str, Any]] = restarts if isinstance(restarts, list) else []
 
-    def died(self, how: str, restart: int, of: int) -> None:
+    def record_death(self, how: str, restart: int, of: int) -> None:
         """Records that the server died and is restarted; restart: its number, of the allowed `of`."""
         death = {"time": round(time.time(), 3), "step": self._record.read().get("step"), "how": how}
         self._deaths.append(death)
@@ -102,16 +102,16 @@ def serve(folder: Path, *, resume: bool) -> int:
         refuse_checkpoints(folder, resume=resume)
         if plan.vllm is None or plan.vllm.server is None:
             raise Refused.of("plan.json has no vLLM server", fix="start with launch.sh of the run folder")
-        code = _served(Run(folder, plan, plan.vllm.server, story, stop_requests), resume=resume)
+        code = _serve(Run(folder, plan, plan.vllm.server, story, stop_requests), resume=resume)
     except Refused as problem:
-        code = _ended(record, "stopped", EXIT_STOPPED, problem)
+        code = _end_with(record, "stopped", EXIT_STOPPED, problem)
     except ServerProblem as problem:
-        code = _ended(record, "failed", EXIT_FAILED, problem)
+        code = _end_with(record, "failed", EXIT_FAILED, problem)
     except BaseException as problem:
-        why = explained(problem, record.same)
+        why = explain_fault(problem, record.same)
         if why is None:
             traceback.print_exc()
-        code = _ended(record, "failed", EXIT_FAILED, why or f"{type(problem).__name__}: {problem}")
+        code = _end_with(record, "failed", EXIT_FAILED, why or f"{type(problem).__name__}: {problem}")
     finally:
         processes.kill_all_below()
     if code is None:
@@ -119,15 +119,15 @@ def serve(folder: Path, *, resume: bool) -> int:
     return EXIT_INTERRUPTED if code is None else code
 
 
-def _ended(record: Record, status: str, code: int, problem: Mistake | str) -> int:
+def _end_with(record: Record, status: str, code: int, problem: Mistake | str) -> int:
     record.end(status, code, problem, last_word=True)
     print(f"error: {problem}", file=sys.stderr, flush=True)
     return code
 
 
-def _served(run: Run, *, resume: bool) -> int | None:
+def _serve(run: Run, *, resume: bool) -> int | None:
     """Returns the training's exit code, None if it was asked to stop while it could not save."""
-    if run.plan.writes_models and not extended(run.folder, run.stop_requests):
+    if run.plan.writes_models and not extend_model(run.folder, run.stop_requests):
         return None
     story, restarts = run.story, 0
     while True:
@@ -139,7 +139,7 @@ def _served(run: Run, *, resume: bool) -> int | None:
                 return None
             story.tell("up", url=started.url, seconds=round(time.monotonic() - began, 1))
             code, death = _train(run, started, resume=resume)
-        if death is None or run.stop_requests.count or run.stop_requests.orphaned:
+        if death is None or run.stop_requests.count or run.stop_requests.is_orphan:
             return code
         if restarts == run.planned.max_restarts:
             times = "" if restarts == 0 else f" {restarts + 1} times"
@@ -152,7 +152,7 @@ def _served(run: Run, *, resume: bool) -> int | None:
             )
         restarts += 1
         resume = any((run.folder / "checkpoints").glob("checkpoint-*"))
-        story.died(death, restarts, run.planned.max_restarts)
+        story.record_death(death, restarts, run.planned.max_restarts)
 
 
 def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:
@@ -160,7 +160,7 @@ def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | Non
     trainer = _trainer(run, started.url, ["--resume"] if resume else [])
     while trainer.poll() is None:
         asked = run.stop_requests.wait(_POLL_S)
-        if run.stop_requests.orphaned or (asked and run.stop_requests.count > 1):
+        if run.stop_requests.is_orphan or (asked and run.stop_requests.count > 1):
             processes.kill(trainer, spared=started.process.pid)
             return None, None
         if asked:

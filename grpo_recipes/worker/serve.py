@@ -8,8 +8,8 @@ import argparse
 import sys
 from pathlib import Path
 
-# Only the package next to this file can be imported, nothing else in a run folder.
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+# Only the package in the archive next to this file can be imported, nothing else in a run folder.
+sys.path.insert(0, str(Path(__file__).resolve().with_name("grpo_recipes.zip")))
 import grpo_recipes  # noqa: F401
 
 del sys.path[0]

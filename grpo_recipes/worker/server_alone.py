@@ -18,14 +18,14 @@ from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.run import begin
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.health import ServerProblem, address_towards
 from grpo_recipes.worker.serving.other_machine import Notice, StopRequests, write_notice
-from grpo_recipes.worker.serving.server import extended
+from grpo_recipes.worker.serving.server import extend_model
 
 _POLL_S = 0.5
 _LOOK_S = 1.0
@@ -56,12 +56,12 @@ def serve_alone(folder: Path, *, address: str) -> int:
     try:
         plan = read_plan(folder)
         write_notice(folder, notice)
-        notice = _served(folder, plan, _planned(plan), address, stop_requests, notice)
+        notice = _serve(folder, plan, _server_of(plan), address, stop_requests, notice)
         code = EXIT_DONE if notice.state == "done" else EXIT_INTERRUPTED
     except Refused as problem:
-        notice, code = _failed(notice, problem), EXIT_STOPPED
+        notice, code = _notice_of_failure(notice, problem), EXIT_STOPPED
     except ServerProblem as problem:
-        notice, code = _failed(notice, problem), EXIT_FAILED
+        notice, code = _notice_of_failure(notice, problem), EXIT_FAILED
     except BaseException as problem:
         print(hide_secrets(traceback.format_exc()), file=sys.stderr, end="", flush=True)
         notice, code = (
@@ -74,7 +74,7 @@ def serve_alone(folder: Path, *, address: str) -> int:
     return code
 
 
-def _failed(notice: Notice, problem: Mistake) -> Notice:
+def _notice_of_failure(notice: Notice, problem: Mistake) -> Notice:
     findings = tuple(as_record(finding) for finding in problem.findings)
     return replace(notice, state="failed", reason=str(problem), findings=findings)
 
@@ -86,19 +86,19 @@ def _print_end(folder: Path, notice: Notice) -> None:
         lead = "error: " if notice.state == "failed" else "the vLLM server "
         print(hide_secrets(f"{lead}{notice.reason}"), file=sys.stderr, flush=True)
     try:
-        findings = tuple(cast("dict[str, Any]", redact_value(one)) for one in notice.findings)
+        findings = tuple(cast("dict[str, Any]", redact_value(finding)) for finding in notice.findings)
         write_notice(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason), findings=findings))
     except OSError as problem:
         print(f"the trainers could not be notified: {problem}", file=sys.stderr, flush=True)
 
 
-def _served(
+def _serve(
     folder: Path, plan: Plan, planned: VllmServer, address: str, stop_requests: StopRequests, notice: Notice
 ) -> Notice:
     """Runs one server from start to end, and returns the notice of how it ended."""
     asked = replace(notice, state="stopped", reason="was asked to stop before it was up")
     ended_before = Record(folder, 0).read().get("ended")
-    if plan.writes_models and not extended(folder, stop_requests):
+    if plan.writes_models and not extend_model(folder, stop_requests):
         return asked
     began = time.monotonic()
 
@@ -111,20 +111,20 @@ def _served(
         print(f"the vLLM server is up at {started.url} after {time.monotonic() - began:.0f} s", flush=True)
         notice = replace(notice, state="up", url=started.url)
         write_notice(folder, notice)
-        notice = _watched(started, Record(folder, 0), stop_requests, ended_before, notice)
+        notice = _watch(started, Record(folder, 0), stop_requests, ended_before, notice)
         if notice.state == "lost":
             print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
         return notice
 
 
-def _planned(plan: Plan) -> VllmServer:
+def _server_of(plan: Plan) -> VllmServer:
     planned = None if plan.vllm is None else plan.vllm.server
     if planned is None or not planned.own_node:
         raise Refused.of("plan.json has no vLLM server on a separate machine", fix="start it with launch.sh")
     return planned
 
 
-def _watched(
+def _watch(
     started: server.Server, record: Record, stop_requests: StopRequests, ended_before: object, notice: Notice
 ) -> Notice:
     """Waits until the training has ended, the server dies, or it is asked to stop.
@@ -138,7 +138,7 @@ def _watched(
         is_new, now = stop_requests.wait(_POLL_S), time.monotonic()
         if started.has_ended():
             return replace(notice, state="lost", reason=f"{started.death()} while the run still needed it")
-        if stop_requests.orphaned or (is_new and asked is not None and now - asked > _ECHO_S):
+        if stop_requests.is_orphan or (is_new and asked is not None and now - asked > _ECHO_S):
             return stopped
         if is_new and asked is None:
             asked = now

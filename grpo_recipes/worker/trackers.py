@@ -67,8 +67,8 @@ class Mlflow:
         if identity is None:
             values = {"run_folder": about.folder.name, **about.plan}
             named = [(_name(key), str(value)[:_LONGEST_VALUE]) for key, value in values.items()]
-            for place in range(0, len(named), _AT_ONCE):
-                mlflow.log_params(dict(named[place : place + _AT_ONCE]))
+            for start in range(0, len(named), _AT_ONCE):
+                mlflow.log_params(dict(named[start : start + _AT_ONCE]))
         return str(run.info.run_id)
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
@@ -94,13 +94,13 @@ class Tensorboard:
         except ImportError:
             from tensorboardX import SummaryWriter
 
-        place = identity or os.environ.get("TENSORBOARD_LOGGING_DIR") or "tensorboard"
-        self._writer = SummaryWriter(str(about.folder / place), purge_step=about.step + 1 if identity else None)
+        path = identity or os.environ.get("TENSORBOARD_LOGGING_DIR") or "tensorboard"
+        self._writer = SummaryWriter(str(about.folder / path), purge_step=about.step + 1 if identity else None)
         if identity is None:
             rows = [f"| {key} | {_cell(value)} |" for key, value in about.plan.items()]
             self._writer.add_text("run_folder", about.folder.name)
             self._writer.add_text("plan", "\n".join(["| key | value |", "|---|---|", *rows]))
-        return place
+        return path
 
     def log(self, step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
@@ -213,13 +213,13 @@ def begin_reports(trainer: Any, plan: Plan, folder: Path, record: Record, step: 
     for name in asked:
         if name in INTEGRATION_TO_CALLBACK:  # older releases do not know trackio
             trainer.remove_callback(INTEGRATION_TO_CALLBACK[name])
-    kept = record.read().get("trackers")
-    before = kept if step and isinstance(kept, dict) else {}
+    earlier = record.read().get("trackers")
+    before = earlier if step and isinstance(earlier, dict) else {}
     about = About(
         str(trainer.args.run_name or plan.name),
         folder,
         str(getattr(trainer.args, "project", None) or PROJECT),
-        planned_values(plan),
+        values_of_plan(plan),
         step,
     )
     trackers = {name: TRACKERS[name]() for name in asked if trainer.is_world_process_zero()}
@@ -239,8 +239,8 @@ def figures(event: str, values: Mapping[str, Any]) -> dict[str, float]:
     if event == "evaluation":
         rewards = values.get("rewards")
         named = {f"rewards/{name}": value for name, value in rewards.items()} if isinstance(rewards, dict) else {}
-        place = f"evaluation{of_set(values, '/')}"
-        return {f"{place}/{name}": value for name, value in _numbers({**values, **named}).items()}
+        prefix = f"evaluation{of_set(values, '/')}"
+        return {f"{prefix}/{name}": value for name, value in _numbers({**values, **named}).items()}
     return _numbers({f"guards/{values.get('name')}": values.get("value")}) if event == "guard" else {}
 
 
@@ -249,7 +249,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name in names if (value := number(values, name)) is not None}
 
 
-def planned_values(plan: Plan) -> dict[str, object]:
+def values_of_plan(plan: Plan) -> dict[str, object]:
     """Returns a plan's values by recipe key, or by their own names if they have none."""
-    values = {one.recipe_key or one.key: one.value for one in plan.settings}
+    values = {setting.recipe_key or setting.key: setting.value for setting in plan.settings}
     return cast("dict[str, object]", redact_value(values))

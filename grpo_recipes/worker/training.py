@@ -1,7 +1,4 @@
-"""Runs the training itself: prepare, prove, watch, train, hand over the model.
-
-All processes call the same methods in the same order, since some methods wait for all processes.
-"""
+"""Runs the training itself; all processes call the same methods in the same order, since some wait for all."""
 
 import os
 import time
@@ -12,49 +9,34 @@ from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_all, trends
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.library import gathered
+from grpo_recipes.worker._shared.library import gather_from_all
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import model_path, trust_remote_code
+from grpo_recipes.worker._shared.prefill import Prefill
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.same_folder import check_before_saving
 from grpo_recipes.worker._shared.start_phases import StartPhases
-from grpo_recipes.worker._shared.verified import refuse_if_not_found, seen_in_trainer
+from grpo_recipes.worker._shared.verified import check_live_world, facts_of_trainer, refuse_if_not_found
+from grpo_recipes.worker.callbacks.ended_shares import log_ends
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback, Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
-from grpo_recipes.worker.callbacks.progress import InterruptionCallback, ProgressLines, StepTimes
+from grpo_recipes.worker.callbacks.progress import InterruptionCallback, ProgressLines, StepTimes, Stopped
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
+from grpo_recipes.worker.callbacks.token_figures import TokenFigures
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.chosen_rows import refuse_rows_of_text, refuse_tokens_of_images
-from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.data.dataset import prepare_rows, without_cache
 from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
-from grpo_recipes.worker.ends.ends import EndedShares
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
-from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, counter_of, watch_phases, watch_saves
-from grpo_recipes.worker.proofs.before_training.catalog import compared
-from grpo_recipes.worker.proofs.before_training.compared import as_records, line
-from grpo_recipes.worker.resume.resuming import agreed, experiment
-from grpo_recipes.worker.resume.run_state import (
-    ResumedEpochs,
-    RunState,
-    ScheduleOfTheNewLength,
-    keep_dtypes,
-    recorded_at,
-)
-from grpo_recipes.worker.serving.health import check_other_server
-from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
-from grpo_recipes.worker.survival.interruption import Interruption
-from grpo_recipes.worker.tools.tool_figures import watch_tools
-from grpo_recipes.worker.tools.turns import Turns, load_turns
-from grpo_recipes.worker.trackers import begin_reports
-from grpo_recipes.worker.trainer.loaded_trainer import loaded
-from grpo_recipes.worker.trainer.model import (
+from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, counter_of, watch_phases
+from grpo_recipes.worker.model.build_trainer import (
     SeedEachStep,
     build_trainer,
     planned_processing,
@@ -63,6 +45,24 @@ from grpo_recipes.worker.trainer.model import (
     wait_as_planned,
     write_models,
 )
+from grpo_recipes.worker.model.loaded_trainer import loaded
+from grpo_recipes.worker.proofs.before_training.catalog import compared
+from grpo_recipes.worker.proofs.before_training.compared import as_records, line
+from grpo_recipes.worker.resume.resuming import agree_on, experiment
+from grpo_recipes.worker.resume.run_state import (
+    ResumedEpochs,
+    RunState,
+    ScheduleOfTheNewLength,
+    keep_dtypes,
+    record_at,
+)
+from grpo_recipes.worker.serving.health import check_other_server
+from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
+from grpo_recipes.worker.survival.interruption import Interruption
+from grpo_recipes.worker.tools.tool_figures import watch_tools
+from grpo_recipes.worker.tools.turns import Turns, load_turns
+from grpo_recipes.worker.trackers import begin_reports
+from grpo_recipes.worker.user_code.failed_completions import let_failed_leave
 from grpo_recipes.worker.user_code.isolation import trains_here
 from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
@@ -88,7 +88,7 @@ def run_training(
     try:
         training.prepare(turns)
         training.refuse_unplanned()
-        training.start_from(agreed(checkpoint))
+        training.start_from(agree_on(checkpoint))
         training.watch()
         training.train()
         training.hand_over()
@@ -130,44 +130,46 @@ class Training:
         if plan.expect.world_size > 1:
             phases.begin("finding the other processes")
         arguments = training_arguments(plan, folder)
-        _check_live_world(plan, arguments)
+        check_live_world(plan, arguments)
         if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
             print(other, flush=True)
         phases.begin("preparing the data")
-        seen, cache = dict[str, object](), folder / "cache"
+        facts, cache = dict[str, object](), folder / "cache"
         tokens = PromptTokens(
             plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
         )
         with arguments.main_process_first():  # of each machine; the others reuse its rows
             how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
-            self.rows, told = training_rows(plan, cache, rank, seen, tokens=tokens, **how)
-            for one in () if plan.evaluation is None else plan.evaluation.sets:
-                self.held_out.append(prepared_rows(one.data, one.section, cache, rank, seen, **how))
-        rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
+            self.rows, note = training_rows(plan, cache, rank, facts, tokens=tokens, **how)
+            for evaluation in () if plan.evaluation is None else plan.evaluation.sets:
+                self.held_out.append(prepare_rows(evaluation.data, evaluation.section, cache, rank, facts, **how))
+        prefill = Prefill.of_plan(plan, lambda: self.trainer.processing_class)
+        rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers, prefill)
         phases.begin("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, self.rows, rewards, folder, turns.arguments)
         # Last, wrappers of the trainer's own methods, which need the loaded model.
+        let_failed_leave(trainer, plan.rewards)
         redact_completions(trainer)
-        refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
-        refuse_endless_template(trainer, self.rows)
+        refuse_if_not_found(plan, facts | facts_of_trainer(trainer, plan), self.record)
+        refuse_endless_template(trainer.processing_class, [self.rows[0]["prompt"]], plan.arguments.GRPOConfig)
         refuse_tokens_of_images(plan, trainer.processing_class, self.rows, self.held_out)
         refuse_rows_of_text(plan, trainer.model.config.model_type, self.rows, self.held_out)
-        if told:
-            self._say(told)
+        if note:
+            self._say(note)
         if ignored := set_aside(trainer):
             self._say(f"ignored in the model's generation_config.json  {', '.join(ignored)}")
         resample_groups(trainer, plan.resample_groups, prompts_of_run(plan) if plan.sources else None)
         self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
-        judges = {place: one.not_of for place, one in enumerate(plan.rewards) if one.kind == "judge"}
-        count_equal_groups(trainer, judges, tuple(str(data.source_name) for data in plan.sources))
+        count_equal_groups(trainer, plan.rewards, tuple(str(data.source_name) for data in plan.sources))
+        log_ends(trainer, plan)
         watch_tools(trainer, turns.tally)
         answer_held_out_rows_with(trainer, turns.environment)
 
     def refuse_unplanned(self) -> None:
         """Runs the proofs before the first step. Raises Refused."""
-        comparisons = compared(self.plan, gathered(self.trainer, [loaded(self.plan, self.trainer)]))
+        comparisons = compared(self.plan, gather_from_all(self.trainer, [loaded(self.plan, self.trainer)]))
         self.record.update(checks=as_records(comparisons))
-        failed = [finding for one in comparisons if (finding := one.finding) is not None]
+        failed = [finding for comparison in comparisons if (finding := comparison.finding) is not None]
         if failed:
             raise Refused(*failed)
         self._say(line(comparisons))
@@ -182,7 +184,7 @@ class Training:
         self.step = None if checkpoint is None else step_of(checkpoint)
         if checkpoint is not None:
             keeps_best = self.plan.evaluation is not None and self.plan.evaluation.keep_best
-            recorded = agreed(recorded_at(checkpoint, self.folder, keeps_best=keeps_best))
+            recorded = agree_on(record_at(checkpoint, self.folder, keeps_best=keeps_best))
             self.known = recorded["evaluation"]
             self.record.update(step=self.step, checkpoint=str(checkpoint) if self.is_own else None, **recorded)
         step = self.step if self.is_own else None
@@ -207,21 +209,20 @@ class Training:
         if log is not None:
             times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
             figures = [times, ProgressLines(plan, record, log, times, peaks)]
-        self.guards = guards = GuardCallback(trainer, plan, folder, record, log)
+        self.guards = guards = GuardCallback(trainer, plan, record, log)
         if evaluation is not None:
-            evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
+            evaluation.guards = guards
         state = RunState(trainer, record, guards, log, self.checkpoint)
         keep_dtypes(trainer)
         save_whole_checkpoints(trainer, experiment(folder), state.save, self._best_step)
         check_before_saving(trainer, record.same)
-        watch_saves(trainer, peaks)
         callbacks = [
             PhaseCallback(peaks, self.phases),
             epochs,
             *([ScheduleOfTheNewLength(trainer)] if self.checkpoint is not None and not self.is_own else []),
             SeedEachStep(trainer.args.seed, trainer.accelerator.process_index),
             stop,  # before callbacks that inspect saved files
-            EndedShares(trainer, plan),
+            TokenFigures(trainer),
             *figures,
             *([] if evaluation is None else [evaluation]),
             guards,  # after callbacks that evaluate and log, so that no step includes an evaluation
@@ -240,7 +241,7 @@ class Training:
         cpu, wall = time.process_time(), time.perf_counter()
         try:
             trainer.train(resume_from_checkpoint=start)
-        except Trained:
+        except (Trained, Stopped):
             # transformers would train one step more than max_steps or stop_after allow.
             trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
         except BaseException:
@@ -252,7 +253,7 @@ class Training:
             for answered in (getattr(reward, "answered", None) for reward in trainer.reward_funcs):
                 if answered is not None:
                     answered.refuse_no_answer()
-        cpu_s = float(sum(gathered(trainer, [time.process_time() - cpu])))
+        cpu_s = float(sum(gather_from_all(trainer, [time.process_time() - cpu])))
         spent = {"train_cpu_s": cpu_s, "train_wall_s": time.perf_counter() - wall}
         # Including earlier launches; None if one of them was killed before it recorded its time.
         before = {name: number(earlier, name) if earlier.get("launches") else 0.0 for name in spent}
@@ -286,15 +287,3 @@ class Training:
     def _say(self, text: str) -> None:
         if self.trainer.is_world_process_zero():
             print(text, flush=True)
-
-
-def _check_live_world(plan: Plan, arguments: Any) -> None:
-    """Refuses a wrong number of processes before anything loads; with a wrong backend each one trains alone."""
-    live = arguments.distributed_state.num_processes
-    if live != plan.expect.world_size:
-        raise Refused.of(
-            f"processes that train together: {live}, planned: {plan.expect.world_size}",
-            because=f"accelerate sees {arguments.distributed_state.distributed_type} on "
-            f"{arguments.distributed_state.device}",
-            fix="start with launch.sh of the run folder, or plan again for this machine",
-        )

@@ -16,15 +16,16 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Proc
 from trl import GRPOTrainer
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
-from grpo_recipes.worker.completions.tool_turns import LOOP, answer_held_out_rows_with
-from grpo_recipes.worker.data.images import image_as_in_rows, tokens_of_images
+from grpo_recipes.contract.seams import TOOL_LOOP, TOOL_SUFFIX
+from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
+from grpo_recipes.worker.data.image_files import image_as_in_rows
+from grpo_recipes.worker.data.images import tokens_of_images
 from grpo_recipes.worker.ends.ends import tokenizer_of
+from grpo_recipes.worker.model.build_trainer import set_aside
 from grpo_recipes.worker.tools.environments import NO_TOOLS, OWN_REWARD
 from grpo_recipes.worker.tools.turns import Turns, load_turns
-from grpo_recipes.worker.trainer.model import set_aside
 
 PROMPTS_AT_ONCE = 16
-_SUFFIX = "_get_tool_suffix_ids"
 _MOST = "max_tool_calling_iterations"
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
@@ -51,7 +52,7 @@ class Policy:
         self.model = self.model_wrapped = model
         self.own_generation_config = model.generation_config
         self.state = TrainerState()
-        self.reward_funcs, self.planned_rewards = [_loaded(reward) for reward in rewards], len(rewards)
+        self.reward_funcs, self.planned_rewards = [_load_reward(reward) for reward in rewards], len(rewards)
         self.reward_processing_classes = [
             _reward_tokenizer(reward, function) for reward, function in zip(rewards, self.reward_funcs, strict=True)
         ]
@@ -69,7 +70,7 @@ def as_trained(plan: Plan, data: Data, *, greedy: bool) -> Evaluation:
     return Evaluation(data, True, 0, greedy, PROMPTS_AT_ONCE, sampling, longest)
 
 
-def _loaded(reward: Any) -> Any:
+def _load_reward(reward: Any) -> Any:
     """Returns the reward function; for a reward model's name, the model as TRL loads it."""
     if not isinstance(reward, str):
         return reward
@@ -93,34 +94,31 @@ def as_asked(data: Data, content: Any) -> list[dict[str, Any]]:
     return [*system, {"role": "user", "content": content}]
 
 
-def shown(messages: list[dict[str, Any]], plan: Plan, processing: Any) -> list[dict[str, Any]]:
+def with_pillow_images(messages: list[dict[str, Any]], plan: Plan, processing: Any) -> list[dict[str, Any]]:
     """Returns messages with Pillow images instead of base64 files, converted like the images of rows.
 
     Raises ValueError with the reason if that is impossible.
     """
-    data = next((one for one in plan.trained_data.values() if one.images), None)
+    data = next((source for source in plan.training_data.values() if source.images), None)
     has_images = any(not isinstance(message["content"], str) for message in messages)
     if data is None and has_images:
         raise ValueError("the recipe has no dataset.images: the model was trained on text only")
     if data is None:
         return messages
-    told, tokens = [], tokens_of_images(processing)
+    converted, tokens = [], tokens_of_images(processing)
     for message in messages:
         content = message["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if written := [token for token in tokens for part in parts if token in part.get("text", "")]:
             raise ValueError(f"the text contains {written[0]}, which the model's processor takes for an image")
-        told.append({**message, "content": [_shown(part, data) for part in parts]})
-    return told if has_images else messages
+        converted.append({**message, "content": [_part_with_image(part, data) for part in parts]})
+    return converted if has_images else messages
 
 
-def _shown(part: dict[str, Any], data: Data) -> dict[str, Any]:
+def _part_with_image(part: dict[str, Any], data: Data) -> dict[str, Any]:
     if part["type"] != "image":
         return part
     return {**part, "image": image_as_in_rows(base64.b64decode(part["image"]), data.max_pixels)}
-
-
-# The tools of a run for its trained model. TRL's own loop calls them, with a Policy instead of a trainer.
 
 
 class CalledTools:
@@ -141,8 +139,8 @@ class CalledTools:
                 continue
             looked_at = make()
             methods = dict(inspect.getmembers(type(looked_at), inspect.isfunction))
-            told = [one for one in methods if not one.startswith("_") and one not in NO_TOOLS]
-            own = [getattr(looked_at, one) for one in told]
+            names = [method for method in methods if not method.startswith("_") and method not in NO_TOOLS]
+            own = [getattr(looked_at, method) for method in names]
             self.functions += own
             if several:
                 self._tools_by_name[name] = standing + own
@@ -150,7 +148,7 @@ class CalledTools:
                 self._rewards[type(looked_at).__name__] = _reward_of(methods[OWN_REWARD], type(looked_at))
         self.own_rewards = tuple(self._rewards)
 
-    def given_to(self, policy: Policy) -> None:
+    def give_to(self, policy: Policy) -> None:
         """Lets a policy call them. Every policy's calls get the same random numbers."""
         answer_held_out_rows_with(policy, self._environment)
         if self._rewards:
@@ -170,7 +168,7 @@ class CalledTools:
             templates.add_response_schema(policy.processing_class)
         own: dict[str, Any] = {
             name: MethodType(getattr(GRPOTrainer, name), policy)
-            for name in (LOOP, _SUFFIX)
+            for name in (TOOL_LOOP, TOOL_SUFFIX)
             if hasattr(GRPOTrainer, name)
         }
         has_own = templates.is_chat_template_prefix_preserving(policy.processing_class)
@@ -192,7 +190,7 @@ class CalledTools:
 
 
 @contextmanager
-def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledTools]:
+def open_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledTools]:
     """Loads the tools and the environment of a plan, and ends their process. Raises Refused.
 
     user: the folder of their files. of_rows: whether rows are answered; an environment can only be reset with a row.
@@ -210,13 +208,13 @@ def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledToo
 def _reward_of(method: Callable[..., Any], kind: type[Any]) -> Callable[..., Any]:
     """Returns a reward function that calls an environment's reward. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
 
-    async def awaited(environments: list[Any], **_: Any) -> list[Any]:
-        return [await one.get_reward() if type(one) is kind else None for one in environments]
+    async def await_rewards(environments: list[Any], **_: Any) -> list[Any]:
+        return [await environment.get_reward() if type(environment) is kind else None for environment in environments]
 
-    def called(environments: list[Any], **_: Any) -> list[Any]:
-        return [one.get_reward() if type(one) is kind else None for one in environments]
+    def call_rewards(environments: list[Any], **_: Any) -> list[Any]:
+        return [environment.get_reward() if type(environment) is kind else None for environment in environments]
 
-    return awaited if inspect.iscoroutinefunction(method) else called
+    return await_rewards if inspect.iscoroutinefunction(method) else call_rewards
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel
 from transformers import BitsAndBytesConfig
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import (
     dtype_keyword,
     model_path,
@@ -16,7 +14,10 @@ from grpo_recipes.worker._shared.planned import (
     own_model_folder,
     trust_remote_code,
 )
-from grpo_recipes.worker.trainer.own_model import model_class, why_not_own, write_own_model
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.model.adapters import with_adapter
+from grpo_recipes.worker.model.own_model import code_in, model_class, why_not_whole, write_own_model
+from grpo_recipes.worker.shims.cache_keyword import pass_by_old_name
 
 FINAL = "final"
 
@@ -24,15 +25,15 @@ FINAL = "final"
 def make_own_model(plan: Plan, folder: Path) -> None:
     """Makes the base model that the run wrote into its folder again, if it was removed.
 
-    The same model, adapter and seed give the same files. Raises Refused if files exist that this user did not write.
+    The same model, adapter and seed give the same files. Raises Refused if other files are there.
     """
     if not (plan.trains_a_copy and is_adapter(plan)):
         return
-    place = own_model_folder(plan, folder)
-    if not place.is_dir():
-        write_own_model(plan, place)
-    elif (because := why_not_own(place)) is not None:
-        raise Refused.of(f"{place} changed after it was written", because=because, fix="remove it; it is built again")
+    path = own_model_folder(plan, folder)
+    if not path.is_dir() or code_in(path) is not None:
+        write_own_model(plan, path)
+    elif (because := why_not_whole(path)) is not None:
+        raise Refused.of(f"{path} changed after it was written", because=because, fix="remove it; it is built again")
 
 
 def is_adapter(plan: Plan) -> bool:
@@ -55,7 +56,7 @@ def load_trained(plan: Plan, folder: Path, *, packed: bool) -> Any:
     if not is_adapter(plan):
         return load_plain(folder / FINAL, plan)
     base = load_base(plan, folder, packed=packed)
-    return PeftModel.from_pretrained(base, str(folder / FINAL)).eval()
+    return with_adapter(base, folder / FINAL).eval()
 
 
 def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
@@ -64,23 +65,25 @@ def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
     if (packing := plan.arguments.BitsAndBytesConfig) is not None:
         keywords["quantization_config"] = BitsAndBytesConfig(**packing)
         keywords["device_map"] = {"": 0 if device_of(plan) == "cuda" else "cpu"}
-    model = _loaded(model_path(plan, folder), plan, revision=model_revision(plan), **keywords)
+    model = _load(model_path(plan, folder), plan, revision=model_revision(plan), **keywords)
     return model.dequantize() if is_packed(plan) and not packed else model
 
 
-def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto", gguf_file: str | None = None) -> Any:
+def load_plain(path: Path, plan: Plan, dtype: torch.dtype | str = "auto", gguf_file: str | None = None) -> Any:
     """Returns a folder's model as any user would load it. gguf_file: its file to read instead of the other weights."""
     name = next(iter(dtype_keyword(plan)), "dtype")  # torch_dtype before transformers 4.56
-    return _loaded(str(place), plan, gguf_file=gguf_file, **{name: dtype})
+    return _load(str(path), plan, gguf_file=gguf_file, **{name: dtype})
 
 
-def _loaded(place: str, plan: Plan, **keywords: Any) -> Any:
+def _load(path: str, plan: Plan, **keywords: Any) -> Any:
     trusted = {"trust_remote_code": True} if trust_remote_code(plan) else {}
     revision = {name: value for name, value in keywords.items() if name == "revision" and value is not None}
     kernel = plan.arguments.model_init_kwargs.get("attn_implementation")
     if kernel is not None and (device_of(plan) == "cuda" or kernel in ("eager", "sdpa")):
         keywords["attn_implementation"] = kernel
-    kind = model_class(place, **revision, **trusted)
+    kind = model_class(path, **revision, **trusted)
     keywords = {name: value for name, value in keywords.items() if value is not None}
-    model = kind.from_pretrained(place, **keywords, **trusted)
+    model = kind.from_pretrained(path, **keywords, **trusted)
+    if trusted:
+        pass_by_old_name(model)
     return (model if "device_map" in keywords else model.to(device_of(plan))).eval()

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import open_to_read, remove_tree, rename, status, write_whole
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, step_of
+from grpo_recipes.contract.integrity.allowed import CODE, replace_entries, with_digests
+from grpo_recipes.contract.integrity.checkpoints import judge_checkpoints, pickles, step_of
 from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in, sync, sync_folders
 from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
@@ -26,7 +27,7 @@ from grpo_recipes.contract.integrity.manifest import (
     read_manifest,
     refuse,
 )
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 WRITING = "writing"
 _REMOVED = ".removed-"
@@ -34,7 +35,7 @@ _REMOVED = ".removed-"
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
     """Returns the checkpoint of the highest step whose files have the right names and sizes, or None."""
-    return next((judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None), None)
+    return next((judged.folder for judged in judge_checkpoints(checkpoints) if judged.reason is None), None)
 
 
 def save_whole_checkpoints(
@@ -47,9 +48,8 @@ def save_whole_checkpoints(
     Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old checkpoints.
     """
     checkpoints = Path(trainer.args.output_dir)
-    write = trainer._save_checkpoint
 
-    def save(model: Any, trial: Any) -> None:
+    def save(write: Callable[..., None], model: Any, trial: Any) -> None:
         writing = checkpoints / WRITING
         name = f"checkpoint-{trainer.state.global_step}"
         trainer.args.output_dir = str(writing)
@@ -69,7 +69,7 @@ def save_whole_checkpoints(
             remove_old(checkpoints, trainer.args.save_total_limit, kept_step())
         trainer.accelerator.wait_for_everyone()
 
-    trainer._save_checkpoint = save
+    trainer.seams.change("checkpoint is saved", "whole checkpoints", save)
 
 
 def remove_old(checkpoints: Path, limit: int | None, kept_step: int | None = None) -> None:
@@ -79,36 +79,36 @@ def remove_old(checkpoints: Path, limit: int | None, kept_step: int | None = Non
     """
     if limit is None or limit <= 0:
         return
-    whole = [judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None]
+    whole = [judged.folder for judged in judge_checkpoints(checkpoints) if judged.reason is None]
     for checkpoint in (old for old in whole[limit:] if step_of(old) != kept_step):
         with contextlib.suppress(OSError):
-            remove_tree(checkpoints, _renamed_away(checkpoint).name)
+            remove_tree(checkpoints, _rename_away(checkpoint).name)
 
 
-def put_in_place(written: Path, place: Path) -> None:
+def put_in_place(written: Path, folder: Path) -> None:
     """Renames a written folder to its final place, replacing one from an earlier attempt."""
-    old = _renamed_away(place) if status(place.parent, place.name) is not None else None
-    rename(place.parent, str(written.relative_to(place.parent)), place.name)
-    sync(place.parent)
+    old = _rename_away(folder) if status(folder.parent, folder.name) is not None else None
+    rename(folder.parent, str(written.relative_to(folder.parent)), folder.name)
+    sync(folder.parent)
     if old is not None:
         _remove(old)
 
 
-def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None], checkpoint: Path | None = None) -> None:
-    """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks must call it.
+def save_final(trainer: Any, folder: Path, hand_over: Callable[[Path], None], checkpoint: Path | None = None) -> None:
+    """Writes the trained model or adapter, with its tokenizer, to `folder`. All ranks must call it.
 
     hand_over: adds to the written folder, on the first rank, before it is renamed. checkpoint: take the model from
     here, None for the trainer's own. Raises Refused if the checkpoint's files have changed.
     """
-    writing = _writing(place)
+    writing = _writing(folder)
     trainer.save_model(str(writing))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         if checkpoint is not None:
             take_model(checkpoint, writing)
         hand_over(writing)
-        write_model_manifest(writing, place.parent)
-        put_in_place(writing, place)
+        write_model_manifest(writing, folder.parent)
+        put_in_place(writing, folder)
     trainer.accelerator.wait_for_everyone()
 
 
@@ -124,15 +124,15 @@ def remove_leftovers(folder: Path) -> None:
         _remove(left)
 
 
-def _writing(place: Path) -> Path:
-    return place.with_name(f".{place.name}.writing")
+def _writing(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.writing")
 
 
-def _renamed_away(place: Path) -> Path:
+def _rename_away(folder: Path) -> Path:
     """Renames a folder to a name that nothing reads, and returns that path."""
-    away = place.with_name(f"{_REMOVED}{place.name}")
+    away = folder.with_name(f"{_REMOVED}{folder.name}")
     _remove(away)
-    rename(place.parent, place.name, away.name)
+    rename(folder.parent, folder.name, away.name)
     return away
 
 
@@ -144,14 +144,13 @@ def _remove(folder: Path) -> None:
 def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
     """Returns the digests of all ranks' files, on every rank. All ranks must call it."""
     count, rank = trainer.accelerator.num_processes, trainer.accelerator.process_index
-    from grpo_recipes.worker._shared.library import gathered  # a server and a job import this module without torch
+    from grpo_recipes.worker._shared.library import (
+        gather_from_all,  # a server and a job import this module without torch
+    )
 
     own = own_digests(folder, rank, count)
-    digests = gathered(trainer, [(name, digest.size, digest.sha256) for name, digest in own.items()])
+    digests = gather_from_all(trainer, [(name, digest.size, digest.sha256) for name, digest in own.items()])
     return {name: Digest(size, sha256) for name, size, sha256 in digests}
-
-
-# Takes the model of an earlier checkpoint, if it was better than the last one.
 
 
 _PART = 16 << 20
@@ -190,9 +189,6 @@ def take_model(checkpoint: Path, written: Path) -> None:
             write_whole(written, name, iter(partial(file.read, _PART), b""))
 
 
-# Writes the manifest of a checkpoint or model: a digest of each file, once everything is safely on disk.
-
-
 # Packages whose other releases would compute different bits.
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
 # Matches names like global_step4/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt, rng_state_1.pth or __1_0.distcp.
@@ -207,13 +203,24 @@ def write_manifest(
     run: Path,
     known: dict[str, Digest] | None = None,
 ) -> None:
-    """Flushes all files of a checkpoint to disk and writes its manifest. Raises OSError.
+    """Flushes all files of a checkpoint to disk, writes its manifest, and allows its pickles. Raises OSError.
 
     run: the run folder. known: digests of files that other processes have read; missing ones, and those of files with a
     different size, are computed here.
     """
-    files = _digests(folder, known or {})
-    _write(folder, checkpoint_text(Manifest(step, world_size, files, experiment, installed()), run))
+    manifest = Manifest(step, world_size, _digests(folder, known or {}), experiment, package_versions())
+    _allow_pickles(folder, manifest)
+    _write(folder, checkpoint_text(manifest, run))
+
+
+def _allow_pickles(folder: Path, manifest: Manifest) -> None:
+    """Allows the files that may run code when read by their sha256, so that this user's --resume reads them."""
+    found = pickles(folder, manifest)
+    try:
+        if found is not None:
+            replace_entries(CODE, with_digests([found[1]]))
+    except (OSError, ValueError) as problem:
+        print(f"note: --resume will ask for --allow-code, since {CODE}.json cannot be written: {problem}", flush=True)
 
 
 def write_model_manifest(folder: Path, run: Path | None) -> None:
@@ -233,28 +240,28 @@ def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:
     return digests_of(folder, names, safe_on_disk=True)
 
 
-def installed() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Returns the versions of the packages that train."""
-    found = {}
+    versions = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _writer(name: str, world_size: int) -> int:
     """Returns the rank that wrote a file; the first one if its name does not tell."""
-    found = _OF_A_RANK.search(name.rpartition("/")[2])
-    rank = 0 if found is None else int(found[1])
+    match = _OF_A_RANK.search(name.rpartition("/")[2])
+    rank = 0 if match is None else int(match[1])
     return rank if rank < world_size else 0
 
 
 def _digests(folder: Path, known: dict[str, Digest]) -> dict[str, Digest]:
     sizes = {name: size for name, size in sizes_in(folder).items() if name != MANIFEST}
-    kept = {name: known[name] for name, size in sizes.items() if name in known and size == known[name].size}
-    return kept | digests_of(folder, set(sizes) - set(kept), safe_on_disk=True)
+    unchanged = {name: known[name] for name, size in sizes.items() if name in known and size == known[name].size}
+    return unchanged | digests_of(folder, set(sizes) - set(unchanged), safe_on_disk=True)
 
 
 def _write(folder: Path, text: str) -> None:

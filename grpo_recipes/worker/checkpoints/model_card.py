@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.bounded_json import parse_json, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
-from grpo_recipes.contract.metrics import figure, figures_of, reward_as_drawn
+from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, reward_as_drawn
 from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set, read_record
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact_value
@@ -43,9 +43,9 @@ def hand_over(folder: Path, model: Path, commit: str | None) -> None:
 def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
     """Returns the data of a run folder's card, without secrets and local paths. more: further fields."""
     written = read_bytes(folder, "plan.json")
-    plan = cast("dict[str, Any]", parsed(written))
+    plan = cast("dict[str, Any]", parse_json(written))
     record = cast("dict[str, Any]", read_json(folder, "run.json"))
-    means = [one.text for one in verdicts(read_record(str(folder)) or RunRecord())]
+    means = [verdict.text for verdict in verdicts(read_record(str(folder)) or RunRecord())]
     summary = {**_summary(plan, record, hashlib.sha256(written).hexdigest(), commit), "verdict": means, **more}
     return cast("dict[str, Any]", redact_value(_without_places(summary)))
 
@@ -60,7 +60,7 @@ def write_files(model: Path, summary: Mapping[str, Any]) -> None:
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
     """Returns everything the card shows, as in run.json next to the model."""
     evaluation = record.get("evaluation") or {}
-    others = {name: _moments(one, record) for name, one in evaluation.get(OTHERS, {}).items()}
+    others = {name: _moments(of_set, record) for name, of_set in evaluation.get(OTHERS, {}).items()}
     metrics = record.get("metrics") or {}
     metrics = {**metrics, "reward": reward_as_drawn(metrics)}
     base = {key: plan["model"].get(key) for key in ("source", "path", "revision", "sha256")}
@@ -70,7 +70,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "description": plan["recipe"].get("description", ""),
         "plan_sha256": digest,
         "grpo_recipes": plan["grpo_recipes"],
-        "stack": _installed(plan["stack"]),
+        "stack": _versions(plan["stack"]),
         "world": plan["world"],
         "base_model": {**base, "commit": commit or plan["model"].get("commit")},
         "ancestors": _ancestors(plan.get("extends") or plan.get("ancestor")),
@@ -94,24 +94,24 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
 
 def _moments(known: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """Returns a set's figures before and after training, and at the best step if that model is handed over."""
-    found = {moment: known[moment] for moment in ("before", "after", "best") if isinstance(known.get(moment), dict)}
-    if found.get("best", {}).get("step") != record.get("final_step"):
-        found.pop("best", None)
-    return {moment: {key: one[key] for key in one if key != "seconds"} for moment, one in found.items()}
+    is_handed_over = (known.get("best") or {}).get("step") == record.get("final_step")
+    names = ("before", "after", "cross_validated", *(["best"] if is_handed_over else []))
+    moments = {name: figures for name, figures in known.items() if figures and name in names}
+    return {moment: {key: figures[key] for key in figures if key != "seconds"} for moment, figures in moments.items()}
 
 
 def _held_out_data(evaluation: dict[str, Any] | None) -> dict[str, Any] | None:
     """Returns the source of the held-out rows; by name for several sets."""
     sets = () if evaluation is None else (evaluation, *evaluation.get(OTHERS, ()))
-    named = {one.get("name", ""): _data(one["data"]) for one in sets}
+    named = {of_set.get("name", ""): _data(of_set["data"]) for of_set in sets}
     return named.get("", named or None)
 
 
 def _of_environment(plan: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns each environment that is a reward through get_reward; TRL names it after the class, with weight 1."""
     each = [plan.get("environment_class"), *(plan.get("environment_classes") or {}).values()]
-    known = [one for one in each if one and f"rewards/{one['name']}/mean" in (record.get("metrics") or {})]
-    return [{**one, "kind": "environment", "weight": 1.0, "kwargs": {}} for one in known]
+    known = [entry for entry in each if entry and f"rewards/{entry['name']}/mean" in (record.get("metrics") or {})]
+    return [{**entry, "kind": "environment", "weight": 1.0, "kwargs": {}} for entry in known]
 
 
 def _ancestors(ancestor: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def _ancestors(ancestor: dict[str, Any] | None) -> list[dict[str, Any]]:
     return [{key: run.get(key) for key in ("use", "name", "step", "plan_sha256", "weights_sha256")} for run in runs]
 
 
-def _installed(stack: dict[str, Any]) -> dict[str, str]:
+def _versions(stack: dict[str, Any]) -> dict[str, str]:
     """Returns the versions of Python and of the installed packages that a run can need."""
     named = {"python": stack.get("python"), **(stack.get("packages") or {})}
     return {name: version for name, version in named.items() if version}
@@ -142,7 +142,7 @@ def _without_places(value: Any) -> Any:
         return value
     if "\n" not in value and (os.path.isabs(value) or value.startswith("~")):
         return os.path.basename(value.rstrip("/")) or "/"
-    homes = {one for one in (os.path.expanduser("~"), os.getcwd()) if len(one) > 1}
+    homes = {folder for folder in (os.path.expanduser("~"), os.getcwd()) if len(folder) > 1}
     for home in sorted(homes, key=len, reverse=True):
         value = re.sub(rf"{re.escape(home)}(?=/|\b|$)", "~", value)
     return value
@@ -155,14 +155,14 @@ def model_card(summary: Mapping[str, Any]) -> str:
     def as_yaml(value: Any) -> str:
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
 
-    made_of = {"grpo-recipes": summary["grpo_recipes"]} | _known({key: summary.get(key) for key in _MADE_OF})
-    parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary)]
-    parts += ["## Results", _results(summary), "## Provenance", fenced(as_yaml(made_of), "yaml"), "## Reproduce"]
+    made_of = {"grpo-recipes": summary["grpo_recipes"]} | _without_empty({key: summary.get(key) for key in _MADE_OF})
+    parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _training_text(summary)]
+    parts += ["## Results", _results(summary), "## Provenance", fence_code(as_yaml(made_of), "yaml"), "## Reproduce"]
     parts += [_longer(summary)]
     parts += [
         "Write the recipe below to `recipe.yaml`, with the files that it names next to it, and run "
         f"`grpo-run recipe.yaml`. `{SUMMARY_FILE}` next to this card has the same figures for programs.",
-        fenced(as_yaml(summary["recipe"]), "yaml"),
+        fence_code(as_yaml(summary["recipe"]), "yaml"),
     ]
     return f"---\n{as_yaml(_front_matter(summary))}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
 
@@ -179,11 +179,11 @@ def _longer(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _known(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     """Returns the value without empty parts."""
     if isinstance(value, dict):
-        return {key: _known(one) for key, one in value.items() if one not in (None, {}, [])}
-    return [_known(one) for one in value] if isinstance(value, list) else value
+        return {key: _without_empty(part) for key, part in value.items() if part not in (None, {}, [])}
+    return [_without_empty(part) for part in value] if isinstance(value, list) else value
 
 
 def _front_matter(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,12 +196,12 @@ def _front_matter(summary: Mapping[str, Any]) -> dict[str, Any]:
     head["library_name"] = "peft" if is_adapter else "transformers"
     head["pipeline_tag"] = "text-generation"
     head["tags"] = ["grpo", "trl", "reinforcement-learning", *(["lora"] if is_adapter else []), "grpo-recipes"]
-    if hub := [one["path"] for one in data.get("sources", [data]) if one["source"] == "hub"]:
+    if hub := [source["path"] for source in data.get("sources", [data]) if source["source"] == "hub"]:
         head["datasets"] = hub
     return head
 
 
-def _trained(summary: Mapping[str, Any]) -> str:
+def _training_text(summary: Mapping[str, Any]) -> str:
     what = "A LoRA adapter" if summary["adapter"] else "A model"
     steps = f", {summary['step']} optimizer steps" if summary["step"] is not None else ""
     world = summary["world"]
@@ -223,9 +223,6 @@ def _results(summary: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) or "No rows were held out."
 
 
-# Markdown that shows a recipe's texts literally, without their own markup.
-
-
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     """Returns a Markdown table; each cell is one line."""
     lines = [head, tuple("---" for _ in head), *rows]
@@ -234,7 +231,7 @@ def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def one_line(value: object) -> str:
     """Returns a value on one line, without terminal control characters."""
-    text = "".join(one if one.isprintable() or one.isspace() else "\ufffd" for one in str(value))
+    text = "".join(char if char.isprintable() or char.isspace() else "\ufffd" for char in str(value))
     return " ".join(text.split())
 
 
@@ -248,7 +245,7 @@ def inline(text: str) -> str:
     return re.sub(r"([\\`*\[\]|~])", r"\\\1", text).replace("<", "&lt;")
 
 
-def fenced(text: str, language: str) -> str:
+def fence_code(text: str, language: str) -> str:
     """Returns the text in a code fence longer than any in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -289,8 +286,8 @@ def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str
     if "passes" in last:
         passes = last["passes"]
         parts.append(f"A completion passes if {inline(one_line(passes['reward']))} is {passes['at_least']:g} or more.")
-    if "best" in moments and evaluation is summary["evaluation"]:
-        parts.append("The step was chosen on these rows, so its figures are a little better than on others.")
+    if apart := evaluation.get("cross_validated"):
+        parts.append(f"The step was chosen on these rows. On rows that did not choose it: {evaluation_text(apart)}.")
     return parts
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from grpo_recipes.contract.findings.finding import dotted, mistake
+from grpo_recipes.contract.findings.finding import mistake, path_text
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.prompt_shape import TEXT_BESIDE_IMAGES, wrong_prompt
-from grpo_recipes.worker._shared.inputs import IMAGES, Refused
+from grpo_recipes.worker._shared.inputs import IMAGES
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.data.images import refuse_written_tokens, rows_of_text, wrong_prompt_for_images
+from grpo_recipes.worker.data.limits import TooMuch
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.row_filter import TOKENS, RowFilter
-from grpo_recipes.worker.data.unreadable_rows import TooMuch
 
 EXAMPLES = 3
 ROWS_AT_ONCE = 1000
@@ -38,12 +39,18 @@ class LeftOut:
         counts = ", ".join(f"{count} {reason}" for count, reason in reasons if count)
         return f"{self.by_filter + self.too_long} of {self.of} rows" + (f": {counts}" if counts else "")
 
-    def note(self, found: Iterable[tuple[int, Callable[[], str]]]) -> None:
+    def note(self, reasons: Iterable[tuple[int, Callable[[], str]]]) -> None:
         """Keeps the first of these (index, function that returns the reason)."""
-        for place, reason in found:
+        for index, reason in reasons:
             if len(self.examples) == EXAMPLES:
                 break
-            self.examples.append((place, reason()))
+            self.examples.append((index, reason()))
+
+    def note_lengths(self, long: Sequence[tuple[int, int]]) -> None:
+        """Keeps the first of these (index, tokens), and half of the examples of the filter."""
+        filtered = self.examples[: max(EXAMPLES - len(long), EXAMPLES // 2)] if long else self.examples
+        more = [(index, f"{count} tokens") for index, count in long[: EXAMPLES - len(filtered)]]
+        self.examples = [*filtered, *more]
 
 
 def chooses(data: Data) -> bool:
@@ -60,9 +67,9 @@ def refuse_tokens_of_images(plan: Plan, processing: Any, rows: Any, held_out: Se
         refuse_written_tokens(processing, rows, "datasets", None)
     sets = () if plan.evaluation is None else plan.evaluation.sets
     whole = [] if plan.sources else [("dataset", plan.data, rows)]
-    whole += [(one.section, one.data, of_set) for one, of_set in zip(sets, held_out, strict=True)]
+    whole += [(evaluation.section, evaluation.data, of_set) for evaluation, of_set in zip(sets, held_out, strict=True)]
     for where, data, of_data in whole:
-        refuse_written_tokens(processing, of_data, where, None if chooses(data) else lambda place: place + 1)
+        refuse_written_tokens(processing, of_data, where, None if chooses(data) else lambda index: index + 1)
 
 
 def refuse_rows_of_text(plan: Plan, family: str, rows: Any, held_out: Sequence[Any]) -> None:
@@ -72,10 +79,10 @@ def refuse_rows_of_text(plan: Plan, family: str, rows: Any, held_out: Sequence[A
     """
     sets = () if plan.evaluation is None else plan.evaluation.sets
     whole = [("datasets" if plan.sources else "dataset", plan.data, rows)]
-    whole += [(one.section, one.data, of_set) for one, of_set in zip(sets, held_out, strict=True)]
+    whole += [(evaluation.section, evaluation.data, of_set) for evaluation, of_set in zip(sets, held_out, strict=True)]
     for where, data, of_data in whole:
         is_known = not plan.sources and not chooses(data)
-        refuse_text(plan, family, of_data, where, (lambda place: place + 1) if is_known else None)
+        refuse_text(plan, family, of_data, where, (lambda index: index + 1) if is_known else None)
 
 
 def refuse_text(
@@ -132,45 +139,45 @@ class Choice:
     def first(self, rows: Any) -> Sequence[int]:
         """Returns the indices of rows that may stay, in order; the range of all if nothing restricts them."""
         count, seed = len(rows), self._data.shuffle_seed
-        order: Sequence[int] = range(count) if seed is None else shuffled(count, seed)
+        order: Sequence[int] = range(count) if seed is None else shuffle(count, seed)
         if self._first is not None:
             stays: list[bool] = []
             for table in (
                 rows.select_columns(self._first.reads or rows.column_names[:1]).with_format("arrow").iter(ROWS_AT_ONCE)
             ):
-                stays += self._filtered(self._first, table, range(len(stays), len(stays) + len(table)), [])
-            order = [place for place in order if stays[place]]
+                stays += self._filter(self._first, table, range(len(stays), len(stays) + len(table)), [])
+            order = [index for index in order if stays[index]]
         return order[: self._data.max_rows] if self.is_done else order
 
     def last(self, rows: Any, places: Sequence[int], tokens: PromptTokens, **how: Any) -> tuple[Any, list[int]]:
         """Returns the rows that stay, and their indices. places: of the given rows. how: keywords for writing them."""
-        kept: list[int] = []
+        chosen: list[int] = []
         long: list[tuple[int, int]] = []
         limit, most = self._data.max_prompt_tokens, self._data.max_rows
 
         def keep(table: pa.Table, indices: Sequence[int]) -> pa.Table:
             of_rows = [places[index] for index in indices]
-            counts = self._counted(table, of_rows, tokens) if self._counts else []
+            counts = self._count(table, of_rows, tokens) if self._counts else []
             stays = [True] * len(of_rows)
             if self._last is not None:
-                stays = self._filtered(self._last, table, of_rows, counts)
+                stays = self._filter(self._last, table, of_rows, counts)
             fits = [limit is None or count <= limit for count in counts] or stays
             taken = [index for index, stay in enumerate(stays) if stay and fits[index]]
             behind = len(of_rows)
-            if most is not None and len(taken) >= most - len(kept):
-                taken = taken[: most - len(kept)]
+            if most is not None and len(taken) >= most - len(chosen):
+                taken = taken[: most - len(chosen)]
                 behind = taken[-1] + 1 if taken else 0
-            found = [index for index in range(behind) if stays[index] and not fits[index]]
-            long.extend((of_rows[index], counts[index]) for index in found)
-            kept.extend(of_rows[index] for index in taken)
+            dropped = [index for index in range(behind) if stays[index] and not fits[index]]
+            long.extend((of_rows[index], counts[index]) for index in dropped)
+            chosen.extend(of_rows[index] for index in taken)
             return table if len(taken) == len(table) else table.take(pa.array(taken, pa.int64()))
 
         made = rows.with_format("arrow").map(keep, with_indices=True, batched=True, features=rows.features, **how)
         if long and self._data.over == "error":
             self._refuse_long(long)
         self.left_out.too_long = len(long)
-        self.left_out.note((place, lambda count=count: f"{count} tokens") for place, count in long)  # type: ignore[misc]
-        return made.with_format(None), kept
+        self.left_out.note_lengths(long)
+        return made.with_format(None), chosen
 
     def refuse_none(self) -> None:
         """Raises Refused with the reason why no row is left."""
@@ -179,66 +186,66 @@ class Choice:
         raise Refused(
             mistake(
                 f"{self._where}.{key}: none of the {left.of} rows of {self._name} is left",
-                seen=[f"row {place + 1}: {reason}" for place, reason in left.examples],
+                seen=[f"row {index + 1}: {reason}" for index, reason in left.examples],
                 because=left.words(self._data.max_prompt_tokens),
                 fix="a filter that is True for some rows" if key == "filter" else "a larger limit",
                 path=(self._where, key),
             )
         )
 
-    def _filtered(self, own: RowFilter, table: pa.Table, places: Sequence[int], counts: Sequence[int]) -> list[bool]:
+    def _filter(self, own: RowFilter, table: pa.Table, places: Sequence[int], counts: Sequence[int]) -> list[bool]:
         rows = own.rows(table, counts)
         stays = own.answers(rows, places)
         self.left_out.by_filter += len(stays) - sum(stays)
         self.left_out.note(
-            (place, lambda values=values: own.reason(values))  # type: ignore[misc]
-            for place, stay, values in zip(places, stays, rows, strict=True)
+            (index, lambda values=values: own.reason(values))  # type: ignore[misc]
+            for index, stay, values in zip(places, stays, rows, strict=True)
             if not stay
         )
         return stays
 
-    def _counted(self, table: pa.Table, places: Sequence[int], tokens: PromptTokens) -> list[int]:
+    def _count(self, table: pa.Table, places: Sequence[int], tokens: PromptTokens) -> list[int]:
         """Returns the token count of each prompt. Raises Refused for one that the trainer could not tokenize either."""
         prompts, images = table["prompt"].to_pylist(), table[IMAGES] if self._data.images else None
-        for place, one in zip(places, prompts, strict=True):
-            reason = wrong_prompt(one) or (None if images is None else wrong_prompt_for_images(one))
+        for row, prompt in zip(places, prompts, strict=True):
+            reason = wrong_prompt(prompt) or (None if images is None else wrong_prompt_for_images(prompt))
             if reason:
-                raise self._uncounted(place, reason)
+                raise self._count_refusal(row, reason)
 
-        def counted(some: Sequence[int]) -> list[int]:
+        def count_tokens(some: Sequence[int]) -> list[int]:
             texts = [prompts[index] for index in some]
             if images is None:
                 return tokens.counts(texts)
             return tokens.counts(texts, (images[index].as_py() for index in some))
 
         try:
-            return counted(range(len(prompts)))
+            return count_tokens(range(len(prompts)))
         except (Exception, TooMuch):  # count prompts singly, to find the one that raises, or if many are slow
-            found: list[int] = []
-            for index, place in enumerate(places):
+            counts: list[int] = []
+            for index, row in enumerate(places):
                 try:
-                    found += counted([index])
+                    counts += count_tokens([index])
                 except (Exception, TooMuch) as problem:
-                    raise self._uncounted(place, f"{type(problem).__name__}: {problem}") from problem
-            return found
+                    raise self._count_refusal(row, f"{type(problem).__name__}: {problem}") from problem
+            return counts
 
-    def _uncounted(self, place: int, reason: str) -> Refused:
-        what = f"{self._where}: {self._name}: the prompt of row {place + 1} cannot be counted in tokens"
+    def _count_refusal(self, index: int, reason: str) -> Refused:
+        what = f"{self._where}: {self._name}: the prompt of row {index + 1} cannot be counted in tokens"
         return Refused.of(what, because=reason)
 
     def _refuse_long(self, long: Sequence[tuple[int, int]]) -> None:
-        (place, count), limit = min(long), self._data.max_prompt_tokens
+        (index, count), limit = min(long), self._data.max_prompt_tokens
         raise Refused(
             mistake(
                 f"{self._where}.max_prompt_tokens: {len(long)} of {self.left_out.of} prompts are longer than {limit}",
-                because=[f"the first is in row {place + 1} of {self._name}, with {count} tokens", "over is error"],
+                because=[f"the first is in row {index + 1} of {self._name}, with {count} tokens", "over is error"],
                 fix=f"limit: {max(count for _, count in long)}; or over: drop",
                 path=(self._where, "max_prompt_tokens"),
             )
         )
 
 
-def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | None = None) -> list[int]:
+def sort_places(rows: Any, data: Data, where: str, places: Sequence[int] | None = None) -> list[int]:
     """Returns the rows' indices sorted by their column; equal values keep their order. places: of the rows in the data.
 
     Raises Refused if a row has no value, or if the values have no order.
@@ -246,28 +253,28 @@ def sorted_places(rows: Any, data: Data, where: str, places: Sequence[int] | Non
     assert data.sort_by is not None
     name, path = data.sort_by.removeprefix("-"), (where, "sort_by")
 
-    def refused(what: str, because: str, fix: str) -> Refused:
-        return Refused(mistake(f"{dotted(path)}: {what}", because=because, fix=fix, path=path))
+    def refusal(what: str, because: str, fix: str) -> Refused:
+        return Refused(mistake(f"{path_text(path)}: {what}", because=because, fix=fix, path=path))
 
     if name not in rows.column_names:
         has = f"the rows have the columns {', '.join(sorted(rows.column_names))}"
-        raise refused(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of these columns")
+        raise refusal(f"{data.path or 'the data'} has no column {name}", has, "sort_by: one of these columns")
     values: list[Any] = rows.select_columns(name).with_format(None)[:][name]  # not as stored, where JSON is text
     kinds = {int if isinstance(value, bool | int | float) else type(value) for value in values}
-    without = [place for place, value in enumerate(values) if value is None or value != value]
+    without = [index for index, value in enumerate(values) if value is None or value != value]
     if without:
         row = (without[0] if places is None else places[without[0]]) + 1
         what = f"{len(without)} of {len(values)} rows of {data.path or 'the data'} have no {name}"
         because = f"row {row} is the first, and cannot be sorted"
-        raise refused(what, because, f'filter: "{{{{ {name} is not none }}}}" leaves them out')
+        raise refusal(what, because, f'filter: "{{{{ {name} is not none }}}}" leaves them out')
     if kinds not in ({int}, {str}):
         what = f"column {name} of {data.path or 'the data'} cannot be sorted"
         names = " and ".join(sorted(kind.__name__ for kind in kinds))
-        raise refused(what, f"its values are {names}", "a column of numbers or of strings")
+        raise refusal(what, f"its values are {names}", "a column of numbers or of strings")
     return sorted(range(len(values)), key=values.__getitem__, reverse=data.sort_by.startswith("-"))
 
 
-def shuffled(count: int, seed: int) -> list[int]:
+def shuffle(count: int, seed: int) -> list[int]:
     """Returns range(count) in an order that depends only on the seed.
 
     Python guarantees the numbers of random() for a seed in all releases, but not the order of shuffle().

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,16 @@ from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
 from grpo_recipes.contract.files.folder_files import read_text, remove_tree, write_whole
 from grpo_recipes.contract.files.regular_file import file_sha256
-from grpo_recipes.contract.integrity.seal import YOU, Damaged, opened, sealed
+from grpo_recipes.contract.integrity.seal import Damaged, seal_content, unseal
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.contract.tasks import PACKAGE
-from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.task_specs import rows_of
-from grpo_recipes.worker._shared.verified import seen_in_rows
-from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sorted_places
+from grpo_recipes.contract.tasks.task_rows import NotMade, make_rows
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker._shared.verified import facts_of_rows
+from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sort_places
 from grpo_recipes.worker.data.file_texts import as_written, texts_stay
-from grpo_recipes.worker.data.images import check_image_columns, undecoded, with_images
+from grpo_recipes.worker.data.images import check_image_columns, with_images, without_decoding
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
@@ -37,12 +37,12 @@ _PURPOSE = "rendered rows"
 _KEPT = re.compile(r"(dataset|datasets\.[\w-]+|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
 
 
-def prepared_rows(
+def prepare_rows(
     data: Data,
     where: str,
     cache: Path,
     rank: int,
-    seen: dict[str, object] | None = None,
+    facts: dict[str, object] | None = None,
     *,
     is_resumed_later: bool = False,
     first: int | None = None,
@@ -51,45 +51,45 @@ def prepared_rows(
     """Returns the datasets.Dataset of `data` with a `prompt` column and its templates' columns; others stay.
 
     where: the recipe section in messages, "dataset" or that of held-out rows. cache: a folder inside the run folder, so
-    nothing is left elsewhere (a hub dataset itself is in the hub's cache). seen: gets the number of rows and the
-    fingerprint of the whole data. is_resumed_later: reuse the rows that this user's earlier attempt rendered, and keep
+    nothing is left elsewhere (a hub dataset itself is in the hub's cache). facts: gets the number of rows and
+    the fingerprint of the whole data. is_resumed_later: reuse the rows that an earlier attempt rendered, and keep
     them for the next one, if the data is a file or has a hub commit. first: the rank that rendered the rows for this
     one; None for a rank that renders them itself. tokens: counts prompt tokens, for data that is chosen by them.
 
     Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or TRL
     does not accept its prompt.
     """
-    file, seen = cache / f"{where}-{rank}.arrow", {} if seen is None else seen
+    file, facts = cache / f"{where}-{rank}.arrow", {} if facts is None else facts
     is_kept = is_resumed_later and {"hub": data.commit, "file": data.sha256}.get(data.source) is not None
     kept_by = file if first is None else cache / f"{where}-{first}.arrow"
     of = _identity(data, where, tokens)
-    if is_kept and (kept := _kept_rows(data, where, kept_by, of, seen)) is not None:
-        return kept if data.sort_by is None else kept.select(sorted_places(kept, data, where))
+    if is_kept and (rendered := _read_kept_rows(data, where, kept_by, of, facts)) is not None:
+        return rendered if data.sort_by is None else rendered.select(sort_places(rendered, data, where))
     of_data: dict[str, object] = {}
-    rows, _, _ = chosen_rows(data, where, cache, file, tokens, of_data)
+    rows, _, _ = choose_rows(data, where, cache, file, tokens, of_data)
     if is_kept and kept_by == file:
         content = {"of": of, "sha256": file_sha256(file), "seen": of_data}
-        write_whole(cache, f"{file.stem}.json", sealed(_PURPOSE, content))
-    seen |= of_data
+        write_whole(cache, f"{file.stem}.json", seal_content(_PURPOSE, content))
+    facts |= of_data
     return rows
 
 
-def chosen_rows(
-    data: Data, where: str, cache: Path, file: Path, tokens: PromptTokens | None, seen: dict[str, object]
+def choose_rows(
+    data: Data, where: str, cache: Path, file: Path, tokens: PromptTokens | None, facts: dict[str, object]
 ) -> tuple[Any, Sequence[int], LeftOut]:
-    """Returns the rendered training rows, their indices in the data, and what is left out. See prepared_rows."""
-    loaded = loaded_rows(data, where, cache, seen)
+    """Returns the rendered training rows, their indices in the data, and what is left out. See prepare_rows."""
+    loaded = load_rows(data, where, cache, facts)
     choice = Choice(data, where, loaded.column_names, len(loaded))
     places = choice.first(loaded)
     is_all = isinstance(places, range)
     rows = loaded if len(places) == len(loaded) and is_all else loaded.select(places)
     if len(rows) > 0 and choice.is_done:
-        rows = rendered_rows(rows, data, where, file, None if is_all else places, seen)
+        rows = render_rows(rows, data, where, file, None if is_all else places, facts)
     elif len(rows) > 0:
         whole = file.with_name(f"{file.stem}-all.arrow")
-        rows = rendered_rows(rows, data, where, whole, None if is_all else places, seen)
+        rows = render_rows(rows, data, where, whole, None if is_all else places, facts)
         assert tokens is not None  # held-out rows are not chosen
-        rows, places = choice.last(rows, places, tokens, **_written(data, where, file))
+        rows, places = choice.last(rows, places, tokens, **_keywords_to_write(data, where, file))
         whole.unlink()
     if len(rows) == 0:
         choice.refuse_none()
@@ -97,41 +97,41 @@ def chosen_rows(
         check_prompts(rows, data, where, places)
     check_environments(rows, data, where, places)
     if data.sort_by is not None:
-        order = sorted_places(rows, data, where, places)
-        rows, places = rows.select(order), [places[place] for place in order]
+        order = sort_places(rows, data, where, places)
+        rows, places = rows.select(order), [places[index] for index in order]
     if chooses(data):
-        seen |= seen_in_rows(f"{where}.kept", rows)
+        facts |= facts_of_rows(f"{where}.kept", rows)
     return rows, places, choice.left_out
 
 
-def _kept_rows(data: Data, where: str, file: Path, of: str, seen: dict[str, object]) -> Any:
-    """Returns the rows an earlier attempt rendered, None if they are not this user's. See prepared_rows.
+def _read_kept_rows(data: Data, where: str, file: Path, of: str, facts: dict[str, object]) -> Any:
+    """Returns the rows an earlier attempt rendered, None if they are damaged or differ. See prepare_rows.
 
     Reading a million takes one second, rendering them five, or 25 with jinja2.
     """
     try:
-        found = opened(_PURPOSE, read_text(file.parent, f"{file.stem}.json"))
-        is_same = found.signer == YOU and found.content["of"] == of
-        if not is_same or file_sha256(file) != found.content["sha256"]:
+        record = unseal(_PURPOSE, read_text(file.parent, f"{file.stem}.json"))
+        if record["of"] != of or file_sha256(file) != record["sha256"]:
             return None
     except (OSError, ValueError, KeyError, Damaged):
         return None
     _refuse_other_data(data, where)
-    seen |= found.content["seen"]
+    facts |= record["seen"]
     return Dataset.from_file(str(file))
 
 
 def _identity(data: Data, where: str, tokens: PromptTokens | None) -> str:
     """Returns a digest of the data, the templates, and everything that renders, counts and chooses."""
-    sources = [file_sha256(str(module)) for module in Path(__file__).parent.glob("*.py")]
+    texts = (module.read_bytes() for module in files(__package__).iterdir() if module.name.endswith(".py"))
+    sources = [hashlib.sha256(text).hexdigest() for text in texts]
     versions, counted = f"{datasets.__version__} {jinja2.__version__}", "" if tokens is None else tokens.of
     return hashlib.sha256(f"{where} {data} {versions} {sorted(sources)} {counted}".encode()).hexdigest()
 
 
 def without_cache(cache: Path) -> None:
-    """Removes cached data that earlier attempts, or another owner of the folder, left behind.
+    """Removes cached data that earlier attempts left behind.
 
-    Rendered rows stay, since they are used only with this user's seal. A link is removed, but not its target.
+    Rendered rows stay, since they are used only if they have their digest. A link is removed, but not its target.
     Raises Refused if something cannot be removed.
     """
     try:
@@ -151,39 +151,41 @@ def without_cache(cache: Path) -> None:
         ) from problem
 
 
-def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:
-    """Returns the rows of `data` as loaded, with the columns that a run needs. Raises Refused like prepared_rows."""
+def load_rows(data: Data, where: str, cache: Path, facts: dict[str, object] | None = None) -> Any:
+    """Returns the rows of `data` as loaded, with the columns that a run needs. Raises Refused like prepare_rows."""
     _refuse_other_data(data, where)
-    rows = _loaded(data, where, cache)
-    if seen is not None and len(rows) > 0:
-        seen |= seen_in_rows(where, rows)
+    rows = _load(data, where, cache)
+    if facts is not None and len(rows) > 0:
+        facts |= facts_of_rows(where, rows)
     if data.max_rows is not None and not chooses(data):
         rows = rows.select(range(min(data.max_rows, len(rows))))
     if len(rows) == 0:
         raise Refused.of(f"{where}: {data.path} has no rows")
     _check_columns(data, where, rows.column_names)
-    return undecoded(rows, data)
+    return without_decoding(rows, data)
 
 
-def rendered_rows(
-    rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None = None, seen: Any = None
+def render_rows(
+    rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None = None, facts: Any = None
 ) -> Any:
     """Returns the loaded rows with rendered templates, which are written to a file and read from there.
 
-    places: indices of the rows in the data, if only a part. seen: as in prepared_rows; gets the images' digest.
+    places: indices of the rows in the data, if only a part. facts: as in prepare_rows; gets the images' digest.
     """
     if not data.images:
         return _with_texts(rows, data, where, file, places)
     without = file.with_name(f"{file.stem}-without.arrow")
     texts = _with_texts(rows, data, where, without, places)
-    made = with_images(texts, data, where, places, {} if seen is None else seen, _written(data, where, file))
+    made = with_images(
+        texts, data, where, places, {} if facts is None else facts, _keywords_to_write(data, where, file)
+    )
     without.unlink()
     return made
 
 
 def _with_texts(rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None) -> Any:
     file.parent.mkdir(parents=True, exist_ok=True)
-    how = {"batched": True, **_written(data, where, file)}
+    how = {"batched": True, **_keywords_to_write(data, where, file)}
     with contextlib.suppress(Exception):  # on any error jinja2 renders the rows, or reports which one it cannot
         return rows.with_format("arrow").map(batch_renderer(rows, data, LONGEST_TEXT), **how).with_format(None)
     render = rows_renderer(data, where)
@@ -194,7 +196,7 @@ def _with_texts(rows: Any, data: Data, where: str, file: Path, places: Sequence[
     )
 
 
-def _written(data: Data, where: str, file: Path) -> dict[str, Any]:
+def _keywords_to_write(data: Data, where: str, file: Path) -> dict[str, Any]:
     """Returns the keywords that make `datasets` write rows to a file and read them from there."""
     fingerprint = hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32]
     return {"cache_file_name": str(file), "load_from_cache_file": False, "new_fingerprint": fingerprint}
@@ -223,42 +225,40 @@ def prompts_of(rows: Any) -> Iterator[Any]:
         yield from batch["prompt"]
 
 
-def _loaded(data: Data, where: str, cache: Path) -> Any:
+def _load(data: Data, where: str, cache: Path) -> Any:
     if data.made is not None and "episodes" in data.made:
         first, count = int(str(data.made["first"])), int(str(data.made["episodes"]))
         return Dataset.from_dict({"episode": list(range(first, first + count))})
     if data.source == "hub":
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
-    if data.made is not None and "spec" in data.made:
-        return rows_of(str(data.made["spec"]), data.made["config"])
     if data.made is not None and "reasoning_gym" in data.made:
-        return _made(data, where, data.made["reasoning_gym"])
+        return _make_tasks(data, where, data.made["reasoning_gym"])
     path = Path(data.path)
     if data.source == "file":
-        return _read(data, where, data.format, data_files=str(path), split="train", cache_dir=str(cache))
+        return _read_source(data, where, data.format, data_files=str(path), split="train", cache_dir=str(cache))
     if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
-        return _saved(path, data.split, where)
-    return _read(data, where, str(path), name=data.name, split=data.split, cache_dir=str(cache))
+        return _load_saved(path, data.split, where)
+    return _read_source(data, where, str(path), name=data.name, split=data.split, cache_dir=str(cache))
 
 
-def _made(data: Data, where: str, made: Any) -> Dataset:
+def _make_tasks(data: Data, where: str, made: Any) -> Dataset:
     """Returns generated task rows. Raises Refused if they, or their scoring code, differ from the plan."""
     try:
-        found = made_rows(made)
+        tasks = make_rows(made)
     except NotMade as problem:
         raise Refused.of(f"{where}: reasoning_gym cannot generate the rows", because=str(problem)) from None
-    is_other = data.sha256 not in (None, found.sha256)
-    if is_other or made.get("scorers") not in (None, found.scorers):
+    is_other = data.sha256 not in (None, tasks.sha256)
+    if is_other or made.get("scorers") not in (None, tasks.scorers):
         what = "rows" if is_other else "scorers"
         raise Refused.of(
             f"{where}: the {what} of reasoning_gym differ from the plan",
-            because=f"{PACKAGE} {found.release} is installed, and its source code of the tasks differs from the plan's",
+            because=f"{PACKAGE} {tasks.release} is installed, and its source code of the tasks differs from the plan's",
             fix=f"install the release of {PACKAGE} that plan.json names under stack, or plan again",
         )
-    return Dataset.from_list(found.rows)
+    return Dataset.from_list(tasks.rows)
 
 
-def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
+def _read_source(data: Data, where: str, *source: Any, **options: Any) -> Any:
     """Returns what load_dataset returns. Raises Refused, with file and line, for rows that cannot be read."""
     try:
         with texts_stay() as mixed:  # the run has its own cache
@@ -282,15 +282,15 @@ def _refuse_other_data(data: Data, where: str) -> None:
     path = Path(data.path)
     if not path.exists():
         raise Refused.of(f"{where}: {path} does not exist", because="the plan was made with it")
-    if data.source == "file" and data.sha256 is not None and (found := file_sha256(path)) != data.sha256:
+    if data.source == "file" and data.sha256 is not None and (digest := file_sha256(path)) != data.sha256:
         raise Refused.of(
             f"{where}: {path} changed since the plan was made",
-            because=f"its sha256 is {found[:12]}, the plan has {data.sha256[:12]}",
+            because=f"its sha256 is {digest[:12]}, the plan has {data.sha256[:12]}",
             fix="plan again",
         )
 
 
-def _saved(path: Path, split: str, where: str) -> Dataset:
+def _load_saved(path: Path, split: str, where: str) -> Dataset:
     """Returns the dataset in a folder written by Dataset.save_to_disk. A single dataset has no splits."""
     saved = load_from_disk(str(path))
     if not isinstance(saved, DatasetDict):

@@ -24,23 +24,25 @@ import pyarrow.json as arrow_json
 from datasets import Value
 from datasets.packaged_modules.json import json as loader
 
+from grpo_recipes.worker._shared.replacing import replace
+
 _PADDED = r"^\s*[+-]?0[0-9]"
 _INEXACT = r"[0-9]{16}"
 """An integer that float64 cannot represent."""
 _MIXED = re.compile(r"JSON parse error: Column\(/([^/)]+)\) changed from \w+ to \w+")
 
 
-def _quoted(value: Any, path: list[str | int]) -> Any:
+def _quote(value: Any, path: list[str | int]) -> Any:
     """Encodes the values at a path as JSON; datasets' json_encode_field leaves texts unquoted that are valid JSON."""
     if value is None or not path:
         return None if value is None else json.dumps(value)
     first, *rest = path
     if first == 0:
-        return [_quoted(each, rest) for each in value]
-    return {**value, first: _quoted(value.get(first), rest)}
+        return [_quote(each, rest) for each in value]
+    return {**value, first: _quote(value.get(first), rest)}
 
 
-_EXACT = {"ujson_loads": json.loads, "ujson_dumps": json.dumps, "json_encode_field": _quoted}
+_EXACT = {"ujson_loads": json.loads, "ujson_dumps": json.dumps, "json_encode_field": _quote}
 
 
 def _exact(*modules: Any) -> list[tuple[Any, str, Any]]:
@@ -50,9 +52,9 @@ def _exact(*modules: Any) -> list[tuple[Any, str, Any]]:
 
 # Dataset.map encodes columns of the type Json again.
 for _change in _exact(datasets.arrow_writer, datasets.features.features):
-    setattr(*_change)
+    replace(*_change)
 if hasattr(datasets, "Json"):
-    datasets.Json.encode_example = lambda _, value: _quoted(value, [])
+    replace(datasets.Json, "encode_example", lambda _, value: _quote(value, []))
 
 
 @contextlib.contextmanager
@@ -65,12 +67,12 @@ def texts_stay() -> Iterator[set[str]]:
     changes = [(loader, "paj", _JsonReader(mixed)), *_exact(loader, datasets.utils.json)]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for change in changes:
-        setattr(*change)
+        replace(*change)
     try:
         yield mixed
     finally:
         for change in before:
-            setattr(*change)
+            replace(*change)
 
 
 class _JsonReader:

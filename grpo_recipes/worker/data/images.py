@@ -1,9 +1,7 @@
 """Reads the images of rows from their columns, checks them once, keeps their bytes, and decodes them per batch."""
 
 import hashlib
-import io
 import json
-import math
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,17 +14,18 @@ from datasets import Image
 from datasets import Sequence as ListOf  # a list, also before datasets 4
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.contract.prompt_shape import IMAGE_TAG, SOURCE_NAME
-from grpo_recipes.worker._shared.inputs import IMAGES, Refused, decoded
+from grpo_recipes.contract.prompt_shape import IMAGE_TAG, LARGEST_IMAGE, SOURCE_NAME
+from grpo_recipes.worker._shared.inputs import IMAGES, decode_images
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.image_files import grey_image, image_to_keep, unreadable_image
 
 ROLES = ("system", "user", "assistant")
 _AT_ONCE, _LONGEST_SHOWN = 32, 500
-_DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
 _TYPE = pa.list_(pa.struct({"bytes": pa.binary(), "path": pa.string()}))
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
 
 
-def undecoded(rows: Any, data: Data) -> Any:
+def without_decoding(rows: Any, data: Data) -> Any:
     """Returns the rows with bytes instead of images of `datasets`, which it would decode whenever a row is read."""
     for name in data.images:
         if (feature := _as_bytes(rows.features.get(name))) is not None:
@@ -60,53 +59,53 @@ def check_image_columns(data: Data, where: str, columns: Sequence[str]) -> None:
 
 
 def with_images(
-    rows: Any, data: Data, where: str, places: Sequence[int] | None, seen: dict[str, object], how: dict[str, Any]
+    rows: Any, data: Data, where: str, places: Sequence[int] | None, facts: dict[str, object], how: dict[str, Any]
 ) -> Any:
     """Returns the rows with their images in the column `images`, instead of the columns that they come from.
 
     A row is text if each of its columns is null or an empty list. places: indices of the rows in the data, if only a
-    part. how: keywords for writing them. seen: gets a digest of all images. Raises Refused for an image that cannot be
-    read.
+    part. how: keywords for writing them. facts: gets a digest of all images. Raises Refused for an image that
+    cannot be read.
     """
     digest, folder, features = hashlib.sha256(), _folder_of(data), rows.features.copy()
     # `datasets` stores paths and lists of paths in one column as JSON.
     mixed = {name for name in data.images if type(features.pop(name)).__name__ == "Json"}
 
-    def made(table: pa.Table, indices: Sequence[int]) -> pa.Table:
+    def make_images(table: pa.Table, indices: Sequence[int]) -> pa.Table:
         columns = [table[name].to_pylist() for name in data.images]
         for name, column in zip(data.images, columns, strict=True):
             column[:] = [each and json.loads(each) for each in column] if name in mixed else column
-        found = []
+        cells = []
         for index, values in zip(indices, zip(*columns, strict=True), strict=True):
             row = (index if places is None else places[index]) + 1
             is_text = all(value is None or value == [] for value in values)
-            images = [] if is_text else [_read(value, folder, data, where, row) for value in _flat(values)]
+            images = [] if is_text else [_read_image(value, folder, data, where, row) for value in _flat(values)]
             for image in images:
                 digest.update(hashlib.sha256(image).digest())
-            found.append([{"bytes": _kept(image, data.max_pixels), "path": None} for image in images])
+            cells.append([{"bytes": image_to_keep(image, data.max_pixels), "path": None} for image in images])
         table = table.drop_columns(list(data.images))
-        return table.append_column(IMAGES, pa.array(found, _TYPE))
+        return table.append_column(IMAGES, pa.array(cells, _TYPE))
 
     features[IMAGES] = ListOf(Image(decode=False))
     rows = rows.with_format("arrow").map(
-        made, with_indices=True, batched=True, batch_size=_AT_ONCE, features=features, **how
+        make_images, with_indices=True, batched=True, batch_size=_AT_ONCE, features=features, **how
     )
-    seen[f"{where}.images"] = digest.hexdigest()
+    facts[f"{where}.images"] = digest.hexdigest()
     return rows.with_format(None)
 
 
-def refuse_no_images(sources: Sequence[Data], found: Sequence[Any], where: str) -> None:
+def refuse_no_images(sources: Sequence[Data], datasets: Sequence[Any], where: str) -> None:
     """Raises Refused if no row of the training has an image. A part of the data may be text alone.
 
-    sources, found: the data of the training and their prepared rows.
+    sources, datasets: the data of the training and their prepared rows.
     """
     if any(not data.images or data.max_rows is not None or data.filter is not None for data in sources):
         return
-    if all(len(rows_of_text(rows)) == len(rows) for rows in found):
+    if all(len(rows_of_text(rows)) == len(rows) for rows in datasets):
         columns = dict.fromkeys(name for data in sources for name in data.images)
         raise Refused.of(
             f"{where}: no row has an image",
-            because=f"{', '.join(columns)} is empty in each of {sum(map(len, found))} rows",
+            because=f"{', '.join(columns)} is empty in each of {sum(map(len, datasets))} rows",
             fix="dataset.images: the column with the images; or remove it, and train on text",
         )
 
@@ -125,17 +124,9 @@ class WithGreyImages:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        row = decoded(self._rows[place])
-        return {**row, IMAGES: [{"bytes": _grey(image.size), "path": None} for image in row[IMAGES]]}
-
-
-def _grey(size: tuple[int, int]) -> bytes:
-    from PIL import Image as Pillow
-
-    written = io.BytesIO()
-    Pillow.new("RGB", size, (128, 128, 128)).save(written, "PNG")
-    return written.getvalue()
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = decode_images(self._rows[index])
+        return {**row, IMAGES: [{"bytes": grey_image(image.size), "path": None} for image in row[IMAGES]]}
 
 
 def _folder_of(data: Data) -> Path | None:
@@ -149,11 +140,11 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
         yield from value if isinstance(value, list) else [value]
 
 
-def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> bytes:
+def _read_image(value: Any, folder: Path | None, data: Data, where: str, row: int) -> bytes:
     """Returns the bytes of one image. Raises Refused if they cannot be read or decoded."""
     named = ""
 
-    def refused(because: str) -> Refused:
+    def refusal(because: str) -> Refused:
         return Refused.of(
             f"{where}: an image of row {row} cannot be used",
             because=because,
@@ -162,90 +153,30 @@ def _read(value: Any, folder: Path | None, data: Data, where: str, row: int) -> 
 
     if isinstance(value, Mapping) and {"bytes", "path"} & value.keys():
         if isinstance(value.get("bytes"), str):
-            raise refused("its bytes are text; write the image to a file, and put the file's path in the row")
+            raise refusal("its bytes are text; write the image to a file, and put the file's path in the row")
         value = value.get("bytes") if value.get("bytes") is not None else value.get("path")
     if value is None or value == "":
-        raise refused("it is null" if value is None else "its path is empty; a row of text has null instead")
+        raise refusal("it is null" if value is None else "its path is empty; a row of text has null instead")
     if isinstance(value, str):
         if _ADDRESS.match(value):
-            raise refused(f"{value[:80]} is a URL, and grpo-run downloads no images; use the path of a file")
+            raise refusal(f"{value[:80]} is a URL, and grpo-run downloads no images; use the path of a file")
         if folder is None and not Path(value).is_absolute():
-            raise refused(f"{value[:80]} is a path, and rows from the hub come without files")
+            raise refusal(f"{value[:80]} is a path, and rows from the hub come without files")
         path = Path(value) if folder is None else folder / value
         named = f"{path}: " if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}...: "
         try:
-            if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would block
-                raise refused(f"{named}it is not a file")
+            if not stat.S_ISREG((status := path.stat()).st_mode):  # reading a pipe would block
+                raise refusal(f"{named}it is not a file")
+            if status.st_size > LARGEST_IMAGE:
+                raise refusal(f"{named}it has {status.st_size:,} bytes, and the most is {LARGEST_IMAGE:,}")
             value = path.read_bytes()
         except (OSError, ValueError) as problem:
-            raise refused(f"{named}{getattr(problem, 'strerror', None) or problem}") from problem
+            raise refusal(f"{named}{getattr(problem, 'strerror', None) or problem}") from problem
     if not isinstance(value, bytes):
-        raise refused(f"{str(value)[:80]} is neither a path nor the bytes of a file")
+        raise refusal(f"{str(value)[:80]} is neither a path nor the bytes of a file")
     if (fault := unreadable_image(value)) is not None:
-        raise refused(f"{named}{fault}")
+        raise refusal(f"{named}{fault}")
     return value
-
-
-def unreadable_image(content: bytes) -> str | None:
-    """Returns why an image cannot be decoded, or None. A JPEG is decoded completely, at an eighth of its size."""
-    from PIL import Image as Pillow
-
-    try:
-        with Pillow.open(io.BytesIO(content)) as image:
-            image.draft("RGB", (1, 1))
-            _as_rgb(image)
-    except Exception as problem:  # decoders raise all kinds of exceptions
-        return re.sub(r"<_io\.BytesIO[^>]*>", "its bytes", f"{type(problem).__name__}: {problem}")[:200]
-    return None
-
-
-def image_as_in_rows(content: bytes, most: int | None) -> Any:
-    """Returns the Pillow image of a file, converted like a row's. Raises ValueError if it cannot be decoded.
-
-    most: maximum pixels, as dataset.max_pixels.
-    """
-    if (fault := unreadable_image(content)) is not None:
-        raise ValueError(f"an image cannot be used: {fault}")
-    return decoded({IMAGES: [{"bytes": _kept(content, most), "path": None}]})[IMAGES][0]
-
-
-def _as_rgb(image: Any) -> Any:
-    """Returns the image upright, with white instead of transparency, and the upper 8 of 16 bits.
-
-    Pillow's own convert would turn every 16-bit value above 255 white. Raises Pillow's errors, and ValueError for
-    pixels whose range is unknown.
-    """
-    from PIL import Image as Pillow
-    from PIL import ImageOps
-
-    whole = ImageOps.exif_transpose(image)
-    if whole.mode in ("I", "F"):
-        raise ValueError(f"its pixels are 32-bit numbers (mode {whole.mode}), whose range is unknown")
-    if whole.mode in _DEEP:
-        whole = whole.point(lambda value: value * (1 / 256)).convert("L")
-    elif whole.has_transparency_data:
-        whole = whole.convert("RGBA")
-        whole = Pillow.alpha_composite(Pillow.new("RGBA", whole.size, "white"), whole)
-    return whole.convert("RGB")
-
-
-def _kept(content: bytes, most: int | None) -> bytes:
-    """Returns the bytes that a batch decodes: the unchanged file, or an RGB image scaled down to `most` pixels."""
-    from PIL import Image as Pillow
-
-    with Pillow.open(io.BytesIO(content)) as image:
-        pixels = image.width * image.height
-        is_larger = most is not None and pixels > most
-        if not (is_larger or image.mode in _DEEP or image.has_transparency_data):
-            return content
-        whole = _as_rgb(image)
-    if most is not None and is_larger:
-        share = math.sqrt(most / pixels)
-        size = (max(1, math.floor(whole.width * share)), max(1, math.floor(whole.height * share)))
-        whole = whole.resize(size, Pillow.Resampling.BICUBIC)
-    written = io.BytesIO()
-    whole.save(written, "PNG")
-    return written.getvalue()
 
 
 def wrong_prompt_for_images(prompt: Any) -> str | None:
@@ -276,11 +207,11 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
         return
     tokens = [*tokens_of_images(processing), IMAGE_TAG]
     prompts = (prompt for batch in rows.select_columns("prompt").iter(1000) for prompt in batch["prompt"])
-    for place, prompt in enumerate(prompts):
-        text, token = next(((one["content"], t) for one in prompt for t in tokens if t in one["content"]), ("", ""))
+    for index, prompt in enumerate(prompts):
+        text, token = next(((turn["content"], t) for turn in prompt for t in tokens if t in turn["content"]), ("", ""))
         if text:
-            source = rows.select_columns(SOURCE_NAME)[place][SOURCE_NAME] if SOURCE_NAME in rows.column_names else ""
-            row = "a prompt" if number is None else f"the prompt of row {number(place)}"
+            source = rows.select_columns(SOURCE_NAME)[index][SOURCE_NAME] if SOURCE_NAME in rows.column_names else ""
+            row = "a prompt" if number is None else f"the prompt of row {number(index)}"
             which = "; grpo-run preflight names the row" if number is None else ""
             raise Refused.of(
                 f"{where}{source and f'.{source}'}: {row} contains {token}",
@@ -291,9 +222,9 @@ def refuse_written_tokens(processing: Any, rows: Any, where: str, number: Callab
 
 
 def rows_of_text(rows: Any) -> list[int]:
-    """The places of prepared rows without an image among rows with images; [] without a column of images."""
+    """The indices of prepared rows without an image among rows with images; [] without a column of images."""
     if IMAGES not in rows.column_names:
         return []
     tables = rows.select_columns(IMAGES).with_format("arrow").iter(1000)
     lengths = [length for table in tables for length in pc.list_value_length(table[IMAGES]).to_pylist()]
-    return [place for place, length in enumerate(lengths) if not length]
+    return [index for index, length in enumerate(lengths) if not length]

@@ -7,10 +7,11 @@ from typing import Any
 import pyarrow as pa
 from datasets import Value
 from jinja2 import nodes
+from jinja2.nodes import TemplateData
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+from grpo_recipes.worker.data.limits import TooMuch, limit_block
 
 _FILTERS: Mapping[str, Callable[[str], str]] = {"trim": str.strip, "lower": str.lower, "upper": str.upper}
 _METHODS = ("strip", "lstrip", "rstrip", "lower", "upper", "replace", "removeprefix", "removesuffix")
@@ -44,9 +45,9 @@ def batch_renderer(rows: Any, data: Data, longest: int) -> Callable[[pa.Table], 
             return texts
 
         try:
-            with bounded():
-                made = {name: _filled(of_name, column, len(table)) for name, of_name in parts.items()}
-                prompts = None if prompt is None else _filled(prompt, column, len(table))
+            with limit_block():
+                made = {name: _fill(of_name, column, len(table)) for name, of_name in parts.items()}
+                prompts = None if prompt is None else _fill(prompt, column, len(table))
         except TooMuch:
             raise NotPlain from None
         if any(len(text) > longest for texts in (*made.values(), prompts or ()) for text in texts):
@@ -55,8 +56,8 @@ def batch_renderer(rows: Any, data: Data, longest: int) -> Callable[[pa.Table], 
         if prompts is not None:
             arrays["prompt"] = _prompts(prompts, data)
         for name, array in arrays.items():
-            place = table.column_names.index(name) if name in table.column_names else None
-            table = table.append_column(name, array) if place is None else table.set_column(place, name, array)
+            index = table.column_names.index(name) if name in table.column_names else None
+            table = table.append_column(name, array) if index is None else table.set_column(index, name, array)
         return table
 
     return render
@@ -64,18 +65,18 @@ def batch_renderer(rows: Any, data: Data, longest: int) -> Callable[[pa.Table], 
 
 def _parts(text: str) -> list[Any]:
     try:
-        with bounded():
+        with limit_block():
             body: list[Any] = ImmutableSandboxedEnvironment(keep_trailing_newline=True).parse(text).body
     except TooMuch:
         raise NotPlain from None
-    if not all(isinstance(one, nodes.Output) for one in body):
+    if not all(isinstance(output, nodes.Output) for output in body):
         raise NotPlain
     return [node for output in body for node in output.nodes]
 
 
-def _filled(parts: list[Any], column: Callable[[str], Texts], count: int) -> list[str]:
-    found = [repeat(one.data, count) if isinstance(one, nodes.TemplateData) else _texts(one, column) for one in parts]
-    return list(map("".join, zip(*found, strict=True))) if found else [""] * count
+def _fill(parts: list[Any], column: Callable[[str], Texts], count: int) -> list[str]:
+    texts = [repeat(part.data, count) if isinstance(part, TemplateData) else _texts(part, column) for part in parts]
+    return list(map("".join, zip(*texts, strict=True))) if texts else [""] * count
 
 
 def _texts(node: Any, column: Callable[[str], Texts]) -> Texts:
@@ -87,8 +88,8 @@ def _texts(node: Any, column: Callable[[str], Texts]) -> Texts:
             inner is not None and name in _FILTERS
         ):
             return map(_FILTERS[name], _texts(inner, column))
-        case nodes.Getitem(node=nodes.Call(node=nodes.Getattr(node=inner, attr="split")) as call, arg=place):
-            arguments, number = _constants(call), _number(place)
+        case nodes.Getitem(node=nodes.Call(node=nodes.Getattr(node=inner, attr="split")) as call, arg=position):
+            arguments, number = _constants(call), _number(position)
             return (text.split(*arguments)[number] for text in _texts(inner, column))
         case nodes.Call(node=nodes.Getattr(node=inner, attr=name)) if name in _METHODS:
             method, arguments = getattr(str, name), _constants(node)
@@ -97,10 +98,10 @@ def _texts(node: Any, column: Callable[[str], Texts]) -> Texts:
 
 
 def _constants(call: Any) -> list[Any]:
-    are_constants = all(isinstance(one, nodes.Const) for one in call.args)
+    are_constants = all(isinstance(argument, nodes.Const) for argument in call.args)
     if not are_constants or call.kwargs or call.dyn_args is not None or call.dyn_kwargs is not None:
         raise NotPlain
-    return [one.value for one in call.args]
+    return [argument.value for argument in call.args]
 
 
 def _number(node: Any) -> int:

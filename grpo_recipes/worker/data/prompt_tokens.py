@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import IMAGES, decoded, shown_with
-from grpo_recipes.worker.data.unreadable_rows import bounded
+from grpo_recipes.worker._shared.inputs import IMAGES, decode_images, prompt_with_images
+from grpo_recipes.worker.data.limits import limit_block
 
 
 class PromptTokens:
@@ -32,10 +32,10 @@ class PromptTokens:
         tokenizer, render, keywords = self._ready
         if images is not None:
             how = {"tokenize": True, "add_generation_prompt": True, "return_dict": True, **keywords}
-            each = zip(prompts, map(_decoded, images), strict=True)
-            return [len(render(conversation=[shown_with(*one)], **how)["input_ids"][0]) for one in each]
+            each = zip(prompts, map(_decode, images), strict=True)
+            return [len(render(conversation=[prompt_with_images(*pair)], **how)["input_ids"][0]) for pair in each]
         is_messages = isinstance(prompts[0], list)
-        with bounded():
+        with limit_block():
             texts = render(prompts, tokenize=False, add_generation_prompt=True, **keywords) if is_messages else prompts
         how = {
             "return_attention_mask": False,
@@ -50,15 +50,15 @@ class PromptTokens:
 
         processing = self._load()
         tokenizer = getattr(processing, "tokenizer", processing)
-        schemas = [one if isinstance(one, dict) else get_json_schema(one) for one in self._tools()]
+        schemas = [tool if isinstance(tool, dict) else get_json_schema(tool) for tool in self._tools()]
         own = training_template(tokenizer) if schemas else None
         keywords: dict[str, Any] = {"tools": schemas} if schemas else {}
         keywords |= {} if own is None else {"chat_template": own}
         return tokenizer, processing.apply_chat_template, {**keywords, **self._given}
 
 
-def _decoded(images: Any) -> Any:
-    return decoded({IMAGES: images})[IMAGES]
+def _decode(images: Any) -> Any:
+    return decode_images({IMAGES: images})[IMAGES]
 
 
 def training_template(tokenizer: Any) -> str | None:
@@ -70,5 +70,5 @@ def training_template(tokenizer: Any) -> str | None:
 
     if tokenizer.chat_template is None or trl.is_chat_template_prefix_preserving(tokenizer):
         return None
-    found: str | None = trl.get_training_chat_template(tokenizer)
-    return found
+    template: str | None = trl.get_training_chat_template(tokenizer)
+    return template

@@ -8,9 +8,9 @@ from jinja2 import StrictUndefined, meta, nodes
 
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
-from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.limits import TooMuch, limit_block
+from grpo_recipes.worker.data.templates import Sandbox, compile_template, refuse_null
 
 TOKENS = "prompt_tokens"
 _LONGEST_VALUE = 60
@@ -48,14 +48,14 @@ class _OfRows(Sandbox):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, dict) and attribute in obj:  # before dict methods: a row may have a column `items`
-            return _known(obj[attribute], attribute)
-        return _known(super().getattr(obj, attribute), attribute)
+            return _with_hint(obj[attribute], attribute)
+        return _with_hint(super().getattr(obj, attribute), attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        return _known(super().getitem(obj, argument), argument)
+        return _with_hint(super().getitem(obj, argument), argument)
 
 
-def _known(value: Any, name: object) -> Any:
+def _with_hint(value: Any, name: object) -> Any:
     return _Null(hint=f"{name} is null in this row") if value is None else value
 
 
@@ -71,10 +71,10 @@ class RowFilter:
         how = {"undefined": StrictUndefined, "finalize": refuse_null, "autoescape": False, "optimized": False}
         environment = _OfRows(**how)
         environment.tests["none"] = lambda value: value is None or isinstance(value, _Null)
-        tree = compiled(lambda: environment.parse(self._text), self._path, self._text)
-        asked = compiled(lambda: meta.find_undeclared_variables(tree), self._path, self._text)
+        tree = compile_template(lambda: environment.parse(self._text), self._path, self._text)
+        asked = compile_template(lambda: meta.find_undeclared_variables(tree), self._path, self._text)
         # A column may have the name of a jinja2 function, such as range.
-        read = asked | {one.name for one in tree.find_all(nodes.Name)} & {*environment.globals} & {*columns}
+        read = asked | {node.name for node in tree.find_all(nodes.Name)} & {*environment.globals} & {*columns}
         made = {TOKENS, *data.columns}
         if data.prompt is not None or data.system_prompt is not None:
             made.add("prompt")
@@ -93,7 +93,7 @@ class RowFilter:
             False,
         )
         whole: Any = nodes.Template([each]).set_lineno(1).set_environment(environment)
-        self._template = compiled(lambda: environment.from_string(whole), self._path, self._text)
+        self._template = compile_template(lambda: environment.from_string(whole), self._path, self._text)
 
     def rows(self, table: pa.Table, counts: Sequence[int]) -> list[tuple[Any, ...]]:
         """Returns the values read from each row of a table. counts: prompt tokens, if the filter reads them."""
@@ -103,17 +103,17 @@ class RowFilter:
     def answers(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> list[bool]:
         """Whether each row stays. places: of the rows in the data."""
         try:
-            with bounded():
-                return self._said(rows)
+            with limit_block():
+                return self._answer(rows)
         except (Exception, TooMuch):  # on any error, go row by row to find the one to report
-            return [self._of_one(row, place) for row, place in zip(rows, places, strict=True)]
+            return [self._of_one(row, index) for row, index in zip(rows, places, strict=True)]
 
     def reason(self, values: tuple[Any, ...]) -> str:
         """Returns why a row is left out, with the values that were read."""
         shown = (f"{name} {repr(value)[:_LONGEST_VALUE]}" for name, value in zip(self.reads, values, strict=True))
         return ", ".join(["the filter is False", *shown])
 
-    def _said(self, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+    def _answer(self, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
         """Returns the answer for each row. Raises _NoAnswer, and what the expression raises."""
         texts = [text.strip() for text in self._template.render(rows=rows).split(_END)[:-1]]
         for text in texts:
@@ -123,11 +123,11 @@ class RowFilter:
             raise _NoAnswer(_END)
         return [_ANSWERS[text] for text in texts]
 
-    def _of_one(self, row: tuple[Any, ...], place: int) -> bool:
+    def _of_one(self, row: tuple[Any, ...], index: int) -> bool:
         fix: str | None = None
         try:
-            with bounded():
-                return self._said([row])[0]
+            with limit_block():
+                return self._answer([row])[0]
         except _NoAnswer as problem:
             reason = f"the result is {repr(problem.args[0])[:_LONGEST_VALUE]}, neither True nor False"
             fix = f'compare, as in "{{{{ {next(iter(self.reads), "level")} == 3 }}}}"'
@@ -136,13 +136,13 @@ class RowFilter:
             null = next((name for name, value in zip(self.reads, row, strict=True) if isinstance(value, _Null)), None)
             if null is not None:
                 fix = f'test for null first: "{{{{ {null} is not none and ... }}}}"'
-        return self._refuse(f"{self._name}: the filter fails on row {place + 1}", reason, fix)
+        return self._refuse(f"{self._name}: the filter fails on row {index + 1}", reason, fix)
 
     def _refuse(self, what: str, because: str, fix: str | None = None) -> NoReturn:
-        message, seen = f"{'.'.join(self._path)}: {what}", [f"= filter: {self._text}"]
-        raise Refused(mistake(message, seen=seen, because=because, fix=fix, path=self._path))
+        message, lines = f"{'.'.join(self._path)}: {what}", [f"= filter: {self._text}"]
+        raise Refused(mistake(message, seen=lines, because=because, fix=fix, path=self._path))
 
 
 def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
     values: list[Any] = column.to_pylist()
-    return [_known(value, name) for value in values] if column.null_count else values
+    return [_with_hint(value, name) for value in values] if column.null_count else values

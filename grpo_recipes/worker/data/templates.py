@@ -2,16 +2,16 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from grpo_recipes.contract.findings.finding import Path, dotted, mistake
+from grpo_recipes.contract.findings.finding import Path, mistake, path_text
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.limits import TooMuch, limit_block
 
 Row = Mapping[str, Any]
 Made = TypeVar("Made")
@@ -22,14 +22,34 @@ ROWS_AT_ONCE = 32
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """A jinja2 sandbox that refuses huge powers, which Python computes without checking the time limit."""
+    """A jinja2 sandbox that refuses huge powers, which Python computes without checking the time limit.
+
+    Its filters `int` and `float` raise ValueError for a text without a number unless the template names a default.
+    jinja2's own make it 0.
+    """
 
     intercepted_binops = frozenset({"**"})
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.filters |= {name: _without_silent_default(name, self.filters[name]) for name in ("int", "float")}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > LONGEST_POWER_BITS:
             raise OverflowError(f"{left} ** {right} is too large")
         return super().call_binop(context, operator, left, right)
+
+
+def _without_silent_default(name: str, convert: Callable[..., Any]) -> Callable[..., Any]:
+    def convert_strictly(value: object, *default: Any, **named: Any) -> Any:
+        if default or "default" in named:
+            return convert(value, *default, **named)
+        number = convert(value, None, **named)
+        if number is None:
+            raise ValueError(f"`{name}` finds no number in {value!r}: correct the row, or name a default, {name}(0)")
+        return number
+
+    return convert_strictly
 
 
 def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any]], Sequence[int]], dict[str, Any]]:
@@ -46,7 +66,8 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
     if data.prompt is not None:
         sources[where, "prompt"] = data.prompt
     templates = {
-        path: compiled(functools.partial(environment.from_string, text), path, text) for path, text in sources.items()
+        path: compile_template(functools.partial(environment.from_string, text), path, text)
+        for path, text in sources.items()
     }
 
     def render(columns: Mapping[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Any]:
@@ -55,7 +76,7 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
         path: Path = (where,)
         while len(made) < len(rows):
             try:
-                with bounded() as restart_limits:
+                with limit_block() as restart_limits:
                     for row in rows[len(made) : len(made) + ROWS_AT_ONCE]:
                         texts = {}
                         for path, template in templates.items():
@@ -66,7 +87,7 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                 raise
             except (Exception, TooMuch) as problem:  # a template may raise anything
                 has = f"the row has the columns {', '.join(sorted(columns))}"
-                message = f"{dotted(path)}: row {indices[len(made)] + 1} cannot fill the template"
+                message = f"{path_text(path)}: row {indices[len(made)] + 1} cannot fill the template"
                 refusal = mistake(message, seen=[_template(sources[path])], because=[str(problem), has], path=path)
                 raise Refused(refusal) from problem
         return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
@@ -88,21 +109,22 @@ def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, inde
     if isinstance(prompt, str):
         return f"{system_prompt}\n\n{prompt}"
     if prompt and prompt[0].get("role") == "system":
+        key = "dataset.system_prompt" if where.startswith("evaluation") else f"{where}.system_prompt"
         raise Refused.of(
             f"{where}: row {index + 1} has a system message already",
-            because=f"{where}.system_prompt would be a second one",
-            fix=f"remove {where}.system_prompt",
+            because=f"{key} would be a second one",
+            fix=f"remove {key}",
         )
     return [{"role": "system", "content": system_prompt}, *prompt]
 
 
-def compiled(make: Callable[[], Made], path: Path, text: str) -> Made:
+def compile_template(make: Callable[[], Made], path: Path, text: str) -> Made:
     """Returns make()'s result for a template at a key of the recipe. Raises Refused if it cannot be parsed."""
     try:
-        with bounded():
+        with limit_block():
             made = make()
     except (Exception, TooMuch) as problem:
-        message = f"{dotted(path)}: not a jinja2 template"
+        message = f"{path_text(path)}: not a jinja2 template"
         refusal = mistake(message, seen=[_template(text)], because=str(problem), path=path)
         raise Refused(refusal) from problem
     if isinstance(made, Template):
@@ -129,14 +151,25 @@ def refuse_null(_: object, value: object) -> object:
     return value
 
 
-def refuse_endless_template(trainer: Any, rows: Any) -> None:
-    """Raises Refused if the chat template exceeds the limits for the first prompt; TRL reports other errors."""
-    prompt = rows[0]["prompt"]
-    if isinstance(prompt, str):
-        return
-    keywords = getattr(trainer.args, "chat_template_kwargs", None) or {}
-    try:
-        with contextlib.suppress(Exception), bounded():
-            trainer.processing_class.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **keywords)
-    except TooMuch as problem:
-        raise Refused.of("the chat template cannot render the first prompt", because=str(problem)) from None
+_TRIAL: tuple[Any, ...] = ([{"role": "user", "content": "Why is the sky blue?"}],)
+
+
+def refuse_endless_template(processing: Any, prompts: Iterable[Any] = _TRIAL, arguments: Any = None) -> None:
+    """Raises Refused if the chat template exceeds the limits for a prompt; other errors are raised where it is used.
+
+    arguments: of GRPOConfig.
+    """
+    for prompt in prompts:
+        if isinstance(prompt, str) or getattr(processing, "chat_template", None) is None:
+            continue
+        how = {
+            "tokenize": False,
+            "add_generation_prompt": True,
+            **((arguments or {}).get("chat_template_kwargs") or {}),
+        }
+        try:
+            with contextlib.suppress(Exception), limit_block():
+                processing.apply_chat_template(prompt, **how)
+        except TooMuch as problem:
+            fix = "a model or run from somebody you trust, or tokenizer.chat_template_path with a template of your own"
+            raise Refused.of("the chat template cannot render a prompt", because=str(problem), fix=fix) from None

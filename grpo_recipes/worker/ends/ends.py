@@ -1,17 +1,15 @@
 """Finds where a completion ends: at its first end token, or at the token that completes a stop string."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
-from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
+from transformers import StoppingCriteria, StoppingCriteriaList
 
-from grpo_recipes.contract.metric_names import TOKENS_AFTER_END
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker.ends.token_bytes import Completing, completing
 
 # A window that starts inside a multi-byte character must still hold a whole stop string.
@@ -53,16 +51,16 @@ class Ends:
     def first(self, ids: Sequence[int]) -> int | None:
         """Returns the number of tokens up to and including the first end, None without an end."""
         by_token = min((ids.index(token) + 1 for token in self.tokens if token in ids), default=None)
-        kept = ids[:by_token]
+        head = ids[:by_token]
         known = self.completing
         if known is None:
-            if not self.has_text(kept):
+            if not self.has_text(head):
                 return by_token
-            return bisect_left(range(len(kept) + 1), True, key=lambda count: self._say(kept[:count]))
-        if known.tokens.isdisjoint(kept):
+            return bisect_left(range(len(head) + 1), True, key=lambda count: self._say(head[:count]))
+        if known.tokens.isdisjoint(head):
             return by_token
-        places = (place for place, token in enumerate(kept) if token in known.tokens)
-        return next((place + 1 for place in places if self.has_text_at(kept, place)), by_token)
+        places = (index for index, token in enumerate(head) if token in known.tokens)
+        return next((index + 1 for index in places if self.has_text_at(head, index)), by_token)
 
     def has_text(self, ids: Sequence[int]) -> bool:
         """Whether the text of these tokens, including special ones, contains a stop string."""
@@ -73,14 +71,14 @@ class Ends:
             return self._say(ids)
         if known.tokens.isdisjoint(ids):
             return False
-        places = [place for place, token in enumerate(ids) if token in known.tokens]
+        places = [index for index, token in enumerate(ids) if token in known.tokens]
         some = ids[known.begin(ids, places[0]) : known.end(ids, places[-1])]
         return known.may_be_in(some) and self._say(some)
 
-    def has_text_at(self, ids: Sequence[int], place: int) -> bool:
+    def has_text_at(self, ids: Sequence[int], index: int) -> bool:
         """Whether the token at this index, which is one of `completing`, completes a stop string."""
         assert self.completing is not None
-        some = ids[self.completing.begin(ids, place) : place + 1]
+        some = ids[self.completing.begin(ids, index) : index + 1]
         return self.completing.may_be_in(some) and self._say(some)
 
     def _say(self, ids: Sequence[int]) -> bool:
@@ -111,7 +109,7 @@ def last_turn(ids: list[int], own: Sequence[int] | None) -> list[int]:
     """
     if own is None:
         return ids
-    after = next((place for place in range(len(ids), 0, -1) if not own[place - 1]), 0)
+    after = next((index for index in range(len(ids), 0, -1) if not own[index - 1]), 0)
     return ids[after:]
 
 
@@ -138,18 +136,18 @@ class StopTexts(StoppingCriteria):  # type: ignore[misc]
         ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
         known = self._ends.completing
         if known is None:
-            found = [self._has_text(tail, row) for tail, row in zip(self._tails(completions), completions, strict=True)]
-            return torch.tensor(found, dtype=torch.bool, device=input_ids.device)
+            stops = [self._has_text(tail, row) for tail, row in zip(self._tails(completions), completions, strict=True)]
+            return torch.tensor(stops, dtype=torch.bool, device=input_ids.device)
         rows = self._ends.that_complete(new).any(dim=1).nonzero().flatten()
         if len(rows) == 0:
             return ended
         of_rows = completions[rows]
         is_one = new.shape[1] == 1
-        found = [
+        stops = [
             self._ends_at_last(known, tail, row) if is_one else self._ends.has_text(row.tolist())
             for tail, row in zip(self._tails(of_rows), of_rows, strict=True)
         ]
-        ended[rows] = torch.tensor(found, dtype=torch.bool, device=input_ids.device)
+        ended[rows] = torch.tensor(stops, dtype=torch.bool, device=input_ids.device)
         return ended
 
     def _tails(self, completions: Any) -> list[list[int]]:
@@ -186,61 +184,8 @@ def tokenizer_of(trainer: Any) -> Any:
     return getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
 
 
-# What ended the completions of a step: a stop, the model's own end token, or the length limit.
-#
-# TRL's clipped ratio cannot tell a stop that works from a stop that is never reached. These figures are computed from
-# TRL's training batch, so they are the same for every backend. completions/ended_by_stop, _by_eos and _by_length are
-# shares that sum to 1, and completions/with_tokens_after_end is the share with trained tokens after the end, which must
-# be 0. All are logged like TRL's own figures, over all processes. Not on trl 0.14, which generates inside its loss. A
-# completion that mask_truncated_completions leaves out has no tokens and counts as ended by its length. With tool
-# replies the last turn counts; a reply can be the end only if no more tokens fit.
-
-
 STOP, EOS, LENGTH = "stop", "eos", "length"
-WAYS = (STOP, EOS, LENGTH)
-NAMES = (*(f"completions/ended_by_{what}" for what in WAYS), TOKENS_AFTER_END)
 LOOKED_AT = 256
-
-
-class EndedShares(TrainerCallback):  # type: ignore[misc]
-    """Counts what ends each step's completions, and adds the shares to the trainer's log."""
-
-    def __init__(self, trainer: Any, plan: Plan) -> None:
-        self._trainer, self._plan = trainer, plan
-        self._counts = [0] * (len(NAMES) + 1)  # per name, and of all completions
-        self._ends: Ends | None = None
-        self._stop: Callable[[], None] | None = None
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Starts counting."""
-        self._ends = ends_of(self._trainer, self._plan)
-        self._stop = watch_inputs(self._trainer, self._count)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Adds the step's shares. All processes must call it. TRL logs the mean over the steps of a line."""
-        accelerator = self._trainer.accelerator
-        counts = torch.tensor(self._counts, dtype=torch.float32, device=accelerator.device)
-        *found, total = accelerator.reduce(counts, reduction="sum").tolist()
-        self._counts = [0] * len(self._counts)
-        kept = self._trainer._metrics
-        for name, count in zip(NAMES, found, strict=True):
-            if total:
-                kept.get("train", kept)[name].append(count / total)  # older releases have a single list
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Restores the trainer."""
-        if self._stop is not None:
-            self._stop()
-
-    def _count(self, inputs: dict[str, Any]) -> None:
-        assert self._ends is not None
-        ids, lengths = inputs["completion_ids"].tolist(), inputs["completion_mask"].sum(dim=1).tolist()
-        turns = inputs["tool_mask"].tolist() if "tool_mask" in inputs else [None] * len(ids)
-        for tokens, length, own in zip(ids, lengths, turns, strict=True):
-            way, has_more = how_ended(last_turn(tokens[:length], own), self._ends)
-            self._counts[WAYS.index(way)] += 1
-            self._counts[-2] += has_more
-            self._counts[-1] += 1
 
 
 def how_ended(ids: Sequence[int], ends: Ends) -> tuple[str, bool]:

@@ -31,19 +31,19 @@ class Completing(NamedTuple):
     of_a_run: frozenset[int]
     longest: int
 
-    def begin(self, ids: Sequence[int], place: int) -> int:
+    def begin(self, ids: Sequence[int], index: int) -> int:
         """Returns where to start decoding for a text that the token at this index completes."""
         missing = self.longest - 1
-        while place > 0 and (missing > 0 or (ids[place] in self.of_a_run and ids[place - 1] in self.of_a_run)):
-            place -= 1
-            missing -= len(self._of(ids[place]))
-        return place
+        while index > 0 and (missing > 0 or (ids[index] in self.of_a_run and ids[index - 1] in self.of_a_run)):
+            index -= 1
+            missing -= len(self._of(ids[index]))
+        return index
 
-    def end(self, ids: Sequence[int], place: int) -> int:
+    def end(self, ids: Sequence[int], index: int) -> int:
         """Returns where to stop decoding, so that further tokens do not change the text of the token at this index."""
-        while place + 1 < len(ids) and ids[place] in self.of_a_run and ids[place + 1] in self.of_a_run:
-            place += 1
-        return place + 1
+        while index + 1 < len(ids) and ids[index] in self.of_a_run and ids[index + 1] in self.of_a_run:
+            index += 1
+        return index + 1
 
     def may_be_in(self, ids: Sequence[int]) -> bool:
         """Whether the bytes of these tokens contain a text; if not, their decoded text contains none."""
@@ -76,16 +76,16 @@ def _of_vocabulary(tokenizer: Any, texts: tuple[str, ...], count: int) -> Comple
     return Completing(stops, contents, tokens, runs, longest)
 
 
-def _that_complete(said: Sequence[bytes], stops: Sequence[bytes]) -> Iterator[int]:
+def _that_complete(token_bytes: Sequence[bytes], stops: Sequence[bytes]) -> Iterator[int]:
     """Yields the indices of tokens that contain a stop, or begin with the end of one."""
-    ends = {stop[place:] for stop in stops for place in range(len(stop))}
+    ends = {stop[start:] for stop in stops for start in range(len(stop))}
     firsts, shortest, longest = {end[0] for end in ends}, min(map(len, stops)), max(map(len, stops))
-    for place, own in enumerate(said):
+    for index, own in enumerate(token_bytes):
         begins = own and own[0] in firsts
         if begins and any(own[:count] in ends for count in range(1, min(len(own), longest) + 1)):
-            yield place
+            yield index
         elif len(own) >= shortest:
-            yield from (place for stop in stops if stop in own)
+            yield from (index for stop in stops if stop in own)
 
 
 def _bytes_of(tokenizer: Any) -> Callable[[str], bytes] | None:
@@ -103,7 +103,7 @@ def _bytes_of(tokenizer: Any) -> Callable[[str], bytes] | None:
         state = json.loads(tokenizer.backend_tokenizer.decoder.__getstate__())
     except (AttributeError, TypeError, ValueError):
         return None
-    steps = [_step(one) for one in (state["decoders"] if state.get("type") == "Sequence" else [state])]
+    steps = [_step(decoder) for decoder in (state["decoders"] if state.get("type") == "Sequence" else [state])]
     if steps == ["ByteLevel"]:
         return _of_byte_level
     if steps == ["Metaspace"]:
@@ -134,7 +134,7 @@ def _byte_alphabet() -> dict[str, int]:
     """
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(others)}
 
 
 _ALPHABET = _byte_alphabet()

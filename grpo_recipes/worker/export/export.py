@@ -12,7 +12,7 @@ from peft import PeftModel
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.answering.policy import Policy
 from grpo_recipes.worker.answering.trained import (
     FINAL,
@@ -41,25 +41,26 @@ from grpo_recipes.worker.export.proof import (
     Say,
     TrainedSaid,
     blindness,
-    computed_in,
-    held_again,
+    dtype_of_proof,
     largest,
     log_probs,
     measure_trained,
     refusal,
+    repeat_in_float64,
     rounding,
 )
 from grpo_recipes.worker.export.texts import (
     Texts,
     texts_of,
     write_adapter,
+    write_beside,
     write_ends,
     write_tokenizer,
     write_weights,
-    written_beside,
 )
-from grpo_recipes.worker.trainer.model import processing_of
-from grpo_recipes.worker.trainer.own_model import merged, rounded
+from grpo_recipes.worker.model.adapters import with_adapter
+from grpo_recipes.worker.model.build_trainer import processing_of
+from grpo_recipes.worker.model.own_model import merged, rounded
 
 
 class ExportAsked(NamedTuple):
@@ -85,7 +86,7 @@ class _Trained(NamedTuple):
     dtype: torch.dtype
 
 
-def exported(
+def write_export(
     plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Writes an export to its final path, and returns its summary. Raises Refused if it differs from the trained model.
@@ -95,17 +96,17 @@ def exported(
     if asked.converter is not None:
         check_reader()
     make_own_model(plan, folder)
-    trained = _trained(plan, folder, asked, scratch, say)
+    trained = _load_and_measure(plan, folder, asked, scratch, say)
     gc.collect()
     is_model = asked.what == "model"
     dtype = getattr(torch, asked.dtype) if is_model and asked.dtype is not None else trained.dtype
-    dtypes = Dtypes(dtype, computed_in(dtype, trained.dtype, device_of(plan)) if is_model else dtype)
+    dtypes = Dtypes(dtype, dtype_of_proof(dtype, trained.dtype, device_of(plan)) if is_model else dtype)
 
     def load() -> Any:
         return load_trained(plan, folder, packed=False)
 
     moved = rounding(load, dtypes, trained.texts.texts, trained.seen.trained, say)
-    with written_beside(asked.place) as writing:
+    with write_beside(asked.place) as writing:
         if is_model:
             say("merging and writing the weights" if is_adapter(plan) else "writing the weights")
             model = load()
@@ -119,26 +120,26 @@ def exported(
         write_tokenizer(folder, writing)
         gc.collect()
         _check_tokens(plan, writing, trained)
-        proof = _proof(_loaded_again(plan, folder, asked, writing), trained, moved, dtypes, say, load)
+        proof = _proof(_load_again(plan, folder, asked, writing), trained, moved, dtypes, say, load)
         notes = _notes(plan, asked, trained, dtype)
         gguf: dict[str, Any] | None = None
         if asked.converter is not None:
             say("converting to GGUF")
             made = convert(writing, proof.dtype, asked.converter)
             end = check_vocabulary(writing / made, trained.ends)
-            gguf = {"file": made, **_proof_of_gguf(plan, writing, made, trained, moved, dtypes, say).shown()}
+            gguf = {"file": made, **_proof_of_gguf(plan, writing, made, trained, moved, dtypes, say).as_json()}
             notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing, None)
         for file in writing.iterdir():
             shutil.copymode(writing / "README.md", file)  # safetensors makes its files unreadable for other users
         files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}
-    shown = {"what": asked.what, "dtype": proof.dtype, "proof": proof.shown(), "gguf": gguf, "files": files}
+    shown = {"what": asked.what, "dtype": proof.dtype, "proof": proof.as_json(), "gguf": gguf, "files": files}
     findings = [blindness(proof)] if proof.is_blind and is_model else []
     return {**shown, "notes": notes, "pushed": None}, findings
 
 
-def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say) -> _Trained:
+def _load_and_measure(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say) -> _Trained:
     say("loading the trained model")
     model = load_trained(plan, folder, packed=True)
     if asked.converter is not None and "vision_config" in getattr(model.config, "sub_configs", ()):
@@ -149,19 +150,19 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
         )
     dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
     if asked.what == "model" and not is_packed(plan):
-        model = rounded(model, computed_in(dtype, dtype, device_of(plan)))
+        model = rounded(model, dtype_of_proof(dtype, dtype, device_of(plan)))
     policy = Policy(plan, model, processing_of(plan, str(folder / FINAL)), [])
     texts = texts_of(plan, folder, policy, scratch)
     rows = model.get_input_embeddings().weight.shape[0]
-    said = measure_trained(model, texts.texts, say)
-    return _Trained(texts, said, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
+    scores = measure_trained(model, texts.texts, say)
+    return _Trained(texts, scores, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
 
 
-def _loaded_again(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> Any:
+def _load_again(plan: Plan, folder: Path, asked: ExportAsked, target: Path) -> Any:
     """Loads the export as its recipient would."""
     if asked.what == "adapter":
-        return PeftModel.from_pretrained(load_base(plan, folder, packed=True), str(place)).eval()
-    return load_plain(place, plan)
+        return with_adapter(load_base(plan, folder, packed=True), target).eval()
+    return load_plain(target, plan)
 
 
 def _proof(
@@ -176,14 +177,14 @@ def _proof(
             fix="report this as a defect of grpo-run",
         )
     say("proving what was written")
-    proof = _held_against(model, trained, moved, dtypes)
-    proof = held_again(proof, load, model, dtypes, trained.texts.texts, say)
+    proof = _compare_with_trained(model, trained, moved, dtypes)
+    proof = repeat_in_float64(proof, load, model, dtypes, trained.texts.texts, say)
     if not proof.holds:
         raise Refused(refusal(proof))
     return proof
 
 
-def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes) -> ExportProof:
+def _compare_with_trained(model: Any, trained: _Trained, moved: float, dtypes: Dtypes) -> ExportProof:
     if dtypes.computed != dtypes.weights:
         model = rounded(model, dtypes.computed)
     differing = largest(log_probs(model, trained.texts.texts), trained.seen.trained)
@@ -194,22 +195,22 @@ def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes) -
 
 
 def _proof_of_gguf(
-    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, say: Say
+    plan: Plan, target: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, say: Say
 ) -> ExportProof:
     """Proves a GGUF file. Raises Refused if it is not the trained model, or if this cannot be decided."""
     try:
-        model = load_plain(place, plan, dtypes.weights, file)
+        model = load_plain(target, plan, dtypes.weights, file)
     except (ValueError, KeyError, ImportError, NotImplementedError, RuntimeError) as problem:
         raise unreadable(problem) from problem
     say("proving the GGUF file")
-    proof = _held_against(model, trained, moved, dtypes)
+    proof = _compare_with_trained(model, trained, moved, dtypes)
     refuse_another(proof)
     return proof
 
 
-def _check_tokens(plan: Plan, place: Path, trained: _Trained) -> None:
+def _check_tokens(plan: Plan, target: Path, trained: _Trained) -> None:
     """Raises Refused if the exported tokenizer gives different tokens for the same text."""
-    processing, own = processing_of(plan, str(place)), trained.ends.tokenizer
+    processing, own = processing_of(plan, str(target)), trained.ends.tokenizer
     tokenizer = getattr(processing, "tokenizer", processing)
     for text in trained.texts.texts:
         words = own.decode(text.ids, skip_special_tokens=False)
@@ -243,7 +244,7 @@ def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype
     return notes
 
 
-def write_card(plan: Plan, folder: Path, place: Path, what: str, proof: ExportProof, notes: Sequence[str]) -> None:
+def write_card(plan: Plan, folder: Path, target: Path, what: str, proof: ExportProof, notes: Sequence[str]) -> None:
     """Writes README.md and run.json into an export's folder."""
     record = cast("dict[str, Any]", read_json(folder, "run.json"))
     commit = (record.get("verified") or {}).get("model.commit")
@@ -259,4 +260,4 @@ def write_card(plan: Plan, folder: Path, place: Path, what: str, proof: ExportPr
         "notes": list(notes),
     }
     adapter = {} if what == "adapter" else {"adapter": None}
-    write_files(place, summary_of(folder, commit, export=export, **adapter))
+    write_files(target, summary_of(folder, commit, export=export, **adapter))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.host.processes import die_with_parent
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.ends.ends import Ends
 from grpo_recipes.worker.export.proof import ExportProof
 
@@ -36,7 +36,7 @@ def check_reader() -> None:
         )
 
 
-def convert(place: Path, dtype: str, converter: str) -> str:
+def convert(target: Path, dtype: str, converter: str) -> str:
     """Converts an exported folder to a GGUF file in it, and returns the file's name. Raises Mistake.
 
     converter: a Python file, or a program if installed on PATH.
@@ -44,7 +44,7 @@ def convert(place: Path, dtype: str, converter: str) -> str:
     file = f"model-{TYPES[dtype]}.gguf"
     is_program = os.path.basename(converter) == converter
     words = [] if is_program else [sys.executable]
-    words += [converter, str(place), "--outfile", str(place / file), "--outtype", TYPES[dtype]]
+    words += [converter, str(target), "--outfile", str(target / file), "--outtype", TYPES[dtype]]
     try:
         done = subprocess.run(
             words,
@@ -60,7 +60,7 @@ def convert(place: Path, dtype: str, converter: str) -> str:
         )
     except OSError as problem:
         raise _not_converted(f"{converter} cannot be started: {problem.strerror}") from problem
-    if done.returncode != 0 or not (place / file).is_file():
+    if done.returncode != 0 or not (target / file).is_file():
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         last = lines[-1][:_LONGEST_LINE] if lines else "it said nothing"
         missing = _MISSING.search(last)

@@ -16,13 +16,10 @@ from typing import Any, NamedTuple
 import torch
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
-from grpo_recipes.worker.trainer.own_model import rounded
+from grpo_recipes.worker.model.own_model import rounded
 
 Say = Callable[[str], object]
 """Called with a line about what an export is doing."""
-
-
-# The log-probabilities that a model gives to the tokens of completions.
 
 
 class ProofText(NamedTuple):
@@ -34,7 +31,7 @@ class ProofText(NamedTuple):
 
 def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
     """Returns the log-probability of each token after the prompts, at temperature 1."""
-    found: list[float] = []
+    scores: list[float] = []
     device = next(model.parameters()).device
     with torch.inference_mode():
         for text in texts:
@@ -43,8 +40,8 @@ def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
             chosen = ids[0, text.prompt :, None].to(logits.device)
             wide = torch.promote_types(logits.dtype, torch.float32)
             for rows, tokens in zip(logits.split(256), chosen.split(256), strict=True):
-                found += torch.log_softmax(rows.to(wide), -1).gather(1, tokens)[:, 0].tolist()
-    return found
+                scores += torch.log_softmax(rows.to(wide), -1).gather(1, tokens)[:, 0].tolist()
+    return scores
 
 
 # Copies of the trained model, each moved differently.
@@ -81,7 +78,7 @@ class ExportProof(NamedTuple):
     rounding: float
     of_adapter: float | None
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Returns the proof as JSON."""
         return {**self._asdict(), "allowed": self.allowed}
 
@@ -101,7 +98,7 @@ class ExportProof(NamedTuple):
         return self.of_adapter is not None and self.of_adapter <= self.allowed
 
 
-def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> torch.dtype:
+def dtype_of_proof(exported: torch.dtype, trained: torch.dtype, device: str) -> torch.dtype:
     """Returns the dtype that the proof computes in; trained: of the trained model's weights.
 
     float16 stays, because activations may exceed its range, which the proof has to show; so does bfloat16 where float32
@@ -135,14 +132,14 @@ def rounding(
     """Returns the largest difference caused by moving the trained model's weights. load: loads that model again."""
     name = str(dtypes.weights).removeprefix("torch.")
     say(f"measuring the effect of rounding to {name}")
-    found: list[float] = [torch.finfo(torch.float32).eps * max(abs(each) for each in trained)]
+    differences: list[float] = [torch.finfo(torch.float32).eps * max(abs(each) for each in trained)]
     for seed in range(MOVED):
-        moved = rounded(_moved(load(), dtypes.weights, seed), dtypes.computed)
-        found.append(largest(log_probs(moved, texts), trained))
-    return max(found)
+        moved = rounded(_move(load(), dtypes.weights, seed), dtypes.computed)
+        differences.append(largest(log_probs(moved, texts), trained))
+    return max(differences)
 
 
-def held_again(
+def repeat_in_float64(
     proof: ExportProof, load: Callable[[], Any], model: Any, dtypes: Dtypes, texts: Sequence[ProofText], say: Say
 ) -> ExportProof:
     """Returns the proof, repeated in float64 if float32 may explain a difference that is too large.
@@ -164,7 +161,7 @@ def held_again(
 
 def largest(some: Sequence[float], others: Sequence[float]) -> float:
     """Returns the largest difference, NaN if any value is NaN."""
-    differences = [abs(one - other) for one, other in zip(some, others, strict=True)]
+    differences = [abs(value - other) for value, other in zip(some, others, strict=True)]
     return math.nan if any(math.isnan(each) for each in differences) else max(differences)
 
 
@@ -206,7 +203,7 @@ def blindness(proof: ExportProof) -> Finding:
     )
 
 
-def _moved(model: Any, dtype: torch.dtype, seed: int) -> Any:
+def _move(model: Any, dtype: torch.dtype, seed: int) -> Any:
     """Returns the model with each weight moved by up to a unit in the last place of a dtype, and rounded to it."""
     draws = torch.Generator().manual_seed(seed)
     unit = torch.finfo(dtype).eps  # for a weight just above a power of two; less for others

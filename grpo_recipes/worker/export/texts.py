@@ -18,11 +18,11 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.digests import sync
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import evaluation_file, read_record
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.answering.policy import Policy, as_asked, as_trained
 from grpo_recipes.worker.answering.trained import FINAL
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
-from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.data.dataset import prepare_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of
 from grpo_recipes.worker.export.proof import ProofText
@@ -44,15 +44,15 @@ def texts_of(plan: Plan, folder: Path, policy: Policy, scratch: Path) -> Texts:
     Each includes its prompt's tokens, which are not compared. The last text has all tokens that the recipe added, even
     those in no completion. Raises Refused if the data cannot be read.
     """
-    found = _recorded(plan, folder, policy) or _made(plan, policy, scratch)
+    completions = _read_completions(plan, folder, policy) or _make_completions(plan, policy, scratch)
     added = tokenizer_of(policy).convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
     if not added:
-        return found
-    start = found.texts[0].ids[:1]
-    return Texts([*found.texts, ProofText([*start, *added], 1)], f"{found.what} and the added tokens")
+        return completions
+    start = completions.texts[0].ids[:1]
+    return Texts([*completions.texts, ProofText([*start, *added], 1)], f"{completions.what} and the added tokens")
 
 
-def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
+def _read_completions(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
     head = "" if plan.evaluation is None else evaluation_file(plan.evaluation.name, 0).removesuffix("0.jsonl")
     files = [f"{_EVALUATION}/{name}" for name in names(folder, _EVALUATION)]
     steps = [file.removeprefix(head).removesuffix(".jsonl") for file in files if file.startswith(head)]
@@ -73,82 +73,79 @@ def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
     texts = []
     for row, prompt in zip(rows, prompts, strict=True):
         completion = tokenizer(row["completion"], add_special_tokens=False)["input_ids"][:MOST_TOKENS]
-        texts.append(_spoken(prompt, [*completion, tokenizer.eos_token_id]))
+        texts.append(_proof_text(prompt, [*completion, tokenizer.eos_token_id]))
     shown = ", without their images" if data.images else ""
     return Texts(texts, f"{len(texts)} completions that the run recorded at step {newest}{shown}")
 
 
-def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
+def _make_completions(plan: Plan, policy: Policy, scratch: Path) -> Texts:
     how = plan.evaluation
     data, where = (plan.data, "dataset") if how is None else (how.data, how.section)
-    rows = prepared_rows(data, where, scratch, 0, tokens=PromptTokens(plan, lambda: policy.processing_class, tuple))
+    rows = prepare_rows(data, where, scratch, 0, tokens=PromptTokens(plan, lambda: policy.processing_class, tuple))
     shown = " without their images" if data.images else ""
     prompts = [row["prompt"] for row in rows.select(range(min(len(rows), MOST_ROWS // 2)))]
     how = as_trained(plan, data, greedy=False)
     with undisturbed(policy):
         _, tokens = answers(policy, prompts, how, ends_of(policy, plan), lambda: None)
     texts = [
-        _spoken(prompt, completion[:MOST_TOKENS])
+        _proof_text(prompt, completion[:MOST_TOKENS])
         for prompt, completion in zip(tokens_of_prompts(policy, prompts)[0], tokens, strict=True)
     ]
     return Texts(texts, f"{len(texts)} new completions{shown}, since the run recorded none,")
 
 
-def _spoken(prompt: list[int], completion: list[int]) -> ProofText:
+def _proof_text(prompt: list[int], completion: list[int]) -> ProofText:
     prompt = prompt[-MOST_TOKENS:]
     return ProofText([*prompt, *completion], len(prompt))
-
-
-# Creates an export's folder atomically, in a hidden folder next to its final path.
 
 
 _WRITING = "exporting"
 
 
 @contextlib.contextmanager
-def written_beside(place: Path) -> Iterator[Path]:
-    """Yields a new folder that is renamed to `place` if the block succeeds, and removed otherwise.
+def write_beside(target: Path) -> Iterator[Path]:
+    """Yields a new folder that is renamed to `target` if the block succeeds, and removed otherwise.
 
-    Folders left by killed exports are removed; those of running exports are locked, and stay. Raises Refused if `place`
-    exists, Mistake if no folder can be created, OSError.
+    Folders left by killed exports are removed; those of running exports are locked, and stay. Raises Refused if
+    `target` exists, Mistake if no folder can be created, OSError.
     """
-    refuse_taken(place)
-    writing = place.with_name(f".{place.name}.{_WRITING}-{uuid.uuid4().hex[:12]}")
+    refuse_taken(target)
+    writing = target.with_name(f".{target.name}.{_WRITING}-{uuid.uuid4().hex[:12]}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _remove_left(place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left(target)
         writing.mkdir()
     except (FileExistsError, FileNotFoundError, NotADirectoryError) as problem:
         raise Mistake.of(
-            f"{place} cannot be written: no folder can be created there",
-            because=f"{place.parent}: {problem.strerror}",
+            f"{target} cannot be written: no folder can be created there",
+            because=f"{target.parent}: {problem.strerror}",
             fix="-o with a folder elsewhere",
         ) from problem
     lock = os.open(writing, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield writing
-        refuse_taken(place)
-        os.rename(writing, place)
-        sync(place.parent)
+        refuse_taken(target)
+        os.rename(writing, target)
+        sync(target.parent)
     finally:
         if writing.exists():
             remove_tree(writing.parent, writing.name)
         os.close(lock)
 
 
-def refuse_taken(place: Path) -> None:
+def refuse_taken(target: Path) -> None:
     """Raises Refused if the path exists and is not an empty folder."""
-    if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise Refused.of(
-            f"{place} already exists",
+            f"{target} already exists",
             because="export never overwrites anything",
             fix="-o with a folder that does not exist",
         )
 
 
-def _remove_left(place: Path) -> None:
-    for left in place.parent.glob(f".{place.name}.{_WRITING}-*"):
+def _remove_left(target: Path) -> None:
+    for left in target.parent.glob(f".{target.name}.{_WRITING}-*"):
         with contextlib.suppress(OSError):
             number = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
@@ -156,9 +153,6 @@ def _remove_left(place: Path) -> None:
                 remove_tree(left.parent, left.name)
             finally:
                 os.close(number)
-
-
-# Writes the parts of an export into a folder.
 
 
 SHARD = "5GB"
@@ -175,36 +169,36 @@ _ANEW = (
 _OF_WEIGHTS = (".safetensors", ".bin", ".index.json", ".pt")
 
 
-def write_weights(model: Any, place: Path) -> None:
+def write_weights(model: Any, target: Path) -> None:
     """Writes the weights in files of at most 5 GB, and the model's configuration."""
     own = model.generation_config
     model.generation_config = GenerationConfig()  # transformers cannot write some that it reads; see write_ends
-    model.save_pretrained(place, max_shard_size=SHARD)
+    model.save_pretrained(target, max_shard_size=SHARD)
     model.generation_config = own
 
 
-def write_adapter(plan: Plan, folder: Path, place: Path) -> None:
+def write_adapter(plan: Plan, folder: Path, target: Path) -> None:
     """Writes the adapter as trained, with its base by hub id and commit if it is from the hub."""
     for name in names(folder, FINAL):
         if name.startswith("adapter_"):
-            _copy(folder, name, place)
-    configuration = json.loads((place / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+            _copy(folder, name, target)
+    configuration = json.loads((target / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     if plan.model.source == "hub" and not plan.tokenizer.add_tokens:
         configuration["base_model_name_or_path"] = plan.model.path
         configuration["revision"] = plan.model.commit or plan.model.revision
     text = json.dumps(configuration, indent=2, sort_keys=True) + "\n"
-    (place / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
+    (target / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
 
 
-def write_tokenizer(folder: Path, place: Path) -> None:
+def write_tokenizer(folder: Path, target: Path) -> None:
     """Copies the run's tokenizer, processor and chat template files."""
     for name in names(folder, FINAL):
         is_other = name in _ANEW or name.startswith("adapter_") or name.endswith(_OF_WEIGHTS)
         if is_file(folder, f"{FINAL}/{name}") and not is_other:
-            _copy(folder, name, place)
+            _copy(folder, name, target)
 
 
-def write_ends(own: Any, ends: Ends, place: Path) -> None:
+def write_ends(own: Any, ends: Ends, target: Path) -> None:
     """Writes the model's generation_config.json with all tokens that end the recipe's completions.
 
     This includes added tokens that contain a stop string. The texts themselves are left out: with them, transformers
@@ -216,12 +210,12 @@ def write_ends(own: Any, ends: Ends, place: Path) -> None:
         "eos_token_id": tokens if len(tokens) > 1 else tokens[0],
         "pad_token_id": ends.tokenizer.pad_token_id,
     }
-    kept = {name: value for name, value in values.items() if value is not None}
-    (place / GENERATION_CONFIG_NAME).write_text(
-        GenerationConfig.from_dict(kept).to_json_string(), encoding="utf-8", newline="\n"
+    given_values = {name: value for name, value in values.items() if value is not None}
+    (target / GENERATION_CONFIG_NAME).write_text(
+        GenerationConfig.from_dict(given_values).to_json_string(), encoding="utf-8", newline="\n"
     )
 
 
-def _copy(folder: Path, name: str, place: Path) -> None:
-    with open_to_read(folder, f"{FINAL}/{name}") as source, (place / name).open("wb") as copy:
+def _copy(folder: Path, name: str, target: Path) -> None:
+    with open_to_read(folder, f"{FINAL}/{name}") as source, (target / name).open("wb") as copy:
         shutil.copyfileobj(source, copy)

@@ -24,7 +24,7 @@ class Line:
     zero_variance: float | None = None
 
     @property
-    def varied(self) -> bool | None:
+    def has_variance(self) -> bool | None:
         """Whether some group had different rewards, None if nothing was generated."""
         return None if self.zero_variance is None else self.zero_variance < 1
 
@@ -73,7 +73,7 @@ class Window:
         return mean
 
 
-def shown(value: float) -> str:
+def figure(value: float) -> str:
     """Returns a figure rounded to a few digits."""
     return f"{value:.{SHOWN_DIGITS}g}"
 

@@ -14,7 +14,7 @@ What to do: a higher temperature or epsilon_high, a smaller learning_rate, or a 
 """
 
 from grpo_recipes.contract.metric_names import ENTROPY, REWARD_STD
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD009"
 NAME = "entropy_collapse"
@@ -48,8 +48,8 @@ class EntropyCollapse(Guard):
             return None
         return Alarm.of(
             now[ENTROPY],
-            f"since the first {STEPS} steps the entropy fell from {shown(start[ENTROPY])} to {shown(now[ENTROPY])}"
-            f" nats, and the reward went from {shown(start['reward'])} to {shown(now['reward'])}",
+            f"since the first {STEPS} steps the entropy fell from {figure(start[ENTROPY])} to {figure(now[ENTROPY])}"
+            f" nats, and the reward went from {figure(start['reward'])} to {figure(now['reward'])}",
             "completions become more similar without getting better",
             "a higher generation.temperature or grpo.epsilon_high, or a smaller training.learning_rate",
         )

@@ -21,7 +21,7 @@ server's log, and check whether the server alone was restarted.
 """
 
 from grpo_recipes.contract.metric_names import CLIP_ALL, SAMPLER_DIFFERENCE
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD007"
 NAME = "far_from_sampler"
@@ -50,15 +50,15 @@ class FarFromSampler(Guard):
         if apart is not None and apart > MOST_DIFFERENT:
             return Alarm.of(
                 apart,
-                f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps",
+                f"log-probabilities of generator and trainer differ by {figure(apart)} on average in {STEPS} steps",
                 "the generator samples from a different distribution than the trainer computes",
                 "the same dtype on both sides, trl.vllm_importance_sampling_correction: true",
             )
         if apart is not None and self._at_first is not None and apart > max(MOST_GROWN, TIMES * self._at_first):
             return Alarm.of(
                 apart,
-                f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps,"
-                f" {shown(self._at_first)} at first",
+                f"log-probabilities of generator and trainer differ by {figure(apart)} on average in {STEPS} steps,"
+                f" {figure(self._at_first)} at first",
                 "the weights no longer reach vLLM",
                 "read the server's log about weight updates, then restart the server and the run together",
             )

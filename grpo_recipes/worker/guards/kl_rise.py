@@ -14,7 +14,7 @@ What to do: a smaller learning_rate or max_grad_norm, or a larger beta; compare 
 from statistics import median
 
 from grpo_recipes.contract.metric_names import KL
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD008"
 NAME = "kl_rise"
@@ -41,11 +41,11 @@ class KlRise(Guard):
             return None
         self._means.append(mean)
         before = self._means[:-1]
-        if len(before) < FEWEST_MEANS or mean <= max(HIGH, TIMES * median(before)):
+        if len(before) < FEWEST_MEANS or mean <= max(HIGH, TIMES * (usual := median(before))):
             return None
         return Alarm.of(
             mean,
-            f"the KL divergence of the last {STEPS} steps is {shown(mean)}, the median before {shown(median(before))}",
+            f"the KL divergence of the last {STEPS} steps is {figure(mean)}, the median before {figure(usual)}",
             "the policy has jumped away from the reference",
             "a smaller training.learning_rate or max_grad_norm, or a larger grpo.beta",
         )

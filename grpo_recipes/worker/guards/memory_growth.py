@@ -69,12 +69,12 @@ class MemoryGrowth(Guard):
             self._is_warm = True
             return None
         self._stretches = [*self._stretches[-STRETCHES:], ended]
-        alarm = self._grown()
+        alarm = self._find_growth()
         if alarm is not None:
             self._stretches = []
         return alarm
 
-    def _grown(self) -> Alarm | None:
+    def _find_growth(self) -> Alarm | None:
         longest = [length for length, _ in self._stretches]
         if len(longest) <= STRETCHES or max(longest) > longest[0]:
             return None

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from grpo_recipes.contract.metric_names import GRAD_NORM
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, figure
 
 ID = "GRD005"
 NAME = "no_movement"
@@ -48,7 +48,7 @@ class NoMovement(Guard):
         """Alarms at most once in so many steps."""
         rate = line.figures.get("learning_rate")
         self._rate_was_positive |= rate is not None and rate > 0
-        if not line.varied or (rate == 0 and self._rate_was_positive):
+        if not line.has_variance or (rate == 0 and self._rate_was_positive):
             return None
         self.seen = True
         self._steps += line.steps
@@ -64,7 +64,7 @@ class NoMovement(Guard):
         elif norm == 0:
             because = "the gradient is zero although rewards vary: the adapter is turned off, or no token is trained"
         elif norm is not None:
-            because += f" (gradient norm {shown(norm)}, learning rate {'?' if rate is None else shown(rate)})"
+            because += f" (gradient norm {figure(norm)}, learning rate {'?' if rate is None else figure(rate)})"
         return Alarm.of(
             steps,
             f"no trained tensor changed in {steps} steps whose rewards varied",

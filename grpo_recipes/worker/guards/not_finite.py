@@ -21,7 +21,7 @@ newer, check run.json for the shim attention_gradient: without it cuDNN's attent
 recipe again.
 """
 
-from grpo_recipes.worker.guards.alarm import Alarm, shown
+from grpo_recipes.worker.guards.alarm import Alarm, figure
 
 ID = "GRD004"
 NAME = "not_finite"
@@ -31,18 +31,19 @@ UPDATE = "{} of {} trained tensors already contain NaN or infinity: an earlier u
 WEIGHTS = "the weights are still finite, so this step caused it: its reward, or a value too large for the dtype"
 
 
-def in_step(what: str, value: float, reward: float | None, broken: int, tensors: int) -> Alarm:
+def in_step(what: str, value: float, reward: str | None, broken: int, tensors: int) -> Alarm:
     """Returns the alarm before an optimizer step.
 
-    what: "mean reward", "loss", "gradient norm" or "probability of a next token"; reward: the mean of this step if it
-    is not finite, else None; broken: how many of this process's trained tensors contain a number that is not finite.
+    what: "mean reward", "loss", "gradient norm" or "probability of a next token"; reward: the mean of this step and the
+    rewards with an infinite mean, None if it is finite; broken: how many of this process's trained tensors contain a
+    number that is not finite.
     """
     because = WEIGHTS
     if reward is not None:
         because = REWARD.format(reward)
     elif broken:
         because = UPDATE.format(broken, tensors)
-    return Alarm.of(value, f"a {what} of {shown(value)}", because, _fix(reward is not None))
+    return Alarm.of(value, f"a {what} of {figure(value)}", because, _fix(reward is not None))
 
 
 def at_end(broken: int, tensors: int) -> Alarm:

@@ -13,7 +13,7 @@ something else, since TRL runs the asynchronous calls of one turn at the same ti
 """
 
 from grpo_recipes.contract.metric_names import GENERATING_SECONDS, TOOL_SECONDS
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD013"
 NAME = "slow_tools"
@@ -38,7 +38,7 @@ class SlowTools(Guard):
             return None
         return Alarm.of(
             tools,
-            f"a generation waits {shown(tools)} seconds for tools and {shown(generating)} for the model",
+            f"a generation waits {figure(tools)} seconds for tools and {figure(generating)} for the model",
             "each process runs calls one after another",
             "a smaller tools[].timeout, `async def` for a tool that waits, or a cache in the tool",
         )

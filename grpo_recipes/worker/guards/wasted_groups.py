@@ -14,7 +14,7 @@ and learning rate do not help: there is no gradient.
 """
 
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD002"
 NAME = "wasted_groups"
@@ -39,7 +39,7 @@ class WastedGroups(Guard):
         return Alarm.of(
             share,
             f"{share:.0%} of the groups of the last {STEPS} steps had no variance (mean reward"
-            f" {shown(line.figures.get('reward', 0.0))})",
+            f" {figure(line.figures.get('reward', 0.0))})",
             "equal rewards in a group give no gradient",
             "with a high reward, end the run or use harder prompts; with a low one, use easier prompts",
         )

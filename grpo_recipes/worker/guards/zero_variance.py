@@ -14,33 +14,112 @@ arithmetic or in float32, on every release and with every scaling of rewards. TR
 mistakes a rounded mean for variance, for example with weights 1.0 and 0.2. A reward of 0 or 1 plus a constant 1e9
 varies, but float32 cannot represent the difference, so TRL learns nothing from it.
 
+Earlier, it notes that almost no answer earns a reward: at most 1 in 100 rows of the evaluation before the first step,
+of at least 20, has more than the lowest reward, which is 0 or less. Without this evaluation the first 256 completions
+decide: nine tenths of their groups have no variance, and the mean reward is at most 0.01 of the weights.
+
 Action: stop. The weights have not moved, so nothing is lost.
 What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions; grpo-run profile shows the rows
 that the model solves sometimes. Then use easier prompts, more generations per prompt, a higher temperature, or a reward
 that gives partial credit.
 """
 
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grpo_recipes.contract.findings.wording import shorten
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Guards
-from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, shown
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD001"
 NAME = "zero_variance"
 FEWEST_STEPS = 10
+FEWEST_ROWS, FIRST_COMPLETIONS = 20, 256
+FEW, MOST_VARIED = 0.01, 0.1
+SHOWN, MOST_CHARACTERS = 3, 80
+
+
+def few_paid(share: float, message: str, answers: Sequence[str]) -> Alarm:
+    """Returns the note that almost no answer earns a reward. answers: some that earn none."""
+    examples = ", ".join(repr(shorten(" ".join(answer.split()), MOST_CHARACTERS)) for answer in answers[:SHOWN])
+    return Alarm.of(
+        share,
+        message,
+        f"such as {examples}",
+        "easier rows, which grpo-run profile finds, a prompt with examples, or a reward that gives partial credit",
+        is_note=True,
+    )
+
+
+def of_evaluation(judged: Sequence[Any], plan: Plan, name: str) -> Alarm | None:
+    """Returns the note if almost no row of an evaluation before the first step has more than the lowest reward.
+
+    judged: of JudgedRow.
+    """
+    weights = {reward.name: reward.weight for reward in plan.rewards}
+    totals = [
+        (sum(weights.get(name, 1.0) * value for name, value in row.rewards.items() if value is not None), row)
+        for row in judged
+    ]
+    lowest = min((total for total, _ in totals), default=math.inf)
+    rows = {row.row for row in judged}
+    paid = {row.row for total, row in totals if total > lowest}
+    if len(rows) < FEWEST_ROWS or lowest > 0 or len(paid) > FEW * len(rows):
+        return None
+    unpaid = [row.completion for total, row in totals if total == lowest]
+    of = f"the {len(rows)} held-out rows{f' of {name}' if name else ''}"
+    return few_paid(len(paid) / len(rows), f"{len(paid)} of {of} earn any reward", unpaid)
+
+
+class FirstRewards:
+    """Sums the rewards of a run's first completions.
+
+    per_step: completions of an optimizer step. weights: the sum of the plan's. answers: returns some completions of the
+    last step.
+    """
+
+    def __init__(self, per_step: int, weights: float, answers: Callable[[], Sequence[str]]) -> None:
+        self._per_step, self._least, self._answers = per_step, FEW * weights, answers
+        self._window: Window | None = Window(math.ceil(FIRST_COMPLETIONS / self._per_step))
+        self._varied = 0.0
+
+    def look(self, line: Line) -> Alarm | None:
+        """Returns the note, at most once."""
+        if self._window is None or line.zero_variance is None:
+            return None
+        self._varied = max(self._varied, 1 - line.zero_variance)
+        mean = self._window.add(line, line.figures.get("reward", math.inf))
+        if mean is None:
+            return None
+        self._window = None
+        if mean > self._least or self._varied > MOST_VARIED:
+            return None
+        count = self._per_step * math.ceil(FIRST_COMPLETIONS / self._per_step)
+        return few_paid(mean, f"the first {count} completions earn a mean reward of {figure(mean)}", self._answers())
 
 
 class ZeroVariance(Guard):
-    """Counts the groups until one varies. groups_per_step: prompts of one optimizer step over all processes."""
+    """Counts the groups until one varies. groups_per_step: prompts of one optimizer step over all processes.
 
-    def __init__(self, guards: Guards, groups_per_step: int) -> None:
-        self._limit, self._per_step = guards.zero_variance_groups, groups_per_step
+    first: notes that almost no completion earns a reward; None if the evaluation before the first step does.
+    """
+
+    def __init__(self, guards: Guards, groups_per_step: int, first: FirstRewards | None = None) -> None:
+        self._limit, self._per_step, self._first = guards.zero_variance_groups, groups_per_step, first
         self._steps: int | None = 0
 
     def look(self, line: Line) -> Alarm | None:
-        """Alarms once."""
-        if line.varied is None or self._steps is None:
+        """Alarms once, after a note about the first rewards."""
+        note = None if self._first is None else self._first.look(line)
+        return self._count(line) or note
+
+    def _count(self, line: Line) -> Alarm | None:
+        if line.has_variance is None or self._steps is None:
             return None
         self.seen = True
-        if line.varied:
+        if line.has_variance:
             self._steps = None
             return None
         self._steps += line.steps
@@ -51,7 +130,7 @@ class ZeroVariance(Guard):
         return Alarm.of(
             groups,
             f"none of {groups} groups so far had two different rewards (mean reward"
-            f" {shown(line.figures.get('reward', 0.0))})",
+            f" {figure(line.figures.get('reward', 0.0))})",
             "advantages compare the completions of a group: equal rewards give a gradient of zero",
             "look at the rewards with grpo-run preflight; easier prompts, which grpo-run profile finds, or a reward"
             " that gives partial credit",

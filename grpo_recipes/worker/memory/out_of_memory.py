@@ -20,7 +20,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.contract.run_record import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
-from grpo_recipes.worker.user_code.reward_call import explained_reward
+from grpo_recipes.worker.user_code.reward_call import explain_reward
 
 # Of vLLM 0.30 while it starts: v1/worker/utils.py, v1/core/kv_cache_utils.py, v1/worker/gpu_model_runner.py.
 _SHARE_IS_TAKEN = re.compile(r"is less than desired GPU memory utilization|out of memory occurred when warming up")
@@ -59,23 +59,23 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
     user: the folder of the user's reward files, one of which may have requested the memory. The exception's frames are
     freed first, to have memory for the message.
     """
-    cause = next((one for one in causes(problem) if is_of_memory(one)), None)
+    cause = next((exception for exception in causes(problem) if is_of_memory(exception)), None)
     if cause is None:
         return None
-    for one in causes(problem):
-        traceback.clear_frames(one.__traceback__)
+    for exception in causes(problem):
+        traceback.clear_frames(exception.__traceback__)
     gc.collect()
-    reward = explained_reward(problem, user)
+    reward = explain_reward(problem, user)
     asked_by = [] if reward is None else [reward[0].findings[0].message, *reward[0].findings[0].because]
     text = f"{type(cause).__name__}: {' '.join(str(cause).split())}".rstrip(": ")
     asked = _ASKED.search(text)
     if (of_vllm := _vllm_lacks(text, plan)) is not None:
         message, fix = of_vllm
-        return OutOfMemory(mistake(message, because=[text[:_LONGEST_CAUSE], _held(plan, peaks)], fix=fix))
+        return OutOfMemory(mistake(message, because=[text[:_LONGEST_CAUSE], _peaks_text(plan, peaks)], fix=fix))
     step = f" in step {peaks.step}" if peaks.phase in _OF_A_STEP else ""
     finding = mistake(
         f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {_size(asked[1])} more were requested" if asked else ""),
-        because=[text[:_LONGEST_CAUSE], *asked_by, _held(plan, peaks)],
+        because=[text[:_LONGEST_CAUSE], *asked_by, _peaks_text(plan, peaks)],
         fix=same_experiment(plan, peaks.phase),
     )
     return OutOfMemory(
@@ -123,24 +123,21 @@ def _vllm_lacks(text: str, plan: Plan) -> tuple[str, str] | None:
     return None
 
 
-def _held(plan: Plan, peaks: PhasePeaks) -> str:
+def _peaks_text(plan: Plan, peaks: PhasePeaks) -> str:
     """Returns each phase's peak memory, and the plan's estimate."""
-    told = []
+    parts = []
     peaks.begin(peaks.phase)
     for phase, peak in peaks.peaks.items():
         terms = {} if plan.memory is None else plan.memory.phases.get(phase, {})
         estimated = f" (estimated {gib(sum(terms.values()))})" if terms else ""
-        told.append(f"{phase} {gib(peak.held)}{estimated}")
+        parts.append(f"{phase} {gib(peak.held)}{estimated}")
     estimate = "" if plan.memory is not None else "; the plan has no estimate"
-    return f"this process's peak in each phase: {', '.join(told)}{estimate}"
+    return f"this process's peak in each phase: {', '.join(parts)}{estimate}"
 
 
 def gib(count: int) -> str:
     """Returns bytes as text, such as "1.25 GiB"."""
     return f"{count / 2**30:.2f} GiB"
-
-
-# Changes that need less memory in a phase, for the same experiment and for a different one.
 
 
 _SLEEP = "trl.vllm_enable_sleep_mode: true"

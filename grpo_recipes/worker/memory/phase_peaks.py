@@ -4,7 +4,7 @@ import functools
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
-from grpo_recipes.worker._shared.library import SCORING, gathered, vllm_engine
+from grpo_recipes.worker._shared.library import gather_from_all, vllm_engine
 from grpo_recipes.worker._shared.start_phases import StartPhases
 
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
@@ -28,7 +28,7 @@ class Peak(NamedTuple):
 
     def with_more(self, other: "Peak") -> "Peak":
         """Returns the larger value of each."""
-        reserved = [one.reserved for one in (self, other) if one.reserved is not None]
+        reserved = [peak.reserved for peak in (self, other) if peak.reserved is not None]
         return Peak(max(self.held, other.held), max(reserved, default=None))
 
 
@@ -134,8 +134,8 @@ class PhasePeaks:
     def tell_all(self, trainer: Any) -> None:
         """Merges the larger peaks of the other processes; every process must call it."""
         self.begin(self.phase)
-        for told in gathered(trainer, [dict(self.peaks)]):
-            for phase, peak in told.items():
+        for peaks in gather_from_all(trainer, [dict(self.peaks)]):
+            for phase, peak in peaks.items():
                 self._note(phase, peak)
 
     def record(self, plan: Plan) -> dict[str, object]:
@@ -145,17 +145,17 @@ class PhasePeaks:
         """
         self.begin(self.phase)
         terms = {} if plan.memory is None else plan.memory.phases
-        found: dict[str, object] = dict(self._earlier)
+        phases: dict[str, object] = dict(self._earlier)
         for phase, peak in self.peaks.items():
             before = self._before(phase)
             most = peak if before is None else peak.with_more(before)
-            found[phase] = {
+            phases[phase] = {
                 "measured": most.held,
                 "reserved": most.reserved,
                 "estimated": sum(terms[phase].values()) if terms.get(phase) else None,
                 "counter": self._counter.name,
             }
-        return found
+        return phases
 
     def _before(self, phase: Phase) -> Peak | None:
         """Returns the peak of a phase in earlier launches."""
@@ -179,45 +179,27 @@ class PhasePeaks:
 
 
 def watch_phases(trainer: Any, peaks: PhasePeaks) -> None:
-    """Makes the trainer's methods report the phase. Call once, before these methods are replaced."""
-    generating = next(
-        (name for name in ("_generate_and_score_completions", *_prepares(trainer)) if hasattr(trainer, name)), None
-    )
-    if generating is not None:
-        _watch(trainer, generating, "generate", peaks)
+    """Makes the trainer's members report the phase. Call once."""
+    has, made = trainer.seams.has, ("completions are made", "completions are made in the batch")
+    if any(map(has, made)):
+        _watch(trainer, next(filter(has, made)), "generate", peaks)
     else:
-        for generator in filter(None, (trainer.model, vllm_engine(trainer))):
-            _watch(generator, "generate", "generate", peaks, within="update")
-    for name in (*SCORING, "_calculate_rewards"):
-        _watch(trainer, name, "score", peaks, within="generate")
-    _watch(trainer, "_move_model_to_vllm", "sync", peaks)
-    _watch(getattr(trainer, "vllm_generation", None), "sync_weights", "sync", peaks)
+        _watch(trainer, "policy generates", "generate", peaks, within="update")
+        if vllm_engine(trainer) is not None:
+            _watch(trainer, "engine generates", "generate", peaks, within="update")
+    for event in filter(has, ("tokens are scored", "rewards are given")):
+        _watch(trainer, event, "score", peaks, within="generate")
+    if trainer.args.use_vllm:
+        _watch(trainer, next(filter(has, ("weights reach vLLM", "vLLM gets weights")), ""), "sync", peaks)
+    _watch(trainer, "checkpoint is saved", "save", peaks)
 
 
-def watch_saves(trainer: Any, peaks: PhasePeaks) -> None:
-    """Makes checkpoints a phase. Call after the method that writes them is replaced."""
-    _watch(trainer, "_save_checkpoint", "save", peaks)
-
-
-def _prepares(trainer: Any) -> tuple[str, ...]:
-    """Returns the method that generates in trl 0.15; the method of that name in 0.14 does nothing."""
-    return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in SCORING) else ()
-
-
-def _watch(owner: Any, name: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None) -> None:
-    """Wraps a method, if it exists, to run as a phase. within: only while this phase is current."""
-    method = getattr(owner, name, None)
-    if method is None:
-        return
-
-    @functools.wraps(method)
-    def watched(*given: Any, **named: Any) -> Any:
-        if within is not None and peaks.phase != within:
-            return method(*given, **named)
-        with peaks.during(phase):
-            return method(*given, **named)
-
-    setattr(owner, name, watched)
+def _watch(trainer: Any, event: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None) -> None:
+    """Runs an event as a phase. within: only while this phase is current."""
+    if event:
+        trainer.seams.surround(
+            event, "phase", lambda: peaks.during(phase) if within in (None, peaks.phase) else nullcontext()
+        )
 
 
 class PhaseCallback(TrainerCallback):  # type: ignore[misc]

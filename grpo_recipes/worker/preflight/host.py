@@ -6,14 +6,16 @@ REQUEST is a pickle of Request; hosted.py describes the others.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.preflight._shared.hosted import Notes, noted
-from grpo_recipes.worker.user_code.reward_call import called, loading_failed, parameters_of
+from grpo_recipes.worker.preflight._shared.hosted import Notes, open_request
+from grpo_recipes.worker.preflight._shared.reward_seen import CAUGHT
+from grpo_recipes.worker.preflight.caught_errors import CaughtErrors
+from grpo_recipes.worker.user_code.reward_call import call_reward, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 # The share of a call's time limit that the call over the whole sample should take.
@@ -25,7 +27,7 @@ class Request:
     """The inputs of calls. rows: the sample; prompts in their own shape. texts, ids: per kind of completion, by row.
 
     played: for kinds with several messages, these instead of the text, by row. group: minimum completions per prompt,
-    adjacent in a batch. passed: names that TRL passes besides the columns.
+    adjacent in a batch. passed: names that TRL passes besides the columns. prefills: of the rows.
     """
 
     reward: Reward
@@ -40,6 +42,7 @@ class Request:
     time_limit: float
     state: dict[str, Any]
     played: dict[str, list[list[dict[str, Any]]]] = field(default_factory=dict)
+    prefills: list[str] = field(default_factory=list)
 
 
 class Host:
@@ -49,13 +52,15 @@ class Host:
         self._request, self._function, self._notes = request, function, notes
 
     def run(self) -> None:
-        """Calls one row, then all of them twice; on failure, tries the kinds of completions."""
+        """Calls one row twice, then all of them twice; on failure, tries the kinds of completions."""
         cases = list(self._request.texts)
         first = self.call("one row", cases, rows=1)
         if first["kind"] != "values":
             self._look_into(cases, rows=1)
             return
-        count = self._fitting(first["seconds"])
+        # The first call also imports what the reward needs, which says nothing about the others.
+        again = self.call("one row again", cases, rows=1)
+        count = self._fitting(min(first["seconds"], again["seconds"]))
         every = self.call("all", cases, rows=count)
         if every["kind"] != "values":
             self._look_into(cases, rows=count)
@@ -63,6 +68,7 @@ class Host:
         self.call("again", cases, rows=count)
         if len(set(map(repr, every["values"]))) == 1:
             self.call("all", cases, rows=count, shape="other")
+            self.call(CAUGHT, cases, rows=1, errors=CaughtErrors(self._request.user))
 
     def _look_into(self, cases: list[str], rows: int) -> None:
         """Tries each kind of completion separately, then all of them in the other shape."""
@@ -75,20 +81,23 @@ class Host:
         rows = len(self._request.rows)
         return max(1, min(rows, int(self._request.time_limit * SHARE / max(seconds, 1e-6))))
 
-    def call(self, name: str, cases: list[str], *, rows: int, shape: str = "own") -> dict[str, Any]:
-        """Makes one call, with an event before and after."""
+    def call(
+        self, name: str, cases: list[str], *, rows: int, shape: str = "own", errors: CaughtErrors | None = None
+    ) -> dict[str, Any]:
+        """Makes one call, with an event before and after. errors: records those that the reward catches."""
         request = self._request
         size = -(-len(cases) // request.group) * request.group
-        entries = [(row, cases[place % len(cases)]) for row in range(rows) for place in range(size)]
+        entries = [(row, cases[index % len(cases)]) for row in range(rows) for index in range(size)]
         conversational = request.conversational if shape == "own" else not request.conversational
         given = _arguments(
             request, entries, LazyState(request.state, self._notes.importing), conversational=conversational
         )
         self._notes.note({"event": "calling", "name": name, "shape": shape, "entries": entries})
-        with self._notes.limited():
-            found = called(self._function, given, len(entries), request.user, self._notes.importing())
-        self._notes.note({"event": "called", "name": name, "shape": shape, "entries": entries, **found})
-        return found
+        with self._notes.limit_step(), errors or nullcontext():
+            outcome = call_reward(self._function, given, len(entries), request.user, self._notes.importing())
+        outcome |= {} if errors is None else {"caught": errors.counts}
+        self._notes.note({"event": "called", "name": name, "shape": shape, "entries": entries, **outcome})
+        return outcome
 
 
 def _arguments(
@@ -104,7 +113,7 @@ def _arguments(
     }
     own = {
         "prompts": prompts,
-        "completions": [_said(request, case, row) for row, case in entries] if conversational else texts,
+        "completions": [_as_messages(request, case, row) for row, case in entries] if conversational else texts,
         "completion_ids": [request.ids[case][row] for row, case in entries],
         "trainer_state": state,
         "log_extra": _ignore,
@@ -113,7 +122,13 @@ def _arguments(
     return {**columns, **{name: own[name] for name in request.passed if name in own}}
 
 
-def _said(request: Request, case: str, row: int) -> list[dict[str, Any]]:
+def _prefills(request: Request) -> Callable[[Sequence[Any]], list[str]]:
+    """Returns what finds the prefill of the sample's prompts; other shapes of them have none."""
+    known = {repr(row["prompt"]): text for row, text in zip(request.rows, request.prefills, strict=False)}
+    return lambda prompts: [known.get(repr(prompt), "") for prompt in prompts]
+
+
+def _as_messages(request: Request, case: str, row: int) -> list[dict[str, Any]]:
     """Returns a completion as messages, as TRL passes it to rewards."""
     text = [{"role": "assistant", "content": request.texts[case][row]}]
     return request.played[case][row] if case in request.played else text
@@ -147,11 +162,11 @@ class LazyState:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one request to its end; the reward itself may end the process earlier."""
-    with noted(arguments) as (request, notes):
+    with open_request(arguments) as (request, notes):
         notes.note({"event": "calling", "name": "load", "shape": "own", "entries": []})
         try:
-            with notes.limited():
-                (function,) = load_rewards((request.reward,), Path(request.user))
+            with notes.limit_step():
+                (function,) = load_rewards((request.reward,), Path(request.user), prefill=_prefills(request))
         except BaseException as problem:
             notes.note({"event": "called", "name": "load", "entries": [], **loading_failed(problem, request.user)})
             return 0

@@ -16,9 +16,9 @@ NO_LIMIT = 1 << 40
 LENGTH_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
-def look_at_tokenizer(seen: Seen) -> None:
-    """Sets tokenizer, config, ends and context in `seen`, or adds a fault."""
-    plan = seen.plan
+def look_at_tokenizer(inputs: Seen) -> None:
+    """Sets tokenizer, config, ends and context in `inputs`, or adds a fault."""
+    plan = inputs.plan
     origin = {"revision": plan.model.commit or plan.model.revision, "trust_remote_code": trust_remote_code(plan)}
     try:
         tokenizer = AutoTokenizer.from_pretrained(
@@ -27,24 +27,24 @@ def look_at_tokenizer(seen: Seen) -> None:
         if plan.tokenizer.chat_template_path is not None:
             tokenizer.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
     except Exception as problem:
-        seen.faults.append(tokenizer_loads.of_problem(problem, plan.model.path))
+        inputs.faults.append(tokenizer_loads.of_problem(problem, plan.model.path))
         return
-    seen.was_known = {text: token_id(tokenizer, text) for text in plan.tokenizer.add_tokens}
+    inputs.was_known = {text: token_id(tokenizer, text) for text in plan.tokenizer.add_tokens}
     if plan.tokenizer.add_tokens:
         tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
-    seen.tokenizer = tokenizer
-    seen.config = _config(plan, origin)
-    seen.ends = DeclaredEnds(
-        _end_tokens(plan, tokenizer, seen.config, origin), plan.expect.stop_token_ids, plan.expect.stop
+    inputs.tokenizer = tokenizer
+    inputs.config = _config(plan, origin)
+    inputs.ends = DeclaredEnds(
+        _end_tokens(plan, tokenizer, inputs.config, origin), plan.expect.stop_token_ids, plan.expect.stop
     )
-    seen.context = _context(seen.config, tokenizer)
-    if any(data.images for data in plan.trained_data.values()):
-        _look_at_processor(seen, origin)
+    inputs.context = _context(inputs.config, tokenizer)
+    if any(data.images for data in plan.training_data.values()):
+        _look_at_processor(inputs, origin)
 
 
-def _look_at_processor(seen: Seen, origin: dict[str, Any]) -> None:
+def _look_at_processor(inputs: Seen, origin: dict[str, Any]) -> None:
     """Sets the processor of a vision model, or adds a fault."""
-    path, template = seen.plan.model.path, seen.plan.tokenizer.chat_template_path
+    path, template = inputs.plan.model.path, inputs.plan.tokenizer.chat_template_path
     try:
         processor = AutoProcessor.from_pretrained(path, padding_side="left", **origin)
         if getattr(processor, "image_processor", None) is None:
@@ -52,11 +52,11 @@ def _look_at_processor(seen: Seen, origin: dict[str, Any]) -> None:
         if template is not None:
             processor.chat_template = Path(template).read_text(encoding="utf-8")
     except Exception as problem:
-        seen.faults.append(tokenizer_loads.of_processor(problem, path))
+        inputs.faults.append(tokenizer_loads.of_processor(problem, path))
         return
-    seen.processor = processor
-    if suppresses_images() and getattr(seen.config, "image_token_id", None) is None:
-        seen.faults.append(tokenizer_loads.of_no_image_token(path))
+    inputs.processor = processor
+    if suppresses_images() and getattr(inputs.config, "image_token_id", None) is None:
+        inputs.faults.append(tokenizer_loads.of_no_image_token(path))
 
 
 def _config(plan: Plan, origin: dict[str, Any]) -> Any:

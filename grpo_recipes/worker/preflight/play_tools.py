@@ -8,6 +8,8 @@ of this one, with the limits of a training.
 
 import asyncio
 import inspect
+import itertools
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.preflight._shared.hosted import Notes, Told, end_words, hosted, noted, of_event
-from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.preflight._shared.hosted import Notes, open_request
+from grpo_recipes.worker.preflight.made_calls import examples, made_calls
 from grpo_recipes.worker.tools.environments import NO_TOOLS
-from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy, bounded, error_text
+from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy, cut_text, error_text
 from grpo_recipes.worker.tools.turns import Turns, load_turns
-from grpo_recipes.worker.user_code.isolation import contained
-from grpo_recipes.worker.user_code.reward_call import place_of, raised
+from grpo_recipes.worker.user_code.isolation import contain
+from grpo_recipes.worker.user_code.reward_call import outcome_of_exception, place_of
 
 Function = Callable[..., Any]
+RESETS_OF_A_ROW = 8
+PLAIN = (bool, int, float, str)
+STATE = (*PLAIN, type(None), list, dict, set, tuple)
+# Attributes that are meant to outlast an episode, by their names.
+LASTING = re.compile("cache|memo|client|connection|session|pool|lock|total|lifetime|stat|log|episode", re.IGNORECASE)
+_RISES = re.compile("id$|time|clock|token", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,8 @@ class Player:
 
     def __init__(self, request: PlayRequest, notes: Notes) -> None:
         self._request, self._notes = request, notes
+        self._factory: Function = object
+        self._changing: set[str] | None = None
 
     def run(self) -> None:
         """Runs all steps; a load error is the last event."""
@@ -58,20 +67,23 @@ class Player:
             return
         turns, environment, functions = loaded["found"]
         try:
-            schemas = [self._described(function, get_json_schema) for function in functions.values()]
+            schemas = [self._describe(function, get_json_schema) for function in functions.values()]
             self._notes.note({"event": "described", "tools": schemas})
-            self._play(environment, functions, {one["name"]: one["schema"] for one in schemas})
+            self._play(environment, functions, {schema["name"]: schema["schema"] for schema in schemas})
         finally:
             turns.close()
 
     def _load(self) -> tuple[Turns, Any, dict[str, Function]]:
         turns = load_turns(replace(self._request.plan, rollout=None), Path(self._request.user))
-        environment = turns.arguments["environment_factory"]() if "environment_factory" in turns.arguments else None
+        environment = None
+        if "environment_factory" in turns.arguments:
+            self._factory = turns.arguments["environment_factory"]
+            environment = self._factory()
         turns.tally.begin("preflight")
         functions = [*turns.arguments.get("tools", ()), *_methods(environment)]
         return turns, environment, {each.__name__: each for each in functions}
 
-    def _described(self, function: Function, schema_of: Callable[[Function], dict[str, Any]]) -> dict[str, Any]:
+    def _describe(self, function: Function, schema_of: Callable[[Function], dict[str, Any]]) -> dict[str, Any]:
         try:
             return {"name": function.__name__, "schema": schema_of(function), "error": ""}
         except Exception as problem:
@@ -81,6 +93,7 @@ class Player:
         request = self._request
         if environment is not None:
             self._reset_all(environment)
+            self._step({"step": "reset again"}, lambda: self._varying(environment))
             if "added" not in self._reset(environment, 0):
                 return
         turns = [(turn.tool, turn.arguments) for turn in request.plan.scripted_turns if turn.tool is not None]
@@ -89,13 +102,34 @@ class Player:
             made = {name: made_calls(schema) for name, schema in schemas.items() if schema is not None}
             first = [(name, calls[0]) for name, calls in made.items()]
             turns = first[: request.most_turns]
-            beside = first[len(turns) :] + [(name, one) for name, calls in made.items() for one in calls[1:]]
+            beside = first[len(turns) :] + [(name, call) for name, calls in made.items() for call in calls[1:]]
         for name, arguments in turns:
-            self._call(functions, name, arguments, is_turn=True)
+            is_example = not request.plan.scripted_turns and arguments == examples(schemas[name])
+            self._call(functions, name, arguments, is_turn=True, is_example=is_example)
         if hasattr(environment, "get_reward"):
             self._reward(environment)
         for name, arguments in beside:
             self._call(functions, name, arguments, is_turn=False)
+        if environment is not None and self._changing is not None and request.rows:
+            self._step({"step": "compare"}, lambda: self._leftovers(environment))
+
+    def _leftovers(self, environment: Any) -> dict[str, list[str]]:
+        """Returns what differs after a reset between a new object and the played one: attributes, or get_reward.
+
+        Attributes that a reset changes by itself are left out, and so are names that are meant to last.
+        """
+        fresh, changing = self._factory(), self._changing or set()
+        for each in (fresh, environment):
+            each.reset(**self._request.rows[0])
+        values = {}
+        for name, value in vars(fresh).items():
+            both = [cut_text(repr(value)), cut_text(repr(vars(environment).get(name)))]
+            if isinstance(value, STATE) and name not in changing and both[0] != both[1]:
+                values[name] = both
+        if hasattr(fresh, "get_reward") and not inspect.iscoroutinefunction(fresh.get_reward):
+            before, again, after = (repr(each.get_reward()) for each in (fresh, fresh, environment))
+            values |= {"get_reward": [before, after]} if before == again != after else {}
+        return {name: both for name, both in values.items() if not LASTING.search(name)}
 
     def _reset_all(self, environment: Any) -> None:
         """Resets one object with each row in turn, as a training does; the first row comes last and is then played."""
@@ -105,36 +139,67 @@ class Player:
                 break
             self._reset(environment, row)
 
+    def _varying(self, environment: Any) -> dict[str, list[str]]:
+        """Returns the plain attributes that differ between resets with the first row, with their values.
+
+        Numbers that only rise, as counters and times do, are left out, and so are identifiers.
+        """
+        states: list[dict[str, Any]] = []
+        give_up = time.monotonic() + self._request.time_limit / 4
+        while self._request.rows and len(states) < RESETS_OF_A_ROW:
+            if time.monotonic() > give_up:
+                return {}
+            environment.reset(**self._request.rows[0])
+            states.append({name: value for name, value in vars(environment).items() if isinstance(value, PLAIN)})
+        varying = {}
+        self._changing = set()
+        for name in states[0] if states else ():
+            values = [state.get(name) for state in states]
+            if len({*map(repr, values)}) > 1:
+                self._changing.add(name)
+            if name in self._changing and not _RISES.search(name) and not _is_rising(values):
+                varying[name] = [cut_text(repr(value)) for value in values]
+        return varying
+
     def _reset(self, environment: Any, row: int) -> dict[str, Any]:
-        def observed() -> str:
-            found = environment.reset(**self._request.rows[row]) if self._request.rows else environment.reset()
-            if found is None:
+        def observe() -> str:
+            answer = environment.reset(**self._request.rows[row]) if self._request.rows else environment.reset()
+            if answer is None:
                 return ""
-            if isinstance(found, list):
-                return "".join(str(block.get("text", "")) for block in found)
+            if isinstance(answer, list):
+                return "".join(str(block.get("text", "")) for block in answer)
             # As TRL adds it to the prompt: TypeError for anything that is not text.
-            return str("" + found)
+            return str("" + answer)
 
-        return self._step({"step": "reset", "row": row}, observed, "added")
+        return self._step({"step": "reset", "row": row}, observe, "added")
 
-    def _call(self, functions: Mapping[str, Function], name: str, arguments: dict[str, Any], *, is_turn: bool) -> None:
+    def _call(
+        self,
+        functions: Mapping[str, Function],
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        is_turn: bool,
+        is_example: bool = False,
+    ) -> None:
         """Makes one call as TRL does."""
 
-        def answered() -> Any:
+        def call_function() -> Any:
             if name not in functions:
                 raise ValueError(f"Tool {name} not found.")
-            found = functions[name](**arguments)
-            return answer_for_policy(asyncio.run(found) if inspect.iscoroutine(found) else found)
+            answer = functions[name](**arguments)
+            return answer_for_policy(asyncio.run(answer) if inspect.iscoroutine(answer) else answer)
 
-        self._step({"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn}, answered, "answer")
+        what = {"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn, "is_example": is_example}
+        self._step(what, call_function, "answer")
 
     def _reward(self, environment: Any) -> None:
-        def judged() -> float | None:
-            found = environment.get_reward()
-            found = asyncio.run(found) if inspect.iscoroutine(found) else found
-            return None if found is None else float(found)
+        def judge() -> float | None:
+            reward = environment.get_reward()
+            reward = asyncio.run(reward) if inspect.iscoroutine(reward) else reward
+            return None if reward is None else float(reward)
 
-        self._step({"step": "get_reward"}, judged)
+        self._step({"step": "get_reward"}, judge)
 
     def _step(self, what: dict[str, Any], do: Callable[[], Any], key: str = "found") -> dict[str, Any]:
         """Runs one step, with an event before and after. key: of the result, absent if the step raised."""
@@ -142,25 +207,30 @@ class Player:
         began = time.perf_counter()
         given: dict[str, Any] = {}
         try:
-            with self._notes.limited(), contained(what["step"], "preflight of"):
+            with self._notes.limit_step(), contain(what["step"], "preflight of"):
                 given = {key: do()}
             outcome = {} if what["step"] == "load" else given
         except BaseException as problem:
-            outcome = _failed(problem, what["step"], self._request.user)
+            outcome = _failure_event(problem, what["step"], self._request.user)
         self._notes.note({"event": "called", **what, **outcome, "seconds": time.perf_counter() - began})
         return given
 
 
-def _failed(problem: BaseException, step: str, user: str) -> dict[str, Any]:
+def _is_rising(values: Sequence[Any]) -> bool:
+    are_numbers = all(isinstance(value, int | float) for value in values)
+    return are_numbers and all(before < after for before, after in itertools.pairwise(values))
+
+
+def _failure_event(problem: BaseException, step: str, user: str) -> dict[str, Any]:
     """Returns the event for an exception; for a call, with the error that the model gets."""
     if isinstance(problem, ToolFailed):
         return {"error": str(problem), "place": problem.place or place_of(problem, user), "by": problem.by or "raised"}
     if isinstance(problem, Refused):
         finding = problem.findings[0]
         return {"error": finding.message, "place": next(iter(finding.because), ""), "by": "raised"}
-    seen = raised(problem, user)
-    error = error_text(problem) if step == "call" else bounded(seen["error"])
-    return {"error": error, "place": seen["place"], "by": "raised"}
+    event = outcome_of_exception(problem, user)
+    error = error_text(problem) if step == "call" else cut_text(event["error"])
+    return {"error": error, "place": event["place"], "by": "raised"}
 
 
 def _methods(environment: Any) -> list[Function]:
@@ -172,117 +242,7 @@ def _methods(environment: Any) -> list[Function]:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one request to its end; the tools themselves may end the process earlier."""
-    with noted(arguments) as (request, notes):
+    with open_request(arguments) as (request, notes):
         Player(request, notes).run()
         notes.note({"event": "done"})
     return 0
-
-
-CALLS_OF_A_TOOL = 3
-_WORDS = ("example", "another", "third")
-_NUMBERS = (7, 2, 31)
-
-
-def made_calls(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns up to three different sets of arguments for a tool with this JSON schema, of matching types.
-
-    No argument is text from the data, which a tool might execute.
-    """
-    parameters = schema.get("function", {}).get("parameters", {})
-    properties = {name: one for name, one in parameters.get("properties", {}).items() if name != "return"}
-    required = [name for name in parameters.get("required", []) if name in properties] or list(properties)
-    found: list[dict[str, Any]] = []
-    for number in range(CALLS_OF_A_TOOL):
-        arguments = {name: _value(properties[name], number) for name in required}
-        if arguments not in found:
-            found.append(arguments)
-    return found
-
-
-def _value(schema: Mapping[str, Any], number: int) -> Any:
-    """Returns a value for a schema, different for each number if there are several."""
-    if schema.get("enum"):
-        return schema["enum"][number % len(schema["enum"])]
-    if schema.get("anyOf"):
-        return _value(schema["anyOf"][0], number)
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = next((one for one in kind if one != "null"), "null")
-    match kind:
-        case "integer":
-            return _NUMBERS[number]
-        case "number":
-            return _NUMBERS[number] + 0.5
-        case "boolean":
-            return number % 2 == 0
-        case "null":
-            return None
-        case "array":
-            if "prefixItems" in schema:
-                return [_value(one, number) for one in schema["prefixItems"]]
-            return [_value(schema.get("items", {}), number)]
-        case "object":
-            return {_WORDS[number]: _value(schema.get("additionalProperties") or {}, number)}
-    return _WORDS[number]
-
-
-# The preflight's side: it starts that process and reads the results.
-
-
-# After a call's time limit the tool's process is killed, and the next call loads a new one; a method is interrupted. If
-# neither helps, this process is killed.
-LATER_S = 5.0
-MOST_REPLIES = "max_tool_calling_iterations"
-
-
-def has_tools(seen: Seen) -> bool:
-    """Whether the plan has anything that a model could call."""
-    return bool(seen.plan.tools) or bool(seen.plan.all_environments)
-
-
-def played(seen: Seen, rows: list[dict[str, Any]], folder: Path) -> ToolsSeen:
-    """Tries the tools and returns the results. rows: for which an environment is reset."""
-    plan, most = seen.plan, seen.plan.arguments.GRPOConfig.get(MOST_REPLIES)
-    environment = plan.environment_class
-    timeouts = [*(tool.timeout for tool in plan.tools), *([environment.timeout] if environment is not None else [])]
-    limit = max([seen.options.time_limit, *(timeout + LATER_S for timeout in timeouts)])
-    request = PlayRequest(
-        plan,
-        str(folder / "worker" / "user"),
-        rows,
-        most if isinstance(most, int) else None,
-        limit,
-    )
-    paths = [folder / f"tools.{kind}" for kind in ("request", "events", "trace")]
-    outcome = hosted("preflight.play_tools", request, paths, request.user, request.time_limit, None)
-    return _seen(seen, outcome, limit)
-
-
-def _seen(seen: Seen, told: Told, limit: float) -> ToolsSeen:
-    steps = [event for event in told.events if event["event"] == "called"]
-    last = told.events[-1] if told.events else {"event": "calling", "step": "load"}
-    error = f"it {end_words(told.end, limit)}"
-    if last["event"] == "calling":
-        steps.append({**last, "by": "killed", "end": told.end, "place": told.place, "error": error})
-    elif last["event"] in ("importing", "imported"):
-        steps.append({"step": "load", "error": error})
-    described: list[dict[str, Any]] = next(
-        (event["tools"] for event in told.events if event["event"] == "described"), []
-    )
-    loading = next((step for step in steps if step["step"] == "load"), {})
-    rewards = [step for step in steps if step["step"] == "get_reward"]
-    answers = [turn.answer for turn in seen.plan.scripted_turns if turn.answer is not None]
-    return ToolsSeen(
-        tools=tuple(Described(one["name"], one["schema"], one["error"]) for one in described),
-        calls=tuple(of_event(ToolCall, step) for step in steps if step["step"] == "call"),
-        resets=tuple(of_event(Reset, step) for step in steps if step["step"] == "reset"),
-        scripted=bool(seen.plan.scripted_turns),
-        time_limit=limit,
-        answer=answers[0] if answers else None,
-        problem=str(loading.get("error", "")),
-        place=str(loading.get("place", "")),
-        get_reward=next((step.get("found") for step in rewards), None),
-        reward_problem=next(
-            (f"{step['error']} {step.get('place', '')}".rstrip() for step in rewards if "error" in step), ""
-        ),
-    )

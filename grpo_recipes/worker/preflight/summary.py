@@ -1,24 +1,14 @@
 """Builds the parts of a preflight's output besides findings: figures, example prompts, and the table of rewards."""
 
 import math
-import random
-import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker._shared.inputs import IMAGES, decoded
+from grpo_recipes.worker._shared.inputs import IMAGES, decode_images
 from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.reward_seen import (
-    EMPTY,
-    GOLD,
-    GOLD_IN_TAGS,
     GOLDS,
-    NOISE,
-    OTHER,
-    WORDS,
     JudgeSeen,
     RewardSeen,
     by_case,
@@ -26,7 +16,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     mean,
 )
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
-from grpo_recipes.worker.preflight._shared.tokens import told_of_text, word
+from grpo_recipes.worker.preflight._shared.tokens import note_of_text_rows, word
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 
@@ -34,34 +24,35 @@ EXAMPLES = 2
 MOST_CHARACTERS = 1500
 
 
-def shown(seen: Seen) -> dict[str, Any]:
+def summarize(inputs: Seen) -> dict[str, Any]:
     """Returns, as JSON values, lines of (name, text), example prompts, and rewards by kind of completion."""
-    lines = [*_data(seen), *_prompts(seen), *_ends(seen), *_environment(seen)]
-    rewards = [_reward(reward) for reward in seen.rewards]
+    lines = [*_data(inputs), *_prompts(inputs), *_ends(inputs), *_environment(inputs)]
+    lines += [("not tried", text) for text in inputs.untried]
+    rewards = [_reward(reward) for reward in inputs.rewards]
     return {
         "lines": lines,
-        "counted": _counted(seen),
-        "tools": _tools(seen),
-        "examples": _examples(seen),
-        "played": _played(seen),
+        "counted": _prompt_counts(inputs),
+        "tools": _tools(inputs),
+        "examples": _examples(inputs),
+        "played": _play_values(inputs),
         "rewards": rewards,
-        "judges": [_judge(seen, judge) for judge in seen.judges if judge.question],
+        "judges": [_judge(inputs, judge) for judge in inputs.judges if judge.question],
     }
 
 
-def _data(seen: Seen) -> list[tuple[str, str]]:
-    if seen.data is None:
+def _data(inputs: Seen) -> list[tuple[str, str]]:
+    if inputs.data is None:
         return []
-    options, total = seen.options, seen.data.total
+    options, total = inputs.options, inputs.data.total
     per_epoch = options.steps_per_epoch(total)
-    lines = [("rows", f"{total}, {len(seen.sample)} of them examined closely")]
-    lines += _left_out(seen)
-    if seen.data.has_images:
-        lines.append(("images", _images(seen.data, seen.sample)))
-    for rows in seen.held_out:
+    lines = [("rows", f"{total}, {len(inputs.sample)} of them examined closely")]
+    lines += _rows_left_out(inputs)
+    if inputs.data.has_images:
+        lines.append(("images", _images(inputs.data, inputs.sample)))
+    for rows in inputs.held_out:
         name = rows.where.partition(".sets.")[2]
         lines.append(("evaluation", f"{f'{name}: ' if name else ''}{rows.total} rows"))
-    if per_epoch and not seen.plan.sources:
+    if per_epoch and not inputs.plan.sources:
         steps = options.max_steps
         all_steps = f"{steps} steps are {_short(steps / per_epoch)} epochs" if steps else f"{options.epochs:g} epochs"
         lines.append(
@@ -72,111 +63,113 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
 
 def _images(rows: Rows, sample: Sequence[int]) -> str:
     """Returns how many images the sampled rows have, and their sizes in pixels."""
-    shown = [decoded(rows.rows[place])[IMAGES] for place in sample]
+    shown = [decode_images(rows.rows[index])[IMAGES] for index in sample]
     sizes = sorted((image.size for of_row in shown for image in of_row), key=lambda size: (math.prod(size), size))
     counts = sorted({len(of_row) for of_row in shown})
     each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     size = " to ".join(f"{wide} x {high}" for wide, high in dict.fromkeys(sizes[:1] + sizes[-1:]))
-    told = told_of_text(rows.rows)
-    return f"{each} per row{size and f', {size} pixels'}; their tokens count as part of the prompts{told}"
+    note = note_of_text_rows(rows.rows)
+    return f"{each} per row{size and f', {size} pixels'}; their tokens count as part of the prompts{note}"
 
 
-def _left_out(seen: Seen) -> list[tuple[str, str]]:
+def _rows_left_out(inputs: Seen) -> list[tuple[str, str]]:
     """Returns how many rows a filter and a limit leave out, and the first ones with the reason."""
-    left_out = None if seen.data is None else seen.data.left_out
+    left_out = None if inputs.data is None else inputs.data.left_out
     if left_out is None:
         return []
-    examples = [("", f"row {place + 1}: {reason}") for place, reason in left_out.examples]
-    return [("left out", left_out.words(seen.plan.data.max_prompt_tokens)), *examples]
+    examples = [("", f"row {index + 1}: {reason}") for index, reason in left_out.examples]
+    return [("left out", left_out.words(inputs.plan.data.max_prompt_tokens)), *examples]
 
 
 def _short(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
 
 
-def _prompts(seen: Seen) -> list[tuple[str, str]]:
-    if not seen.lengths:
+def _prompts(inputs: Seen) -> list[tuple[str, str]]:
+    if not inputs.lengths:
         return []
-    low, middle, high = min(seen.lengths), statistics.median(seen.lengths), max(seen.lengths)
+    low, middle, high = min(inputs.lengths), statistics.median(inputs.lengths), max(inputs.lengths)
     text = f"{low} to {high} tokens, median {middle:g}"
-    if seen.data is not None and len(seen.lengths) < len(seen.data.prompts):
-        text += f", of {len(seen.lengths)} prompts"
-    context = "unknown" if seen.context is None else str(seen.context)
-    return [("prompts", f"{text}; completions up to {max_completion_length(seen)}; context {context}")]
+    if inputs.data is not None and len(inputs.lengths) < len(inputs.data.prompts):
+        text += f", of {len(inputs.lengths)} prompts"
+    context = "unknown" if inputs.context is None else str(inputs.context)
+    return [("prompts", f"{text}; completions up to {max_completion_length(inputs)}; context {context}")]
 
 
-def _counted(seen: Seen) -> dict[str, int] | None:
+def _prompt_counts(inputs: Seen) -> dict[str, int] | None:
     """Returns the longest prompt and the most pixel values of a row, for memory estimates."""
-    if not seen.lengths or seen.data is None:
+    if not (lengths := inputs.lengths) or inputs.data is None:
         return None
-    return {"longest": max(seen.lengths), "counted": len(seen.lengths), "rows": seen.data.total, "pixels": seen.pixels}
+    return {"longest": max(lengths), "counted": len(lengths), "rows": inputs.data.total, "pixels": inputs.pixels}
 
 
-def _ends(seen: Seen) -> list[tuple[str, str]]:
-    if seen.ends is None:
+def _ends(inputs: Seen) -> list[tuple[str, str]]:
+    if inputs.ends is None:
         return []
-    ids = (*seen.ends.tokens, *seen.ends.stop_token_ids)
-    lines = [("ends", " ".join(word(seen.tokenizer, token) for token in ids))]
-    for stop in seen.ends.stops:
-        count = len(seen.tokenizer(stop, add_special_tokens=False)["input_ids"])
-        inside = sum(stop in text for text in seen.texts)
-        where = f", also in {inside} of {len(seen.texts)} prompts, which are not searched" if inside else ""
+    prefills = {text for text in inputs.prefills if text}
+    lines = [("prefill", f"{text!r}, with which prompts begin the answer") for text in sorted(prefills)[:1]]
+    ids = (*inputs.ends.tokens, *inputs.ends.stop_token_ids)
+    lines += [("ends", " ".join(word(inputs.tokenizer, token) for token in ids))]
+    for stop in inputs.ends.stops:
+        count = len(inputs.tokenizer(stop, add_special_tokens=False)["input_ids"])
+        inside = sum(stop in text for text in inputs.texts)
+        where = f", also in {inside} of {len(inputs.texts)} prompts, which are not searched" if inside else ""
         lines.append(("stop", f"{stop!r}, {count} token{'s' if count != 1 else ''}{where}"))
     return lines
 
 
-def _examples(seen: Seen) -> list[dict[str, Any]]:
-    if seen.data is None:
+def _examples(inputs: Seen) -> list[dict[str, Any]]:
+    if inputs.data is None:
         return []
-    found = []
-    for place, row in enumerate(seen.sample[:EXAMPLES]):
-        text = seen.texts[place] if place < len(seen.texts) else prompt_as_text(seen.data.prompts[row])
-        right = {case: texts[place] for case, texts in seen.trial_texts.items() if case in GOLDS}
+    examples = []
+    for index, row in enumerate(inputs.sample[:EXAMPLES]):
+        text = inputs.texts[index] if index < len(inputs.texts) else prompt_as_text(inputs.data.prompts[row])
+        right = {case: texts[index] for case, texts in inputs.trial_texts.items() if case in GOLDS}
         cut_text = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
-        found.append(
+        examples.append(
             {
-                "row": seen.data.number(row),
+                "row": inputs.data.number(row),
                 "prompt": cut_text,
                 "gold": {case: cut(text, 200) for case, text in right.items()},
             }
         )
-    return found
+    return examples
 
 
-def _environment(seen: Seen) -> list[tuple[str, str]]:
-    if seen.tools is None:
+def _environment(inputs: Seen) -> list[tuple[str, str]]:
+    if inputs.tools is None:
         return []
-    each = seen.tools_of or {"": seen.tools}
-    found = []
-    for name, tools in each.items() if seen.plan.all_environments else ():
-        one = seen.plan.environment_class or seen.plan.environment_classes[name]
+    each = inputs.tools_of or {"": inputs.tools}
+    lines = []
+    for name, tools in each.items() if inputs.plan.all_environments else ():
+        environment = inputs.plan.environment_class or inputs.plan.environment_classes[name]
         if tools.resets:
             seconds = sum(reset.seconds for reset in tools.resets) / len(tools.resets)
-            found.append(
-                ("environment", f"{one.name}, reset for {len(tools.resets)} rows, {seconds * 1e3:.2g} ms each")
+            lines.append(
+                ("environment", f"{environment.name}, reset for {len(tools.resets)} rows, {seconds * 1e3:.2g} ms each")
             )
-    return found
+    return lines
 
 
-def _tools(seen: Seen) -> list[dict[str, Any]]:
+def _tools(inputs: Seen) -> list[dict[str, Any]]:
     """Returns each tool as described to the model."""
-    described = seen.tools.tools if seen.tools is not None else ()
-    return [{"name": one.name, "schema": one.schema} for one in described]
+    described = inputs.tools.tools if inputs.tools is not None else ()
+    return [{"name": tool.name, "schema": tool.schema} for tool in described]
 
 
-def _played(seen: Seen) -> dict[str, Any] | None:
+def _play_values(inputs: Seen) -> dict[str, Any] | None:
     """Returns the calls with their answers, and the completion's rewards on the first row; None without tools."""
-    if seen.tools is None or seen.data is None or not seen.sample:
+    if inputs.tools is None or inputs.data is None or not inputs.sample:
         return None
-    rewards = {reward.name: _of_played(reward) for reward in seen.rewards if PLAYED in _cases(reward)}
-    if seen.plan.environment_class is not None and seen.tools.get_reward is not None:
-        rewards[seen.plan.environment_class.name] = seen.tools.get_reward
-    own = str(seen.data.rows[seen.sample[0]].get(ENVIRONMENT))
-    if own in seen.tools_of and seen.tools_of[own].get_reward is not None:
-        rewards[own] = seen.tools_of[own].get_reward
+    rewards = {reward.name: _of_played(reward) for reward in inputs.rewards if PLAYED in _cases(reward)}
+    if inputs.plan.environment_class is not None and inputs.tools.get_reward is not None:
+        rewards[inputs.plan.environment_class.name] = inputs.tools.get_reward
+    own = str(inputs.data.rows[inputs.sample[0]].get(ENVIRONMENT))
+    if own in inputs.tools_of and inputs.tools_of[own].get_reward is not None:
+        rewards[own] = inputs.tools_of[own].get_reward
     return {
-        "row": seen.data.number(seen.sample[0]),
-        "scripted": seen.tools.scripted,
+        "row": inputs.data.number(inputs.sample[0]),
+        "scripted": inputs.tools.scripted,
         "calls": [
             {
                 "tool": call.tool,
@@ -186,12 +179,12 @@ def _played(seen: Seen) -> dict[str, Any] | None:
                 "turn": call.is_turn,
                 "seconds": call.seconds,
             }
-            for call in seen.tools.calls
+            for call in inputs.tools.calls
         ],
-        "answer": next(iter(seen.trial_texts.get(PLAYED, [])), None) if seen.tools.has_end else None,
-        "tokens": seen.played_tokens,
+        "answer": next(iter(inputs.trial_texts.get(PLAYED, [])), None) if inputs.tools.has_end else None,
+        "tokens": inputs.played_tokens,
         "rewards": rewards,
-        "judges": [_judge(seen, judge) for judge in seen.judges if judge.question],
+        "judges": [_judge(inputs, judge) for judge in inputs.judges if judge.question],
     }
 
 
@@ -204,12 +197,12 @@ def _of_played(reward: RewardSeen) -> float | None:
     return _cases(reward)[PLAYED][0]
 
 
-def _judge(seen: Seen, judge: JudgeSeen) -> dict[str, Any]:
-    assert seen.data is not None
-    row = seen.data.number(seen.sample[0])
+def _judge(inputs: Seen, judge: JudgeSeen) -> dict[str, Any]:
+    assert inputs.data is not None
+    row = inputs.data.number(inputs.sample[0])
     question, answer = (text[:MOST_CHARACTERS] for text in (judge.question, judge.answer))
-    said = {"question": question, "answer": answer, "score": judge.score}
-    return {"name": judge.name, "at": judge.at, "row": row, **said}
+    fields = {"question": question, "answer": answer, "score": judge.score}
+    return {"name": judge.name, "at": judge.at, "row": row, **fields}
 
 
 def _reward(reward: RewardSeen) -> dict[str, Any]:
@@ -217,84 +210,3 @@ def _reward(reward: RewardSeen) -> dict[str, Any]:
     values = {case: mean(values) for case, values in by_case(call).items()} if call is not None else {}
     seconds = call.seconds / len(call.values) if call is not None else None
     return {"name": reward.name, "weight": reward.weight, "values": values, "seconds": seconds}
-
-
-# Makes the completions that rewards are tried on: right answers if there is a reference, empty ones, and garbage.
-
-
-# Columns that may have the right answer; the first one present is used.
-REFERENCES = ("solution", "answer", "ground_truth", "reference", "target", "label", "expected", "gold")
-# Columns with such names that give a shipped reward the task, not the answer.
-ASKED = {"countdown": "target", "follows_instruction": "ground_truth"}
-TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
-FILLER = "because of the above"
-VOCABULARY = ["lorem", "ipsum", "dolor", "sit", "amet", "consectetur", "adipiscing", "elit"]
-SIGNS = "@#%&*~^|<>[]{}()\\/\"'`;:!?.,_-+=0123456789 \n\té漢字🙂"
-
-
-@dataclass(frozen=True, slots=True)
-class Trials:
-    """The completions for rewards. texts: by kind and row. gold: how right answers were made, "" without any.
-
-    reference: the column they were made from.
-    """
-
-    texts: dict[str, list[str]]
-    gold: str
-    reference: str | None
-
-
-def trials(rows: Sequence[dict[str, Any]], columns: Sequence[str], rewards: tuple[Reward, ...], seed: int) -> Trials:
-    """Returns the completions for some rows. columns: those of the templates, preferred to the row's own."""
-    drawn = random.Random(seed)
-    texts = {
-        EMPTY: ["" for _ in rows],
-        WORDS: [" ".join(drawn.choices(VOCABULARY, k=drawn.randint(1, 40))) for _ in rows],
-        NOISE: ["".join(drawn.choices(SIGNS, k=drawn.randint(1, 60))) for _ in rows],
-    }
-    asked = {ASKED.get(reward.target) for reward in rewards if reward.kind == "shipped"}
-    reference = _reference(rows, columns, [name for name in REFERENCES if name not in asked])
-    if reference is None:
-        return Trials(texts, "", None)
-    right = ["" if row.get(reference) is None else str(row[reference]) for row in rows]
-    gold = {GOLD: right}
-    words = f"column {reference} as it is"
-    tags = _tags(rows, rewards)
-    if tags:
-        gold[GOLD_IN_TAGS] = [_tagged(text, tags) for text in right]
-        words += f", and in {' '.join(f'<{tag}>' for tag in tags)}"
-    best = gold[GOLD_IN_TAGS] if tags else right
-    others = [next((best[j] for j in _from(i, len(rows)) if right[j] != right[i]), "") for i in range(len(rows))]
-    if all(others):
-        texts[OTHER] = others
-    return Trials({**gold, **texts}, words, reference)
-
-
-def _from(start: int, count: int) -> list[int]:
-    return [(start + step) % count for step in range(1, count)]
-
-
-def _reference(rows: Sequence[dict[str, Any]], columns: Sequence[str], names: Sequence[str]) -> str | None:
-    for name in [*(name for name in names if name in columns), *names]:
-        values = [row.get(name) for row in rows]
-        if any(isinstance(value, str | int | float) and str(value).strip() for value in values):
-            return name
-    return None
-
-
-def _tags(rows: Sequence[dict[str, Any]], rewards: tuple[Reward, ...]) -> list[str]:
-    """Returns the tags that a format reward expects, or else those that every prompt mentions."""
-    for reward in rewards:
-        if reward.kind == "shipped" and reward.target == "tag_format":
-            wanted = reward.kwargs.get("tags")
-            return [str(tag) for tag in wanted] if isinstance(wanted, list | tuple) else ["think", "answer"]
-    if any(reward.target == "reasoning_gym" and reward.kwargs.get("answer_in") == "answer_tag" for reward in rewards):
-        return ["answer"]
-    named = [dict.fromkeys(TAG.findall(prompt_as_text(row["prompt"]))) for row in rows]
-    return [tag for tag in named[0] if all(tag in others for others in named)] if named else []
-
-
-def _tagged(text: str, tags: list[str]) -> str:
-    """Returns the text in the tag `answer`, or else in the last one, with filler in the others."""
-    own = "answer" if "answer" in tags else tags[-1]
-    return "\n".join(f"<{tag}>\n{text if tag == own else FILLER}\n</{tag}>" for tag in tags)

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import itertools
 import json
 import os
@@ -13,12 +14,14 @@ from typing import Any
 
 from grpo_recipes.contract.files.folder_files import open_in_place, remove, rename
 from grpo_recipes.contract.findings.findings_text import Mistake
-from grpo_recipes.contract.profile import ASKED, recorded_profile
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.contract.profile import ASKED, PROFILE, profile_in_row
+from grpo_recipes.worker._shared.replacing import Refused
 
 # The worker of a killed command runs for about a second longer.
 _LONGEST_WAIT_S = 5.0
 _READ_AT_ONCE = 1 << 20
+_DIGEST, _DIGITS = "row", 12
+"""In a row's profile: its digest, and how many of its digits."""
 
 
 class NotWritten(Mistake):
@@ -35,22 +38,28 @@ class PartialRows:
     def resume(self, asked: str, whole: int, count: int) -> None:
         """Continues with the rows of an earlier attempt. whole: rows answered together; count: of all rows.
 
-        Raises Refused if they belong to a different profile.
+        Raises Refused if they belong to a different profile, or if one was changed, moved or copied.
         """
         content = b"".join(iter(lambda: os.read(self._descriptor, _READ_AT_ONCE), b""))
         lines = content.split(b"\n")[:-1]  # the last one is incomplete
         known = list(itertools.takewhile(bool, map(_row, lines)))
-        profiles = [recorded_profile(row) or {} for row in known or [{}] * bool(lines)]
+        profiles = [profile_in_row(row) or {} for row in known or [{}] * bool(lines)]
         is_row = content[:1] in (b"", b"{")  # also for a partial line; any other file is not a profile, and stays
-        if not is_row or any(one.get(ASKED) != asked for one in profiles) or len(known) > count:
+        if not is_row or any(profile.get(ASKED) != asked for profile in profiles) or len(known) > count:
             raise Refused.of(
                 f"{self._path} has rows of a different profile",
                 because="it was made with a different model, recipe or number of samples",
                 fix=f"rm {shlex.quote(self._path)}, or a different -o",
             )
-        kept = count if len(known) == count else len(known) // whole * whole
-        self.rows = known[:kept]
-        os.ftruncate(self._descriptor, sum(len(line) + 1 for line in lines[:kept]))
+        if (index := next((at for at, row in enumerate(known) if with_digest(row, at) != row), None)) is not None:
+            raise Refused.of(
+                f"{self._path}: row {index + 1} changed after it was written",
+                because="its digest covers its place and everything in it, so rows were edited, moved, copied or lost",
+                fix=f"restore the file, or rm {shlex.quote(self._path)} to answer all rows again",
+            )
+        done = count if len(known) == count else len(known) // whole * whole
+        self.rows = known[:done]
+        os.ftruncate(self._descriptor, sum(len(line) + 1 for line in lines[:done]))
         os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def add(self, rows: list[dict[str, Any]], text: bytes) -> None:
@@ -95,6 +104,13 @@ def partial_rows(path: str, output: str) -> Iterator[PartialRows]:
                     remove(folder, name)
     finally:
         os.close(descriptor)
+
+
+def with_digest(row: dict[str, Any], index: int) -> dict[str, Any]:
+    """Returns a row with the digest of its place and content in its profile. Raises what json.dumps raises."""
+    profile = {name: value for name, value in row[PROFILE].items() if name != _DIGEST}
+    text = json.dumps([index, {**row, PROFILE: profile}], ensure_ascii=False, default=str)
+    return {**row, PROFILE: {**profile, _DIGEST: hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}}
 
 
 def refuse_existing(output: str) -> None:

@@ -13,16 +13,16 @@ from typing import Any
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.findings.lost_peer import causes
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.profile import ASKED, PROFILE, RATES, recorded_profile
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.contract.profile import ASKED, PROFILE, RATES, profile_in_row
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.start_phases import StartPhases
-from grpo_recipes.worker._shared.verified import seen_in_trainer
+from grpo_recipes.worker._shared.verified import facts_of_trainer
 from grpo_recipes.worker.completions.evaluation import evaluate
 from grpo_recipes.worker.completions.figures import JudgedRow, rates
-from grpo_recipes.worker.data.dataset import loaded_rows
+from grpo_recipes.worker.data.dataset import load_rows
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
-from grpo_recipes.worker.profile.partial_rows import PartialRows
+from grpo_recipes.worker.profile.partial_rows import PartialRows, with_digest
 from grpo_recipes.worker.profile.server import ServedModel
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.tools.turns import load_turns
@@ -52,15 +52,15 @@ def profile_rows(
         training.prepare(turns)
         training.refuse_unplanned()
         trainer = training.trainer
-        template = profile["template"] or str(seen_in_trainer(trainer, plan).get("chat_template", ""))[:12] or None
+        template = profile["template"] or str(facts_of_trainer(trainer, plan).get("chat_template", ""))[:12] or None
         profile = {**profile, "template": template}
         plan, at_once = _in_blocks(plan)
 
-        def answered(places: range) -> list[JudgedRow]:
+        def answer_range(places: range) -> list[JudgedRow]:
             turns.tally.begin(f"profile {places.start}")
             return evaluate(trainer, plan, training.rows, lambda: None, places)
 
-        _write(plan, own, profile, partial, at_once, answered, say, now)
+        _write(plan, own, profile, partial, at_once, answer_range, say, now)
         close_engine(trainer)
     except Exception as problem:
         told_memory = out_of_memory(problem, plan, training.peaks, training.user)
@@ -92,20 +92,20 @@ def profile_served_rows(
     own = _own_rows(plan, folder)
     server = ServedModel(plan, folder, served)
     at_once = max(1, MOST_AT_ONCE // server.samples)
-    _write(plan, own, profile, partial, at_once, server.answered, say, now)
+    _write(plan, own, profile, partial, at_once, server.answer_rows, say, now)
     return _sums(partial.rows, plan)
 
 
 def _own_rows(plan: Plan, folder: Path) -> Any:
     """Returns the rows as loaded. Raises Refused, and Mistake for hub data that cannot be loaded."""
     try:
-        own = loaded_rows(plan.data, "dataset", folder / "own_rows")
+        own = load_rows(plan.data, "dataset", folder / "own_rows")
     except Mistake:
         raise
     except Exception as problem:
         if plan.data.source != "hub":
             raise
-        because = [f"{type(one).__name__}: {one}" for one in causes(problem)][:1]
+        because = [f"{type(cause).__name__}: {cause}" for cause in causes(problem)][:1]
         fix = "check the data set's id; with HF_HUB_OFFLINE=1 it must be in the hub's cache"
         raise Mistake.of(f"dataset: {plan.data.path} cannot be loaded", because=because, fix=fix) from problem
     _check_columns(own.column_names, own[0])
@@ -130,13 +130,13 @@ def _write(
     for start in range(len(partial.rows), len(own), at_once):
         places = range(start, min(start + at_once, len(own)))
         judged = answered(places)
-        found = [
-            {name: value for name, value in own[place].items() if name not in (*RATES, PROFILE)}
+        rows = [
+            {name: value for name, value in own[index].items() if name not in (*RATES, PROFILE)}
             | rate
             | {PROFILE: profile}
-            for place, rate in zip(places, rates(judged, plan), strict=True)
+            for index, rate in zip(places, rates(judged, plan), strict=True)
         ]
-        partial.add(found, b"".join(_line(row, place) for place, row in zip(places, found, strict=True)))
+        partial.add(rows, b"".join(_line(row, index) for index, row in zip(places, rows, strict=True)))
         progress.tell(len(partial.rows))
 
 
@@ -162,7 +162,7 @@ def _in_blocks(plan: Plan) -> tuple[Plan, int]:
 def _check_columns(columns: list[str], first: Mapping[str, Any]) -> None:
     """Raises Refused for a user's column that a profile would replace."""
     taken = [name for name in (*RATES, PROFILE) if name in columns]
-    if taken and not recorded_profile(first):
+    if taken and not profile_in_row(first):
         raise Refused.of(
             f"dataset: the rows have a column `{taken[0]}`",
             because="a profile writes a column of that name",
@@ -170,12 +170,13 @@ def _check_columns(columns: list[str], first: Mapping[str, Any]) -> None:
         )
 
 
-def _line(row: Mapping[str, Any], place: int) -> bytes:
+def _line(row: dict[str, Any], index: int) -> bytes:
     try:
+        row = with_digest(row, index)
         return (json.dumps(row, ensure_ascii=False, allow_nan=False, default=_text) + "\n").encode()
     except (TypeError, ValueError) as problem:
         raise Refused.of(
-            f"dataset: row {place + 1} cannot be written as JSON",
+            f"dataset: row {index + 1} cannot be written as JSON",
             because=str(problem),
             fix="leave the column out of the data, or write it as text",
         ) from problem

@@ -10,13 +10,14 @@ from transformers import TrainerState
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.chat_client import EMPTY, ChatClient, NoAnswer
-from grpo_recipes.worker._shared.inputs import Refused, prompt_text
+from grpo_recipes.worker._shared.inputs import prompt_text
 from grpo_recipes.worker._shared.library import seed_of
 from grpo_recipes.worker._shared.planned import model_path
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.completions.evaluation import judge
 from grpo_recipes.worker.completions.figures import JudgedRow
-from grpo_recipes.worker.data.dataset import prepared_rows
-from grpo_recipes.worker.trainer.model import planned_processing
+from grpo_recipes.worker.data.dataset import prepare_rows
+from grpo_recipes.worker.model.build_trainer import planned_processing
 from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
@@ -43,7 +44,7 @@ class ServedModel:
         assert plan.evaluation is not None
         self._plan, self._model, self.samples = plan, served["model"], plan.evaluation.samples
         self._at = f"{served['model']} at {served['base_url']}"
-        self._rows = prepared_rows(plan.data, "dataset", folder / "cache", 0)
+        self._rows = prepare_rows(plan.data, "dataset", folder / "cache", 0)
         if isinstance(self._rows[0]["prompt"], str):
             raise Refused.of(
                 "the prompts are plain text, and a server accepts only messages",
@@ -63,17 +64,17 @@ class ServedModel:
         processing = planned_processing(plan, model_path(plan, folder))
         self._tokenizer = getattr(processing, "tokenizer", processing)
 
-    def answered(self, places: range) -> list[JudgedRow]:
+    def answer_rows(self, places: range) -> list[JudgedRow]:
         """Returns the rows at these indices with completions and rewards. Raises NotAnswered."""
-        draws = [(place, sample) for place in places for sample in range(self.samples)]
-        given = [self._rows[place] for place, _ in draws]
+        draws = [(index, sample) for index in places for sample in range(self.samples)]
+        given = [self._rows[index] for index, _ in draws]
         answers = self._client.answers([self._question(row, *draw) for row, draw in zip(given, draws, strict=True)])
         with_text = [at for at, answer in enumerate(answers) if isinstance(answer, str)]
-        for (place, _), answer in zip(draws, answers, strict=True):
+        for (index, _), answer in zip(draws, answers, strict=True):
             # A model may return an empty answer now and then, but it is an error if all answers are empty.
             if isinstance(answer, NoAnswer) and (str(answer) != EMPTY or not with_text):
                 raise NotAnswered.of(
-                    f"{self._at} did not answer row {place + 1}",
+                    f"{self._at} did not answer row {index + 1}",
                     because=[str(answer), f"{places.start} rows are answered, and stay in the file"],
                     fix="check --model, the server's name for it, and --key-variable; rerun the command to continue",
                 )
@@ -95,11 +96,11 @@ class ServedModel:
             )
         )
         return [
-            JudgedRow(place, prompt_text(row["prompt"]), text, rewards.get(at) or dict.fromkeys(names), {}, sample)
-            for at, ((place, sample), row, text) in enumerate(zip(draws, given, texts, strict=True))
+            JudgedRow(index, prompt_text(row["prompt"]), text, rewards.get(at) or dict.fromkeys(names), {}, sample)
+            for at, ((index, sample), row, text) in enumerate(zip(draws, given, texts, strict=True))
         ]
 
-    def _question(self, row: Mapping[str, Any], place: int, sample: int) -> dict[str, Any]:
+    def _question(self, row: Mapping[str, Any], index: int, sample: int) -> dict[str, Any]:
         """Returns the fields of a request: the recipe's sampling, and a separate seed per completion."""
         plan, arguments = self._plan, self._plan.arguments.GRPOConfig
         assert plan.evaluation is not None
@@ -117,9 +118,9 @@ class ServedModel:
             ends["chat_template_kwargs"] = keywords
         return {
             "model": self._model,
-            "messages": [{name: value for name, value in one.items() if value is not None} for one in row["prompt"]],
+            "messages": [{name: value for name, value in turn.items() if value is not None} for turn in row["prompt"]],
             "max_tokens": arguments["max_completion_length"],
-            "seed": seed_of(f"{arguments['seed']} {place} {sample}") >> 1,
+            "seed": seed_of(f"{arguments['seed']} {index} {sample}") >> 1,
             **sampling,
             **ends,
         }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.exchange_files import NOW, read_request, tell
-from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
+from grpo_recipes.worker._shared.imports import keep_imports, quiet_libraries
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.profile.partial_rows import partial_rows
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         check_judges(plan.rewards)
         check_tool_files(plan, user)
         with partial_rows(request["partial"], request["output"]) as partial:
-            with kept_imports():
+            with keep_imports():
                 quiet_libraries()
                 from grpo_recipes.worker.profile.profiled_rows import profile_rows, profile_served_rows
 

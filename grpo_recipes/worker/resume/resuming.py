@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
-from grpo_recipes.contract.findings.wording import listed
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles
-from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest, NotWhole, faults, refuse, stated
-from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE, NoKey, allowed_digests, user_key
+from grpo_recipes.contract.findings.wording import join_items
+from grpo_recipes.contract.integrity.allowed import is_digest_allowed
+from grpo_recipes.contract.integrity.checkpoints import judge_checkpoints, pickles
+from grpo_recipes.contract.integrity.manifest import (
+    WITHOUT_DIGESTS,
+    Manifest,
+    NotWhole,
+    checkpoint_manifest,
+    faults,
+    refuse,
+)
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.checkpoints.checkpoint import installed
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.checkpoints.checkpoint import package_versions
 
 Found = TypeVar("Found")
 _SHOWN = 6
@@ -30,7 +37,7 @@ def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> 
     a checkpoint would run someone else's code.
     """
     skipped: list[tuple[str, str]] = []
-    for judged in judged_checkpoints(folder / "checkpoints", contents=contents):
+    for judged in judge_checkpoints(folder / "checkpoints", contents=contents):
         checkpoint, manifest = judged.folder, judged.manifest
         if manifest is not None:
             lines = _of_this_run(checkpoint, manifest, folder, plan, contents=contents)
@@ -55,7 +62,7 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
     assert plan.extends is not None
     checkpoint = Path(plan.extends.path)
     try:
-        manifest = stated(checkpoint)
+        manifest = checkpoint_manifest(checkpoint)
         refuse(faults(checkpoint, manifest.files, contents=contents))
     except NotWhole as problem:
         raise Refused.of(
@@ -71,21 +78,12 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
     return checkpoint, [*lines, f"extends {plan.extends.name} from {checkpoint.name}"]
 
 
-def agreed(found: Found) -> Found:
+def agree_on(value: Found) -> Found:
     """Returns the first rank's value, such as a checkpoint. All ranks must call it, once they are connected."""
     from accelerate.utils import broadcast_object_list
 
-    of_first: list[Found] = broadcast_object_list([found], from_process=0)
+    of_first: list[Found] = broadcast_object_list([value], from_process=0)
     return of_first[0]
-
-
-def why_unsigned() -> str | None:
-    """Returns why this user cannot sign the run's checkpoints, None if possible."""
-    try:
-        user_key(make=True)
-    except NoKey as problem:
-        return f"checkpoints are not signed, so --resume may ask for --allow-code: {problem}"
-    return None
 
 
 def _of_this_run(
@@ -103,7 +101,7 @@ def _of_this_run(
             fix=f"resume with {count}, or start a new run in a different folder",
         )
     lines = _other_experiment(name, manifest, folder, is_accepted=plan.accept_drift, besides=besides)
-    now = installed()
+    now = package_versions()
     others = [
         f"{package} {was} -> {now[package]}"
         for package, was in manifest.stack.items()
@@ -121,27 +119,17 @@ def _of_this_run(
 
 
 def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
-    """Raises Refused for files that may run code when read, unless this user wrote or allowed them."""
-    pickles = strange_pickles(checkpoint, manifest)
-    if pickles is None or pickles[1] in allowed_digests():
+    """Raises Refused for files that may run code when read, unless this user has allowed them, or wrote them."""
+    found = pickles(checkpoint, manifest)
+    if found is None or is_digest_allowed(found[1]):
         return
-    names, sha256 = pickles
+    names, sha256 = found
     again = f"grpo-run {shlex.quote(str(checkpoint.parents[1]))} --resume"
     raise Refused.of(
         f"{checkpoint.name} was not written by you, and reading it may run code",
-        because=f"{listed(names, _SHOWN)} are pickles, {_signed(manifest)}",
+        because=f"{join_items(names, _SHOWN)} are pickles that no run of yours wrote here and you have not allowed",
         fix=f"if you trust who wrote them, {again} --allow-code {sha256}",
     )
-
-
-def _signed(manifest: Manifest) -> str:
-    """Returns why a checkpoint does not count as written by this user."""
-    try:
-        key = user_key(make=False)
-    except NoKey as problem:
-        return f"and you have no key to check: {problem}"
-    what = "signature is not" if manifest.signer == SOMEBODY_ELSE else "manifest has no signature"
-    return f"and its {what} of your key {key.id}"
 
 
 def _processes(count: int) -> str:
@@ -156,7 +144,7 @@ def _other_experiment(
         {key: value for key, value in values.items() if key not in besides}
         for values in (manifest.experiment, experiment(folder))
     )
-    differences = list(changed(was, now))
+    differences = list(list_changes(was, now))
     if not differences:
         return []
     more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
@@ -168,9 +156,6 @@ def _other_experiment(
         because=text,
         fix="restore the old plan.json, or start a new run in a different folder",
     )
-
-
-# The values of plan.json that affect the weights: a resumed run must have the same ones.
 
 
 # In world, model, data and rewards: values for where something is, not what it is.
@@ -214,13 +199,13 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
     return flat
 
 
-def changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+def list_changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
     """Yields the differences: `GRPOConfig.beta 0.0 -> 0.04`."""
     for name in dict.fromkeys([*was, *now]):
         if was.get(name) != now.get(name):
-            yield f"{name} {_shown(was.get(name))} -> {_shown(now.get(name))}"
+            yield f"{name} {_value_text(was.get(name))} -> {_value_text(now.get(name))}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 40 else f"{text[:12]}...{text[-12:]}"

@@ -6,7 +6,8 @@ policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
 """
 
 import json
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from safetensors import safe_open
 from transformers import PreTrainedModel, TrainerCallback
 
 from grpo_recipes.contract.run_record import OTHERS
-from grpo_recipes.worker._shared.inputs import Refused, replaced
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.callbacks.evaluation_callback import BEST, SINCE, Trained
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.callbacks.evaluation_callback import BEST, CHOSEN_FROM, SINCE, Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.checkpoints.checkpoint import is_whole
-from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
+from grpo_recipes.worker.model.trained_tensors import local, zero_stage
 
 
 def keep_dtypes(trainer: Any) -> None:
@@ -30,10 +31,9 @@ def keep_dtypes(trainer: Any) -> None:
     PEFT loads an existing adapter in float32 whatever its dtype, including the adapter of a quantized model, which TRL
     trains in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
     """
-    load = trainer._load_from_checkpoint
 
-    def load_as_it_was(*given: Any, **named: Any) -> Any:
-        before = {name: one.dtype for name, one in trainer.model.named_parameters() if one.requires_grad}
+    def load_as_it_was(load: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        before = {name: tensor.dtype for name, tensor in trainer.model.named_parameters() if tensor.requires_grad}
         loaded = load(*given, **named)
         _load_renamed(trainer, Path(given[0]))
         for name, dtype in before.items():
@@ -41,7 +41,7 @@ def keep_dtypes(trainer: Any) -> None:
             parameter.data = parameter.data.to(dtype)
         return loaded
 
-    trainer._load_from_checkpoint = load_as_it_was
+    trainer.seams.change("checkpoint is loaded", "dtypes", load_as_it_was)
 
 
 def _load_renamed(trainer: Any, checkpoint: Path) -> None:
@@ -73,13 +73,11 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         self._trainer, self._record, self._guards = trainer, record, guards
         self._metrics_log, self._checkpoint = log, checkpoint
         self._loss: Any = None
-        log_and_save = trainer._maybe_log_save_evaluate
+        trainer.seams.change("step ends", "summed loss", self._keep_loss)
 
-        def noted(loss: Any, *given: Any, **named: Any) -> Any:
-            self._loss = loss  # zeroed in place when a line is logged
-            return log_and_save(loss, *given, **named)
-
-        trainer._maybe_log_save_evaluate = noted
+    def _keep_loss(self, log_and_save: Callable[..., Any], loss: Any, *given: Any, **named: Any) -> Any:
+        self._loss = loss  # zeroed in place when a line is logged
+        return log_and_save(loss, *given, **named)
 
     def save(self, folder: Path) -> None:
         """Adds the state to a checkpoint, before the checkpoint becomes valid."""
@@ -87,8 +85,8 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         content = {
             "loss": float(self._loss),
             "logged_step": trainer._globalstep_last_logged,
-            "tokens": getattr(trainer, "_total_train_tokens", None),
-            "figures": {name: [_number(value) for value in values] for name, values in _figures(trainer).items()},
+            "tokens": trainer.seams.value("_total_train_tokens"),
+            "figures": {name: [_number(value) for value in values] for name, values in trainer.seams.figures().items()},
             "guards": self._guards.memory(),
         }
         if self._metrics_log is not None:
@@ -106,7 +104,7 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             trainer._globalstep_last_logged = content["logged_step"]
-            _figures(trainer).update(content["figures"])
+            trainer.seams.figures().update(content["figures"])
             if content["tokens"] is not None:
                 trainer._total_train_tokens = content["tokens"]
             self._guards.remember(content["guards"])
@@ -119,7 +117,7 @@ class RunState(TrainerCallback):  # type: ignore[misc]
             raise Trained
 
 
-def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, Any]:
+def record_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, Any]:
     """Returns run.json's guards and evaluations at the time of a checkpoint, for a run in `folder`.
 
     The best evaluation is dropped if it belongs to the run that this one extends. It is also dropped, with a line in
@@ -141,10 +139,10 @@ def recorded_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str
                 flush=True,
             )
         others = {
-            name: {key: value for key, value in one.items() if key != BEST}
-            for name, one in evaluation.get(OTHERS, {}).items()
+            name: {key: value for key, value in moments.items() if key != BEST}
+            for name, moments in evaluation.get(OTHERS, {}).items()
         }
-        evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE, OTHERS)}
+        evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE, CHOSEN_FROM, OTHERS)}
         evaluation |= {OTHERS: others} if others else {}
     return {"guards": guards, "evaluation": evaluation}
 
@@ -162,31 +160,25 @@ def _file(folder: Path, trainer: Any) -> Path:
     return folder / f"grpo_run_{trainer.accelerator.process_index}.json"
 
 
-def _figures(trainer: Any) -> Any:
-    """Returns TRL's figures for the next line; older releases share them with evaluation."""
-    metrics = trainer._metrics
-    return metrics.get("train", metrics)
-
-
 def _number(value: Any) -> Any:
     return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def _add_to_next_loss(trainer: Any, loss: float) -> None:
     """Adds the loss since the last line to that of the next batch, in the order of an uninterrupted run."""
-    standing, step = ExitStack(), trainer.training_step
+    remove: list[Callable[[], None]] = []
 
-    def first(*given: Any, **named: Any) -> Any:
-        standing.close()
+    def first(step: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        remove[0]()
         return step(*given, **named) + loss
 
-    standing.enter_context(replaced(trainer, "training_step", first))
+    remove.append(trainer.seams.change("micro-batch is trained", "loss before the checkpoint", first))
 
 
 def _save_reference(trainer: Any, folder: Path) -> None:
     """Writes the reference's weights: whole on the first rank, or each rank's part if FSDP shards them."""
     parameters = dict(trainer.ref_model.named_parameters())
-    with _gathered(trainer, parameters, writes=False):
+    with _gather(trainer, parameters, writes=False):
         tensors = {name: local(parameter.detach()).cpu() for name, parameter in parameters.items()}
         if trainer.is_world_process_zero() or _is_sharded(parameters):
             torch.save(tensors, _reference_file(trainer, folder, parameters))
@@ -199,7 +191,7 @@ def _load_reference(trainer: Any, folder: Path) -> None:
         tensors = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as problem:  # its type depends on the damage
         raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
-    with _gathered(trainer, parameters, writes=True), torch.no_grad():
+    with _gather(trainer, parameters, writes=True), torch.no_grad():
         wrong = [name for name, parameter in parameters.items() if not _fits(parameter, tensors, name)]
         if wrong:
             raise _not_ours(file, f"{wrong[0]} of the model is missing or has a different shape")
@@ -221,7 +213,7 @@ def _is_sharded(parameters: dict[str, Any]) -> bool:
     return any(hasattr(parameter, "to_local") for parameter in parameters.values())
 
 
-def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
+def _gather(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
     """Returns a context manager with whole weights, also under ZeRO-3."""
     if zero_stage(trainer) != 3:
         return nullcontext()
@@ -268,14 +260,12 @@ class ResumedEpochs(TrainerCallback):  # type: ignore[misc]
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self._sampler: Any = None
-        self._sampler_of = trainer._get_train_sampler
-        trainer._get_train_sampler = self._remembered
+        trainer.seams.observe("prompts are ordered", "resumed epochs", self._remember)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Draws them; the state is already the checkpoint's, and the sampler exists."""
         for _ in range(int(state.epoch or 0)):
             next(iter(self._sampler))
 
-    def _remembered(self, *given: Any) -> Any:
-        self._sampler = self._sampler_of(*given)
-        return self._sampler
+    def _remember(self, sampler: Any, *_: Any) -> None:
+        self._sampler = sampler

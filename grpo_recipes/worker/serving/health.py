@@ -14,12 +14,10 @@ from typing import Any
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.planned import sampled_model
+from grpo_recipes.worker._shared.planned import model_of_sampler
+from grpo_recipes.worker._shared.replacing import Refused
 
 # Queries about a vLLM server. They never use a proxy.
-
-
 _TIMEOUT_S = 5.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -58,19 +56,16 @@ def models(url: str) -> list[dict[str, Any]] | None:
     return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else None
 
 
-# The port of the server: a free port, or the process that uses the requested one.
-
-
 HOST = "127.0.0.1"
 
 
 def address_towards(other: str) -> str:
     """Returns this machine's address on the route to a name or address. Raises ServerProblem."""
     try:
-        family, _, _, _, place = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, socket.SOCK_DGRAM) as one:
-            one.connect(place)  # sends nothing
-            address: str = one.getsockname()[0]
+        family, _, _, _, endpoint = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(endpoint)  # sends nothing
+            address: str = probe.getsockname()[0]
     except OSError as problem:
         raise ServerProblem.of(
             f"the machine {other} cannot be reached from this one",
@@ -91,8 +86,8 @@ def is_free(port: int, host: str = HOST) -> bool:
 
 def free_port(host: str = HOST) -> int:
     """Returns a port that is free now at one of this machine's addresses, or at all of them for ""."""
-    with _listening(host, 0) as one:
-        port: int = one.getsockname()[1]
+    with _listening(host, 0) as listener:
+        port: int = listener.getsockname()[1]
     return port
 
 
@@ -105,14 +100,11 @@ def holder(port: int) -> str | None:
     import psutil  # the folder's own errors must also appear where the training stack is not installed
 
     with contextlib.suppress(psutil.Error):
-        for one in psutil.net_connections("tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid is not None:
-                words = " ".join(psutil.Process(one.pid).cmdline())
-                return f"process {one.pid} ({words if len(words) <= 80 else words[:77] + '...'})"
+        for entry in psutil.net_connections("tcp"):
+            if entry.status == psutil.CONN_LISTEN and entry.laddr.port == port and entry.pid is not None:
+                words = " ".join(psutil.Process(entry.pid).cmdline())
+                return f"process {entry.pid} ({words if len(words) <= 80 else words[:77] + '...'})"
     return None
-
-
-# The exceptions that end a run because of its vLLM server.
 
 
 class ServerProblem(Mistake):
@@ -121,9 +113,6 @@ class ServerProblem(Mistake):
 
 class ServerLost(Exception):
     """The server on a separate machine was lost. The run exits with 75, and can be resumed with a new server."""
-
-
-# The address of a training's vLLM server, and whether a server outside of the run serves the right model.
 
 
 URL = "GRPO_RUN_VLLM_URL"
@@ -171,7 +160,7 @@ def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
     if not listed:
         return f"vLLM server at {url}, which does not report its model"
     first = listed[0]
-    _refuse_another_model(url, first, sampled_model(plan, folder)[0])
+    _refuse_another_model(url, first, model_of_sampler(plan, folder)[0])
     length, longest = first.get("max_model_len"), arguments.max_completion_length
     if isinstance(length, int) and length <= longest:
         raise Refused.of(

@@ -19,9 +19,6 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.serving import health
 from grpo_recipes.worker.serving.health import URL, ServerLost, ServerProblem, address_towards
 
-# A vLLM server on a separate machine reports to the trainers in a file of the shared run folder.
-
-
 NOTICE_FILE = "vllm_server.json"
 State = Literal["starting", "up", "failed", "lost", "stopped", "done"]
 
@@ -105,31 +102,31 @@ def loss_of_server(folder: Path, problem: BaseException | None = None) -> str | 
 
 def _url(folder: Path, patience_s: float) -> str:
     """Returns the server's URL. A notice of an end from before this process waited belongs to an earlier server."""
-    first = seen = read_notice(folder)
+    first = last = read_notice(folder)
     give_up = time.monotonic() + patience_s
     while True:
         notice = read_notice(folder)
         if notice is not None and notice.state == "up" and notice.url and health.is_healthy(notice.url):
             return notice.url
         if notice is not None and notice.has_ended and notice != first:
-            raise _ended(notice)
-        if notice is not None and (seen is None or notice.attempt != seen.attempt):
-            seen, give_up = notice, time.monotonic() + patience_s
+            raise _end_problem(notice)
+        if notice is not None and (last is None or notice.attempt != last.attempt):
+            last, give_up = notice, time.monotonic() + patience_s
         if time.monotonic() > give_up:
-            raise _timed_out(folder, notice, patience_s)
+            raise _timeout_problem(folder, notice, patience_s)
         time.sleep(_POLL_S)
 
 
-def _ended(notice: Notice) -> Exception:
+def _end_problem(notice: Notice) -> Exception:
     if notice.state == "failed":
-        findings = [of_record(one) for one in notice.findings]
+        findings = [of_record(record) for record in notice.findings]
         return (
             ServerProblem(*findings) if findings else ServerProblem.of(notice.reason or "the vLLM server did not start")
         )
     return ServerLost(f"the vLLM server {notice.reason or 'has ended'}")
 
 
-def _timed_out(folder: Path, notice: Notice | None, patience_s: float) -> ServerProblem:
+def _timeout_problem(folder: Path, notice: Notice | None, patience_s: float) -> ServerProblem:
     if notice is None:
         because = f"it has not written {NOTICE_FILE}, which has its address, into {folder}"
     elif notice.has_ended:
@@ -175,6 +172,6 @@ class StopRequests:
         return new
 
     @property
-    def orphaned(self) -> bool:
+    def is_orphan(self) -> bool:
         """Whether the parent has ended."""
         return self._parent is not None and os.getppid() != self._parent

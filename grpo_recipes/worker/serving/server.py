@@ -18,7 +18,8 @@ from grpo_recipes.contract.host.processes import die_with_parent, kill
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.planned import sampled_model
+from grpo_recipes.worker._shared.part_program import PART_PROGRAM
+from grpo_recipes.worker._shared.planned import model_of_sampler
 from grpo_recipes.worker.serving import health
 from grpo_recipes.worker.serving.health import HOST, ServerProblem, free_port, holder, is_free
 from grpo_recipes.worker.serving.other_machine import StopRequests
@@ -83,7 +84,7 @@ def running(
 
     on_start: called with its address when it is started. Raises ServerProblem, after printing its last lines.
     """
-    model, revision = sampled_model(plan, folder)
+    model, revision = model_of_sampler(plan, folder)
     server = start(planned, model, revision, folder, host=host)
     try:
         on_start(server.url)
@@ -140,10 +141,10 @@ def wait_until_up(server: Server, model: str, timeout_s: float, stop_requests: S
         if time.monotonic() > give_up:
             fix = "a larger vllm_server.startup_timeout if it was still loading"
             raise _problem(server, f"the vLLM server was not up after {timeout_s:g} seconds", fix)
-        if stop_requests.wait(_POLL_S) or stop_requests.orphaned:
+        if stop_requests.wait(_POLL_S) or stop_requests.is_orphan:
             return False
     listed = health.models(server.url)
-    names = [name for one in listed or () for name in (one.get("id"), one.get("root"))]
+    names = [name for served in listed or () for name in (served.get("id"), served.get("root"))]
     if listed is not None and model not in names:
         raise ServerProblem.of(f"the vLLM server serves {', '.join(map(str, dict.fromkeys(names)))}, not {model}")
     return True
@@ -180,11 +181,11 @@ def _port(planned: VllmServer, host: str) -> int:
 def _problem(server: Server, message: str, fix: str | None = None) -> ServerProblem:
     """Returns the problem, with the cause from the server's output and the name of its log."""
     lines = server.output().splitlines()
-    found = [
+    causes = [
         match[0] for line in lines if (match := _RAISED.search(line)) and not any(words in line for words in _NO_CAUSE)
     ]
-    cause = (found or lines)[-1:]
-    because = [one.strip()[:_LONGEST_CAUSE] for one in cause]
+    cause = (causes or lines)[-1:]
+    because = [line.strip()[:_LONGEST_CAUSE] for line in cause]
     return ServerProblem(mistake(message, because=because, fix=fix, more=f"{server.log.name} in the run folder"))
 
 
@@ -208,22 +209,21 @@ def visible(places: Sequence[int], environment: Mapping[str, str] = os.environ) 
             because=f"{VISIBLE} is {listed!r}",
             fix="start it where all of them are visible, or plan again for this machine",
         )
-    return {VISIBLE: ",".join(names[place] for place in places)}
+    return {VISIBLE: ",".join(names[index] for index in places)}
 
 
-PART = Path(__file__).parents[1] / "part.py"
 _EXTENDING_POLL_S = 0.5
 
 
-def extended(folder: Path, stop_requests: StopRequests) -> bool:
+def extend_model(folder: Path, stop_requests: StopRequests) -> bool:
     """Writes the model that trainer and server load; returns false if asked to stop. Raises ServerProblem."""
     helper = subprocess.Popen(
-        [sys.executable, "-P", "-u", str(PART), "extend", str(folder)],
+        [sys.executable, "-P", "-u", PART_PROGRAM, "extend", str(folder)],
         stdin=subprocess.DEVNULL,
         preexec_fn=processes.die_with_parent,
     )
     while helper.poll() is None:
-        if stop_requests.wait(_EXTENDING_POLL_S) or stop_requests.orphaned:
+        if stop_requests.wait(_EXTENDING_POLL_S) or stop_requests.is_orphan:
             processes.kill(helper)
             return False
     if helper.returncode:

@@ -13,9 +13,9 @@ from typing import Any
 
 from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_functions import explained, in_time
+from grpo_recipes.worker.tools.tool_functions import explain_exceptions, in_time
 from grpo_recipes.worker.tools.tool_process import ToolFailed, answer_for_policy
-from grpo_recipes.worker.user_code.isolation import RewardLeft, contained
+from grpo_recipes.worker.user_code.isolation import RewardLeft, contain, own_copy
 from grpo_recipes.worker.user_code.reward_call import OF_THE_ROW, short_text
 
 Method = Callable[..., Any]
@@ -34,60 +34,67 @@ def environment_factory(
     user: the folder of the user's files. named: its name in rows, None for a single environment.
     """
     methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
-    tools = {name: _called(each, name, planned, tally, user) for name, each in methods.items() if name not in NO_TOOLS}
-    kept = {name: _kept(methods[name], planned) for name in NO_TOOLS if name in methods}
+    tools = {
+        name: _wrap_for_policy(each, name, planned, tally, user)
+        for name, each in methods.items()
+        if name not in NO_TOOLS
+    }
+    rest = {name: _wrap_for_trl(methods[name], planned) for name in NO_TOOLS if name in methods}
     # The class name is also the name of its reward, if it has one: with several environments, the recipe's name.
-    made = type(named or own.__name__, (own,), {**tools, **kept, "__doc__": own.__doc__, "__module__": own.__module__})
+    made = type(named or own.__name__, (own,), {**tools, **rest, "__doc__": own.__doc__, "__module__": own.__module__})
 
     def environment() -> Any:
-        with contained(planned.name, "environment"), within(planned.timeout, f"{planned.name}()"):
+        with contain(planned.name, "environment"), within(planned.timeout, f"{planned.name}()"):
             return made(**planned.config)
 
     return environment
 
 
-def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, user: Path) -> Method:
+def _wrap_for_policy(method: Method, name: str, planned: EnvironmentClass, tally: Tally, user: Path) -> Method:
     """Wraps a method that the policy calls, in this process, which has its object's state."""
     tally.add(name)
 
     @contextmanager
     def around(_: Any, __: dict[str, Any]) -> Iterator[None]:
-        with tally.counted(name), explained(user):
+        with tally.count_call(name), explain_exceptions(user):
             yield
 
-    return _limited(method, name, "tool", planned.timeout, around, answer_for_policy)
+    return _limit(method, name, "tool", planned.timeout, around, answer_for_policy)
 
 
-def _kept(method: Method, planned: EnvironmentClass) -> Method:
+def _wrap_for_trl(method: Method, planned: EnvironmentClass) -> Method:
     """Wraps a method that TRL calls itself; an exception in it ends the run."""
-    return _limited(
-        method, f"{planned.name}.{method.__name__}", "environment", planned.timeout, _noted, lambda one: one
+    return _limit(
+        method, f"{planned.name}.{method.__name__}", "environment", planned.timeout, _note_prompt, lambda answer: answer
     )
 
 
-def _limited(
+def _limit(
     method: Method, name: str, kind: str, timeout: float, around: Callable[..., Any], answer: Callable[[Any], Any]
 ) -> Method:
-    """Wraps a method with a time limit. around: entered with the object and the call's keywords."""
+    """Wraps a method with a time limit. around: entered with the object and the call's keywords.
+
+    Each call gets its own copies: an object that keeps a list of its row may change it, and rewards read that row.
+    """
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
-        async def awaited(self: Any, *given: Any, **named: Any) -> Any:
+        async def await_method(self: Any, *given: Any, **named: Any) -> Any:
             with around(self, named):
-                return answer(await in_time(method(self, *given, **named), name, kind, timeout))
+                return answer(await in_time(method(self, *own_copy(given), **own_copy(named)), name, kind, timeout))
 
-        return awaited
+        return await_method
 
     @functools.wraps(method)
-    def called(self: Any, *given: Any, **named: Any) -> Any:
-        with around(self, named), contained(name, kind), within(timeout, name):
-            return answer(method(self, *given, **named))
+    def call_method(self: Any, *given: Any, **named: Any) -> Any:
+        with around(self, named), contain(name, kind), within(timeout, name):
+            return answer(method(self, *own_copy(given), **own_copy(named)))
 
-    return called
+    return call_method
 
 
 @contextmanager
-def _noted(environment: Any, row: dict[str, Any]) -> Iterator[None]:
+def _note_prompt(environment: Any, row: dict[str, Any]) -> Iterator[None]:
     """Adds the prompt of the object's row to exceptions of a call that TRL makes."""
     if "prompt" in row:
         object.__setattr__(environment, _PROMPT, row["prompt"])

@@ -53,7 +53,7 @@ class Tally:
             return f"{self.seed} {self._calls}"
 
     @contextmanager
-    def counted(self, tool: str) -> Iterator[None]:
+    def count_call(self, tool: str) -> Iterator[None]:
         """Counts one call; any exception is a failure."""
         began = time.perf_counter()
         failed: BaseException | None = None
@@ -75,5 +75,5 @@ class Tally:
 
     def _say(self, tool: str, problem: BaseException, times: int) -> None:
         often = "" if times == 1 else f" for the {times}th time"
-        place = getattr(problem, "place", "")
-        print(hide_secrets(f"tool {tool} failed{often}: {problem}" + (f" ({place})" if place else "")), flush=True)
+        line = getattr(problem, "place", "")
+        print(hide_secrets(f"tool {tool} failed{often}: {problem}" + (f" ({line})" if line else "")), flush=True)

@@ -6,8 +6,8 @@ tools/failed_call_frequency is the failed part of TRL's call_frequency. All are 
 generations of a line.
 """
 
-import functools
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -22,18 +22,17 @@ from grpo_recipes.contract.metric_names import (
 from grpo_recipes.worker._shared.inputs import Clock
 from grpo_recipes.worker.tools.tally import Tally
 
-_GENERATES, _TURN, _LOOP = "_generate", "_generate_single_turn", "_tool_call_loop"
-Method = Callable[..., Any]
+_EVENTS = ("completions are generated", "turn is generated", "tools are called")
 
 
 def watch_tools(trainer: Any, tally: Tally) -> None:
     """Counts the tool calls of each training generation from now on. Does nothing without tools."""
-    if tally.counts() and hasattr(trainer, _GENERATES) and hasattr(trainer, _TURN):
+    if tally.counts() and all(map(trainer.seams.has, _EVENTS[:2])):
         ToolFigures(trainer, tally)
 
 
 class ToolFigures:
-    """Wraps the trainer's generation: resets the tally before it, and logs the counts after it.
+    """Stands around the trainer's generation: resets the tally before it, and logs the counts after it.
 
     A call's random numbers depend on its step and index, also in an evaluation, so that a resumed run draws the same.
     """
@@ -41,31 +40,24 @@ class ToolFigures:
     def __init__(self, trainer: Any, tally: Tally) -> None:
         self._trainer, self._tally = trainer, tally
         self._generating = Clock()
-        setattr(trainer, _GENERATES, self._counted(getattr(trainer, _GENERATES)))
-        setattr(trainer, _TURN, self._generating.around(getattr(trainer, _TURN)))
-        if hasattr(trainer, _LOOP):
-            setattr(trainer, _LOOP, self._begun(getattr(trainer, _LOOP)))
+        around = (self._count_calls, self._generating.running, self._begin_evaluations)
+        for event, context in zip(_EVENTS, around, strict=True):
+            if trainer.seams.has(event):
+                trainer.seams.surround(event, "tools", context)
 
-    def _counted(self, generate: Method) -> Method:
-        @functools.wraps(generate)
-        def counted(*given: Any, **named: Any) -> Any:
-            self._begin("")
-            self._generating.seconds = 0.0
-            found = generate(*given, **named)
-            if self._trainer.model.training:
-                self._tell()
-            return found
+    @contextmanager
+    def _count_calls(self) -> Iterator[None]:
+        self._begin("")
+        self._generating.seconds = 0.0
+        yield
+        if self._trainer.model.training:
+            self._tell()
 
-        return counted
-
-    def _begun(self, loop: Method) -> Method:
-        @functools.wraps(loop)
-        def begun(*given: Any, **named: Any) -> Any:
-            if not self._trainer.model.training:
-                self._begin("evaluation ")
-            return loop(*given, **named)
-
-        return begun
+    @contextmanager
+    def _begin_evaluations(self) -> Iterator[None]:
+        if not self._trainer.model.training:
+            self._begin("evaluation ")
+        yield
 
     def _begin(self, what: str) -> None:
         trainer = self._trainer
@@ -75,18 +67,18 @@ class ToolFigures:
     def _tell(self) -> None:
         """Logs the figures. All processes must call it."""
         accelerator, counts = self._trainer.accelerator, self._tally.counts()
-        own = [value for one in counts.values() for value in (one.calls, one.failures, one.seconds)]
+        own = [value for count in counts.values() for value in (count.calls, count.failures, count.seconds)]
         sums = torch.tensor([*own, self._generating.seconds], dtype=torch.float64, device=accelerator.device)
-        *found, generating_s = accelerator.reduce(sums, reduction="sum").tolist()
+        *totals, generating_s = accelerator.reduce(sums, reduction="sum").tolist()
         processes = accelerator.num_processes
         figures = {}
-        for place, name in enumerate(counts):
-            calls, failures, seconds = found[3 * place : 3 * place + 3]
+        for index, name in enumerate(counts):
+            calls, failures, seconds = totals[3 * index : 3 * index + 3]
             figures[f"tools/{name}/calls"], figures[f"tools/{name}/failures"] = calls, failures
             figures[f"tools/{name}/seconds"] = round(seconds / processes, 6)
-        figures[TOOL_SECONDS] = round(sum(found[2::3]) / processes, 6)
+        figures[TOOL_SECONDS] = round(sum(totals[2::3]) / processes, 6)
         figures[GENERATING_SECONDS] = round(generating_s / processes, 6)
-        logged = self._trainer._metrics["train"]
+        logged = self._trainer.seams.figures()
         if logged[TOOL_CALLS] and logged[TOOL_FAILURES]:
             figures[TOOL_FAILED_CALLS] = logged[TOOL_CALLS][-1] * logged[TOOL_FAILURES][-1]
         for name, value in figures.items():

@@ -11,12 +11,12 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Tool
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, answer_for_policy, error_text
-from grpo_recipes.worker.user_code.isolation import RAISED_IN, RewardLeft, contained
-from grpo_recipes.worker.user_code.reward_call import place_of, raised
-from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
+from grpo_recipes.worker.user_code.isolation import RAISED_IN, RewardLeft, contain, own_copy
+from grpo_recipes.worker.user_code.reward_call import outcome_of_exception, place_of
+from grpo_recipes.worker.user_code.user_modules import check_sources, user_module
 
 ToolFunction = Callable[..., Any]
 
@@ -24,12 +24,15 @@ ToolFunction = Callable[..., Any]
 def check_tool_files(plan: Plan, user: Path) -> None:
     """Raises Refused if a file of a tool, the environment or the rollout differs from the plan; runs none."""
     for tool in plan.tools:
-        checked_sources(tool, user, "tool")
+        check_sources(tool, user, "tool")
     for environment in plan.all_environments.values():
-        if environment.package is None:
-            checked_sources(environment, user, "environment")
+        if environment.package is not None:
+            because, fix = "an older grpo-run made the plan", "a class of yours around it, as in docs/tools.md"
+            what = f"environment {environment.name}: {environment.target} is not a class in a file of yours"
+            raise Refused.of(what, because=because, fix=fix)
+        check_sources(environment, user, "environment")
     if plan.rollout is not None:
-        checked_sources(plan.rollout, user, "rollout")
+        check_sources(plan.rollout, user, "rollout")
 
 
 def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> tuple[list[ToolFunction], ToolProcess | None]:
@@ -40,7 +43,7 @@ def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> tuple[list[
     """
     for tool in tools:
         tally.add(tool.name)
-    sources = {tool.name: (tool.target.rpartition(":")[2], checked_sources(tool, user, "tool")) for tool in tools}
+    sources = {tool.name: (tool.target.rpartition(":")[2], check_sources(tool, user, "tool")) for tool in tools}
     own = {tool.name: _function(tool, *sources[tool.name]) for tool in tools}
     apart = {tool.name: sources[tool.name] for tool in tools if not inspect.iscoroutinefunction(own[tool.name])}
     process = ToolProcess(apart, user) if apart else None
@@ -56,7 +59,7 @@ def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> tuple[list[
 
 
 def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction:
-    module = loaded_module(tool.name, "tool", sources)
+    module = load_module(tool.name, "tool", sources)
     function = getattr(module, name, None)
     if not callable(function):
         raise Refused.of(f"tool {tool.name}: {module.__file__} has no function {name}")
@@ -67,8 +70,8 @@ def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction
             because=f"in the plan it {kinds[tool.is_async]}",
             fix="plan again; write decorators so that they return an async function for an async function",
         )
-    found: ToolFunction = function
-    return found
+    tool_function: ToolFunction = function
+    return tool_function
 
 
 def _start(process: ToolProcess, names: tuple[str, ...]) -> None:
@@ -85,26 +88,26 @@ def _start(process: ToolProcess, names: tuple[str, ...]) -> None:
 
 def _apart(tool: Tool, function: ToolFunction, process: ToolProcess, tally: Tally) -> ToolFunction:
     @functools.wraps(function)
-    def called(**arguments: Any) -> Result:
-        with tally.counted(tool.name):
+    def call_apart(**arguments: Any) -> Result:
+        with tally.count_call(tool.name):
             return process.call(tool.name, arguments, tool.timeout, tally.next_seed())
 
-    return _named(called, tool)
+    return _set_name(call_apart, tool)
 
 
 def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: Path) -> ToolFunction:
     """Wraps an async tool, which TRL runs in the trainer's process; code in it that blocks cannot be ended."""
 
     @functools.wraps(function)
-    async def called(**arguments: Any) -> Result:
-        with tally.counted(tool.name), explained(user):
-            return answer_for_policy(await in_time(function(**arguments), tool.name, "tool", tool.timeout))
+    async def call_beside(**arguments: Any) -> Result:
+        with tally.count_call(tool.name), explain_exceptions(user):
+            return answer_for_policy(await in_time(function(**own_copy(arguments)), tool.name, "tool", tool.timeout))
 
-    return _named(called, tool)
+    return _set_name(call_beside, tool)
 
 
 @contextmanager
-def explained(user: Path) -> Iterator[None]:
+def explain_exceptions(user: Path) -> Iterator[None]:
     """Turns exceptions of a call into a text for the policy and a source line for the log."""
     try:
         yield
@@ -119,7 +122,7 @@ async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout:
     """Returns an async call's result. Passes its exceptions on, with its name; raises ToolFailed if it is late."""
     stopped_at: list[TracebackType | None] = []
 
-    async def answered() -> tuple[Any, BaseException | None]:
+    async def answer_or_problem() -> tuple[Any, BaseException | None]:
         try:
             return await call, None
         except asyncio.CancelledError as ended:
@@ -129,14 +132,14 @@ async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout:
             return None, problem
 
     try:
-        found, problem = await asyncio.wait_for(answered(), timeout)
+        answer, problem = await asyncio.wait_for(answer_or_problem(), timeout)
     except TimeoutError:
         late = ToolFailed(f"{name} took longer than {timeout:g} seconds and was ended", by="time")
         if kind != "tool":  # the policy gets a tool's failure, any other ends the run
             late.add_note(f"{RAISED_IN}{kind} {name}")
         raise late.with_traceback(stopped_at[0] if stopped_at else None) from None
     if problem is None:
-        return found
+        return answer
     # The loop's thread replaces a TimeoutError by a new one, without its notes.
     if isinstance(problem, TimeoutError) or not isinstance(problem, Exception):
         raise RewardLeft(f"{kind} {name} raised {type(problem).__name__}: {problem}") from problem
@@ -144,23 +147,23 @@ async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout:
     raise problem
 
 
-def _named(function: ToolFunction, tool: Tool) -> ToolFunction:
+def _set_name(function: ToolFunction, tool: Tool) -> ToolFunction:
     function.__name__ = tool.name
     return function
 
 
-def loaded_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleType:
+def load_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleType:
     """Imports the first of the files, which defines the named function or class. Raises Refused for any exception."""
     path = next(iter(sources))
     try:
-        with contained(name, kind):
+        with contain(name, kind):
             return user_module(sources)
     except Refused:
         raise
     except Exception as problem:
-        found = raised(problem, str(path.parent))
+        outcome = outcome_of_exception(problem, str(path.parent))
         raise Refused.of(
-            f"{kind} {name}: {path.name} cannot be loaded: {found['error']}",
-            because=[found["place"]] if found["place"] else [],
+            f"{kind} {name}: {path.name} cannot be loaded: {outcome['error']}",
+            because=[outcome["place"]] if outcome["place"] else [],
             fix=f"repair the file; python -c 'import {path.stem}' in its folder raises the same exception",
         ) from problem

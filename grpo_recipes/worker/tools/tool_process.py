@@ -26,9 +26,6 @@ from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.worker.user_code.reward_call import place_of, text_of
 from grpo_recipes.worker.user_code.user_modules import user_module
 
-# The protocol between trainer and tool process, and how much of a tool's answer the policy gets.
-
-
 MOST_BYTES = 64 << 10
 """Maximum size of a result as text; a note tells the policy that the rest was cut."""
 _LONGEST = 64 << 20
@@ -42,18 +39,18 @@ def answer_for_policy(result: object) -> Result:
         blocks = [{"type": "text", "text": printable(each["text"])} for each in result]
         if sum(len(each["text"].encode()) for each in blocks) <= MOST_BYTES:
             return blocks
-        return bounded("\n".join(each["text"] for each in blocks))
-    return bounded(result if isinstance(result, str) else str(result))
+        return cut_text("\n".join(each["text"] for each in blocks))
+    return cut_text(result if isinstance(result, str) else str(result))
 
 
 def error_text(problem: BaseException) -> str:
     """Returns an exception's text for the policy; its type if the text is empty, or for SystemExit and the like."""
     kind = type(problem).__name__
     text = text_of(problem)
-    return bounded((text or kind) if isinstance(problem, Exception) else f"{kind}: {text}".rstrip(": "))
+    return cut_text((text or kind) if isinstance(problem, Exception) else f"{kind}: {text}".rstrip(": "))
 
 
-def bounded(text: str) -> str:
+def cut_text(text: str) -> str:
     """Returns the text cut to 64 KiB, with a note if it was cut."""
     text = printable(text)
     content = text.encode()
@@ -68,8 +65,8 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _is_text_block(one: object) -> bool:
-    return isinstance(one, dict) and one.get("type") == "text" and isinstance(one.get("text"), str)
+def _is_text_block(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
 MEMORY_BYTES = 1 << 30
@@ -92,9 +89,9 @@ class ToolFailed(Exception):
     by: "time" or "end" if the call, or its process, was ended; "" for an exception of the tool.
     """
 
-    def __init__(self, text: str, place: str = "", by: Literal["", "time", "end"] = "") -> None:
+    def __init__(self, text: str, line: str = "", by: Literal["", "time", "end"] = "") -> None:
         super().__init__(text)
-        self.place, self.by = place, by
+        self.place, self.by = line, by
 
 
 class ToolProcess:
@@ -128,14 +125,14 @@ class ToolProcess:
             name: (target, [(str(path), content.decode()) for path, content in sources.items()])
             for name, (target, sources) in self._tools.items()
         }
-        self._asked({"do": "load", "tools": tools}, LOADING_S, "loading it")
+        self._ask({"do": "load", "tools": tools}, LOADING_S, "loading it")
 
     def call(self, tool: str, arguments: Mapping[str, Any], limit_s: float, seed: str) -> Result:
         """Returns a tool's answer. seed: of its random numbers. Raises ToolFailed."""
         if self._process is None:
             self.start()
         request = {"do": "call", "tool": tool, "arguments": arguments, "seed": seed}
-        result: Result = self._asked(request, limit_s, tool)["result"]
+        result: Result = self._ask(request, limit_s, tool)["result"]
         return result
 
     def close(self) -> None:
@@ -149,7 +146,7 @@ class ToolProcess:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def _asked(self, request: dict[str, Any], limit_s: float, what: str) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], limit_s: float, what: str) -> dict[str, Any]:
         assert self._connection is not None and self._process is not None
         process = self._process
         answer = None
@@ -161,7 +158,7 @@ class ToolProcess:
         except (EOFError, ConnectionError):
             pass  # its process has ended
         except (OSError, ValueError, TypeError) as problem:
-            raise ToolFailed(f"{what} could not be called: {bounded(str(problem))}") from None
+            raise ToolFailed(f"{what} could not be called: {cut_text(str(problem))}") from None
         finally:
             if answer is None or answer.get("ends"):
                 self.close()
@@ -169,8 +166,8 @@ class ToolProcess:
             raise ToolFailed(f"{what} ended its process ({_end(process.returncode)})", by="end")
         if "error" in answer:
             raise ToolFailed(answer["error"], answer.get("place", ""), "end" if answer.get("ends") else "")
-        found: dict[str, Any] = answer
-        return found
+        response: dict[str, Any] = answer
+        return response
 
 
 def _end(code: int) -> str:
@@ -178,9 +175,6 @@ def _end(code: int) -> str:
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
     except ValueError:
         return f"exit code {code}"
-
-
-# In the process itself.
 
 
 OUT_OF_MEMORY = "out of memory"

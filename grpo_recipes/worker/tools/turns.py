@@ -7,14 +7,13 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.task_specs import class_of_spec, close_specs
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.tools.environments import environment_factory
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_functions import load_tools, loaded_module
+from grpo_recipes.worker.tools.tool_functions import load_module, load_tools
 from grpo_recipes.worker.tools.tool_process import ToolProcess
-from grpo_recipes.worker.user_code.isolation import contained
-from grpo_recipes.worker.user_code.user_modules import checked_sources
+from grpo_recipes.worker.user_code.isolation import contain, own_copy
+from grpo_recipes.worker.user_code.user_modules import check_sources
 
 Factories = Callable[[], Any] | dict[str, Callable[[], Any]]
 
@@ -31,8 +30,7 @@ class Turns:
         self.environment: Factories | None = arguments.get("environment_factory")
 
     def close(self) -> None:
-        """Ends the tools' process, and closes the connections of TRL's environments."""
-        close_specs()
+        """Ends the tools' process."""
         if self._process is not None:
             self._process.close()
 
@@ -45,33 +43,31 @@ def load_turns(plan: Plan, user: Path) -> Turns:
     if functions:
         arguments["tools"] = functions
     if plan.environment_class is not None:
-        own = _loaded_class(plan.environment_class, user)
+        own = _load_class(plan.environment_class, user)
         arguments["environment_factory"] = environment_factory(plan.environment_class, own, tally, user)
     if plan.environment_classes:
         arguments["environment_factory"] = {
-            name: environment_factory(planned, _loaded_class(planned, user), tally, user, name)
+            name: environment_factory(planned, _load_class(planned, user), tally, user, name)
             for name, planned in plan.environment_classes.items()
         }
     if plan.rollout is not None:
-        arguments["rollout_func"] = rollout_function(plan.rollout, _loaded(plan.rollout, user, "rollout"))
+        arguments["rollout_func"] = rollout_function(plan.rollout, _load(plan.rollout, user, "rollout"))
     return Turns(arguments, tally, process)
 
 
-def _loaded_class(planned: EnvironmentClass, user: Path) -> type:
-    if planned.package is not None:
-        return class_of_spec(planned.target, planned.config)
-    own = _loaded(planned, user, "environment")
+def _load_class(planned: EnvironmentClass, user: Path) -> type:
+    own = _load(planned, user, "environment")
     if not isinstance(own, type):
         raise Refused.of(f"environment {planned.name}: {planned.target} is not a class")
     return own
 
 
-def _loaded(planned: EnvironmentClass | Rollout, user: Path, kind: str) -> Any:
-    module = loaded_module(planned.name, kind, checked_sources(planned, user, kind))
-    found = getattr(module, planned.target.rpartition(":")[2], None)
-    if not callable(found):
+def _load(planned: EnvironmentClass | Rollout, user: Path, kind: str) -> Any:
+    module = load_module(planned.name, kind, check_sources(planned, user, kind))
+    definition = getattr(module, planned.target.rpartition(":")[2], None)
+    if not callable(definition):
         raise Refused.of(f"{kind} {planned.name}: {module.__file__} has no {planned.target.rpartition(':')[2]}")
-    return found
+    return definition
 
 
 IDS, MASK, LOGPROBS = ("prompt_ids", "completion_ids"), "env_mask", "logprobs"
@@ -82,9 +78,9 @@ def rollout_function(planned: Rollout, function: Callable[..., Any]) -> Callable
 
     @functools.wraps(function)
     def rollout(prompts: list[Any], trainer: Any) -> Any:
-        with contained(planned.name, "rollout"):
-            found = function(prompts, trainer)
-        wrong = _wrong(found, len(prompts))
+        with contain(planned.name, "rollout"):
+            answer = function(own_copy(prompts), trainer)
+        wrong = _wrong(answer, len(prompts))
         if wrong is not None:
             raise Refused.of(
                 f"rollout {planned.name} returned {wrong}",
@@ -92,29 +88,29 @@ def rollout_function(planned: Rollout, function: Callable[..., Any]) -> Callable
                 fix="return a dict of prompt_ids, completion_ids, logprobs (or None) and env_mask, each a list with one"
                 " entry for each prompt",
             )
-        return found
+        return answer
 
     return rollout
 
 
-def _wrong(found: object, count: int) -> str | None:
+def _wrong(answer: object, count: int) -> str | None:
     """Returns what is wrong with an answer, to follow "returned"; None if it can be trained on."""
-    if not isinstance(found, Mapping):
-        return f"{type(found).__name__}, not a dict"
-    missing = [name for name in (*IDS, LOGPROBS) if name not in found]
+    if not isinstance(answer, Mapping):
+        return f"{type(answer).__name__}, not a dict"
+    missing = [name for name in (*IDS, LOGPROBS) if name not in answer]
     if missing:
         return f"no {' and no '.join(missing)}"
-    given = [name for name in (*IDS, LOGPROBS, MASK) if found.get(name) is not None]
+    given = [name for name in (*IDS, LOGPROBS, MASK) if answer.get(name) is not None]
     for name in given:
-        if not isinstance(found[name], Sequence) or len(found[name]) != count:
-            size = f" of {len(found[name])}" if isinstance(found[name], Sequence) else ""
-            return f"{type(found[name]).__name__}{size} for {name}"
-    if None in [found[name] for name in IDS]:
+        if not isinstance(answer[name], Sequence) or len(answer[name]) != count:
+            size = f" of {len(answer[name])}" if isinstance(answer[name], Sequence) else ""
+            return f"{type(answer[name]).__name__}{size} for {name}"
+    if None in [answer[name] for name in IDS]:
         return "None for the tokens"
-    for place, ids in enumerate(found["completion_ids"]):
+    for index, ids in enumerate(answer["completion_ids"]):
         if not len(ids):
-            return f"no token for completion {place + 1}"
+            return f"no token for completion {index + 1}"
         for name in (MASK, LOGPROBS):
-            if name in given and len(found[name][place]) != len(ids):
-                return f"{len(found[name][place])} of {name} for the {len(ids)} tokens of completion {place + 1}"
+            if name in given and len(answer[name][index]) != len(ids):
+                return f"{len(answer[name][index])} of {name} for the {len(ids)} tokens of completion {index + 1}"
     return None

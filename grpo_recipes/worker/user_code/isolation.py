@@ -1,23 +1,29 @@
 """Wraps calls of user code: undoes changes to the process that would affect the run, and prints each once.
 
 It undoes changes that would silently end or change a run: to the working folder, signal handlers, standard streams, the
-umask, and the variables that identify the process within the run. A fork that returns would train a second time in the
-same folder, so it is ended. SystemExit in a reward becomes an error with the reward's name.
+umask, the variables that identify the process within the run, torch's settings and seed, and the trainer's state. A
+fork that returns would train a second time in the same folder, so it is ended. SystemExit in a reward becomes an error
+with the reward's name. Changes that a reward may need, to the locale and to other variables, are only printed.
 """
 
+import dataclasses
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
+from grpo_recipes.contract.host.standard_streams import make_steady
+from grpo_recipes.worker.user_code.process_settings import ProcessSetting, settings
 
 RAISED_IN = "raised in "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _WATCHED = (*ASKING, signal.SIGCHLD)
+_FIXED = (str, int, float, bool, type(None), bytes)
 _said: set[tuple[str, str]] = set()
 _process = os.getpid()
 
@@ -35,17 +41,29 @@ class _Before:
     handlers: dict[signal.Signals, Any]
     streams: dict[int, tuple[int, tuple[int, int] | None]]
     texts: tuple[Any, Any] = field(default_factory=lambda: (sys.stdout, sys.stderr))
-    names: dict[str, str | None] = field(default_factory=lambda: {name: os.environ.get(name) for name in _OF_THE_RUN})
+    variables: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     recursion: int = field(default_factory=sys.getrecursionlimit)
+    settings: list[tuple[ProcessSetting, Any]] = field(
+        default_factory=lambda: [(each, each.read()) for each in settings()]
+    )
+
+
+def own_copy(value: Any) -> Any:
+    """Returns a value for one call: lists, dicts, tuples, sets and images are copied, other objects are shared."""
+    if type(value) in (list, tuple, set):
+        return type(value)([each if type(each) in _FIXED else own_copy(each) for each in value])
+    if type(value) is dict:
+        return {name: own_copy(each) for name, each in value.items()}
+    return value.copy() if type(value).__module__.startswith("PIL.") else value
 
 
 @contextmanager
-def contained(what: str, kind: str = "reward") -> Iterator[None]:
+def contain(what: str, kind: str = "reward", state: Any = None) -> Iterator[None]:
     """Wraps one call. what: the reward's name for messages. Raises RewardLeft for SystemExit and the like.
 
-    kind: "reward", or a different kind of user code.
+    kind: "reward", or a different kind of user code. state: the trainer's, if the call gets it.
     """
-    before, own = _looked(), os.getpid()
+    before, own = _look(state), os.getpid()
     try:
         yield
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as leaving:
@@ -78,7 +96,7 @@ def _end_fork(own: int, what: str) -> None:
         os._exit(1)
 
 
-def _looked() -> _Before:
+def _look(state: Any) -> _Before:
     folder = None
     with suppress(OSError):
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -88,17 +106,42 @@ def _looked() -> _Before:
             streams[number] = (os.dup(number), _file(number))
     umask = os.umask(0o077)
     os.umask(umask)
-    return _Before(folder, umask, {each: signal.getsignal(each) for each in _WATCHED}, streams)
+    before = _Before(folder, umask, {each: signal.getsignal(each) for each in _WATCHED}, streams)
+    if dataclasses.is_dataclass(state):
+        before.settings.extend((each, each.read()) for each in _of_state(state))
+    return before
+
+
+def _of_state(state: Any) -> Iterator[ProcessSetting]:
+    """Yields the fields of the trainer's state, which every reward gets; a list is compared with a copy."""
+
+    def read(name: str) -> Any:
+        value = getattr(state, name)
+        return list(value) if isinstance(value, list) else value
+
+    for each in dataclasses.fields(state):
+        yield ProcessSetting(
+            f"changed trainer_state.{each.name}", partial(read, each.name), partial(setattr, state, each.name)
+        )
 
 
 def _put_right(before: _Before, what: str) -> None:
+    is_closed = False
     for number, (copy, file) in before.streams.items():
         if _file(number) != file:
             os.dup2(copy, number)
-            _say(what, "closed or replaced the output of its process")
+            is_closed = True
         os.close(copy)
-    if (sys.stdout, sys.stderr) != before.texts:
-        sys.stdout, sys.stderr = before.texts
+    is_replaced = (sys.stdout, sys.stderr) != before.texts
+    sys.stdout, sys.stderr = before.texts
+    for name in ("stdout", "stderr"):
+        if _is_closed(getattr(sys, name)):
+            setattr(sys, name, None)
+            make_steady()
+            is_closed = True
+    if is_closed:
+        _say(what, "closed or replaced the output of its process")
+    if is_replaced:
         _say(what, "replaced sys.stdout or sys.stderr")
     if before.folder is not None:
         if not _is_here(before.folder):
@@ -113,28 +156,49 @@ def _put_right(before: _Before, what: str) -> None:
             signal.signal(each, before.handlers[each])
         if changed:
             _say(what, f"took over {', '.join(each.name for each in changed)}")
-    for name, value in before.names.items():
-        if os.environ.get(name) != value:
+    _put_right_variables(before, what)
+    if sys.getrecursionlimit() < before.recursion:
+        sys.setrecursionlimit(before.recursion)
+        _say(what, "lowered the recursion limit")
+    for setting, value in before.settings:
+        if (now := setting.read()) is not value and now != value:
+            if setting.write is not None:
+                setting.write(value)
+            _say(what, setting.change, is_undone=setting.write is not None)
+
+
+def _put_right_variables(before: _Before, what: str) -> None:
+    """Restores the variables of the run, and names others that were changed or removed, such as PATH."""
+    for name in _OF_THE_RUN:
+        if (value := before.variables.get(name)) != os.environ.get(name):
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
             _say(what, f"set {name}")
-    if sys.getrecursionlimit() < before.recursion:
-        sys.setrecursionlimit(before.recursion)
-        _say(what, "lowered the recursion limit")
+    for name, value in before.variables.items():
+        if os.environ.get(name) != value:
+            _say(what, f"changed or removed the variable {name}", is_undone=False)
 
 
-def _say(what: str, changed: str) -> None:
+def _say(what: str, changed: str, *, is_undone: bool = True) -> None:
     """Prints a change that user code made to its process, once for each reward or tool and kind of change."""
     if (what, changed) not in _said:
         _said.add((what, changed))
-        print(f"{what} {changed}; that was undone", flush=True)
+        print(f"{what} {changed}; that was {'undone' if is_undone else 'not undone'}", flush=True)
+
+
+def _is_closed(stream: Any) -> bool:
+    """Whether a stream of Python is closed, or detached from its file."""
+    try:
+        return stream is not None and bool(stream.closed)
+    except ValueError:
+        return True
 
 
 def _file(number: int) -> tuple[int, int] | None:  # type: ignore[return]
     with suppress(OSError):
-        found = os.fstat(number)
-        return found.st_dev, found.st_ino
+        status = os.fstat(number)
+        return status.st_dev, status.st_ino
 
 
 def _is_here(folder: int) -> bool:

@@ -13,9 +13,10 @@ from grpo_recipes.contract.files.own_cache import cache_folder
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.chat_client import CUT, EMPTY, WRONG_KEY, WRONG_NAME, ChatClient, NoAnswer
-from grpo_recipes.worker._shared.inputs import Refused, answer_text, prompt_text
-from grpo_recipes.worker.data.templates import Sandbox, compiled, refuse_null
-from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+from grpo_recipes.worker._shared.inputs import answer_text, prompt_text
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.limits import TooMuch, limit_block
+from grpo_recipes.worker.data.templates import Sandbox, compile_template, refuse_null
 
 # The values that TRL passes besides the columns of the rows.
 _NO_COLUMNS = ("prompts", "completions", "completion_ids")
@@ -57,7 +58,7 @@ class Judge:
             optimized=False,
         )
         text = str(how["prompt"])
-        self._template = compiled(functools.partial(sandbox.from_string, text), self._path, text)
+        self._template = compile_template(functools.partial(sandbox.from_string, text), self._path, text)
         self._score = None if how["score"] is None else re.compile(str(how["score"]))
         client: dict[str, Any] = {name: how[name] for name in _CLIENT}
         self._client = ChatClient(reward.target, **client, remembers=remembers)
@@ -65,8 +66,8 @@ class Judge:
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> list[float | None]:
         columns = {name: values for name, values in given.items() if isinstance(values, list)}
-        judged = self.judged(self.questions(prompts, completions, columns))
-        reasons = Counter(one.why for one in judged if one.score is None)
+        judged = self.judge_all(self.questions(prompts, completions, columns))
+        reasons = Counter(answer.why for answer in judged if answer.score is None)
         if reasons:
             before, self._failed = self._failed, self._failed + reasons.total()
             if len(str(before)) < len(str(self._failed)) or not before:  # the first time, and at 10, 100, ...
@@ -83,7 +84,7 @@ class Judge:
                 "a resumed or a second run asks, and pays, again",
                 flush=True,
             )
-        return [one.score for one in judged]
+        return [answer.score for answer in judged]
 
     def questions(
         self, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Sequence[Any]]
@@ -92,12 +93,12 @@ class Judge:
         names = [name for name in columns if name not in _NO_COLUMNS]
         made: list[str] = []
         try:
-            with bounded() as restart_limits:
-                for place, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            with limit_block() as restart_limits:
+                for index, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
                     restart_limits()
-                    row = {name: columns[name][place] for name in names}
-                    said = {"prompt": prompt_text(prompt), "completion": answer_text(completion)}
-                    made.append(self._template.render(row | said))
+                    row = {name: columns[name][index] for name in names}
+                    texts = {"prompt": prompt_text(prompt), "completion": answer_text(completion)}
+                    made.append(self._template.render(row | texts))
         except (Exception, TooMuch) as problem:  # a template may raise anything
             because = [str(problem), f"the row has the columns {', '.join(sorted(names)) or 'none'}"]
             because.append(f"the prompt of the row is {prompt_text(prompts[len(made)])[:100]!r}")
@@ -105,7 +106,7 @@ class Judge:
             raise Refused(mistake(message, because=because, path=self._path)) from problem
         return made
 
-    def judged(self, questions: Sequence[str]) -> list[Judged]:
+    def judge_all(self, questions: Sequence[str]) -> list[Judged]:
         """Returns the judge's answer to each question.
 
         Raises Refused if the endpoint rejects the key, or if it never answered and does not know the model.
@@ -113,16 +114,16 @@ class Judge:
         how = self._how
         options = {name: how[name] for name in ("temperature", "max_tokens") if how[name] is not None}
         more: dict[str, Any] = {"model": how["model"], **options, **dict(how["request"])}  # type: ignore[call-overload]
-        asked = [{**more, "messages": [{"role": "user", "content": one}]} for one in questions]
-        found = []
+        asked = [{**more, "messages": [{"role": "user", "content": question}]} for question in questions]
+        judgments = []
         for question, answer in zip(questions, self._client.answers(asked, self._has_score), strict=True):
             if not isinstance(answer, NoAnswer):
-                found.append(Judged(question, answer, *self._scored(answer)))
+                judgments.append(Judged(question, answer, *self._read_score(answer)))
             elif answer.status in WRONG_KEY or (answer.status == WRONG_NAME and not self._client.has_answered):
                 raise self.refusal(answer)
             else:
-                found.append(Judged(question, "", None, str(answer)))
-        return found
+                judgments.append(Judged(question, "", None, str(answer)))
+        return judgments
 
     def refusal(self, problem: NoAnswer | str) -> Refused:
         """Returns the refusal for a judge that does not answer: its message, and a fix."""
@@ -143,13 +144,13 @@ class Judge:
         )
 
     def _has_score(self, answer: str) -> bool:
-        return self._scored(answer)[0] is not None
+        return self._read_score(answer)[0] is not None
 
-    def _scored(self, answer: str) -> tuple[float | None, str]:
+    def _read_score(self, answer: str) -> tuple[float | None, str]:
         """Returns the score in an answer as a reward, or why it has no score."""
         answer = answer.replace("\u2212", "-")  # the minus of mathematics
         try:
-            with bounded():
+            with limit_block():
                 texts = _numbers(answer) if self._score is None else self._score.findall(answer)[-1:]
         except TooMuch as problem:
             message, fix = f"reward {self._name}: judge.score exceeds its limits", "judge.score: a simpler expression"

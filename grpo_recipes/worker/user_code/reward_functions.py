@@ -4,7 +4,7 @@ import importlib
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.user_code.isolation import contained
+from grpo_recipes.worker._shared.prefill import Prefills, with_prefills
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.user_code.isolation import contain, own_copy
 from grpo_recipes.worker.user_code.reward_call import note_completion
-from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
+from grpo_recipes.worker.user_code.user_modules import check_sources, user_module
 
 FEWEST_CALLS = 10
 
@@ -34,13 +35,13 @@ class Answered:
         self._has_answer = False
         self._nan = 0
 
-    def look(self, reward: str, found: Any) -> None:
+    def look(self, reward: str, answer: Any) -> None:
         """Raises Refused if each reward was called several times, and none has returned a number."""
         if self._has_answer:
             return
         self._calls[reward] += 1
-        given = [one for one in found if one is not None] if isinstance(found, list | tuple) else [0.0]
-        nan = sum(isinstance(one, float) and math.isnan(one) for one in given)
+        given = [value for value in answer if value is not None] if isinstance(answer, list | tuple) else [0.0]
+        nan = sum(isinstance(value, float) and math.isnan(value) for value in given)
         self._nan += nan
         self._has_answer = len(given) > nan
         if all(self._calls[name] >= FEWEST_CALLS for name in self._rewards):
@@ -66,7 +67,7 @@ def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
     """Raises Refused if a user's reward file is missing or differs from the plan; runs none."""
     for reward in rewards:
         if reward.kind == "python":
-            checked_sources(reward, user)
+            check_sources(reward, user)
         elif reward.package is not None and reward.package.name is not None:
             _check_release(reward.name, reward.package)
 
@@ -84,23 +85,28 @@ def check_judges(rewards: tuple[Reward, ...]) -> None:
 def _check_release(name: str, package: Package) -> None:
     """Raises Refused if a reward's package has a different release than in the plan."""
     try:
-        found = metadata.version(str(package.name))
+        live = metadata.version(str(package.name))
     except metadata.PackageNotFoundError:
-        found = None
-    if found is None or package.release not in (None, found):
+        live = None
+    if live is None or package.release not in (None, live):
         planned = f"{package.name}=={package.release}" if package.release else str(package.name)
         raise Refused.of(
-            f"reward {name}: {package.name} is {found or 'not installed'}, planned: {package.release or 'any release'}",
+            f"reward {name}: {package.name} is {live or 'not installed'}, planned: {package.release or 'any release'}",
             because="a different release may compute a different reward",
             fix=f"pip install {planned}, or plan again",
         )
 
 
-def load_rewards(rewards: tuple[Reward, ...], user: Path, look: Look | None = None) -> list[RewardFunction | str]:
-    """Returns the reward functions in the plan's order; a reward model stays the string that TRL loads it by."""
+def load_rewards(
+    rewards: tuple[Reward, ...], user: Path, look: Look | None = None, prefill: Prefills | None = None
+) -> list[RewardFunction | str]:
+    """Returns the reward functions in the plan's order; a reward model stays the string that TRL loads it by.
+
+    prefill: of the prompts, None if the model writes whole answers.
+    """
     answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
     return [
-        reward.target if reward.kind == "model" else _bound(*_function(reward, user), answered, look)
+        reward.target if reward.kind == "model" else _bound(*_function(reward, user), answered, look, prefill)
         for reward in rewards
     ]
 
@@ -108,12 +114,12 @@ def load_rewards(rewards: tuple[Reward, ...], user: Path, look: Look | None = No
 def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
     """Returns a reward and its function; a reward built by a factory has no keywords left to pass."""
     if reward.kind == "shipped":
-        with contained(reward.name):
+        with contain(reward.name):
             module = importlib.import_module(f"grpo_recipes.rewards.{reward.target}")
         return reward, _member(module, reward.target, reward)
     if reward.kind == "python":
-        with contained(reward.name):
-            module = user_module(checked_sources(reward, user))
+        with contain(reward.name):
+            module = user_module(check_sources(reward, user))
         return reward, _member(module, reward.target.rpartition(":")[2], reward)
     if reward.kind == "package" and reward.package is not None:
         return _of_package(reward, reward.package)
@@ -126,16 +132,16 @@ def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
 
 def _of_package(reward: Reward, package: Package) -> tuple[Reward, RewardFunction]:
     name, _, member = reward.target.rpartition(":")
-    with contained(reward.name):
+    with contain(reward.name):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as problem:
             raise Refused.of(f"reward {reward.name}: {problem}", because=f"{name} is imported for it") from problem
-        found = _member(module, member, reward)
-        is_factory = _makes_a_reward(found) if package.is_factory is None else package.is_factory
+        function = _member(module, member, reward)
+        is_factory = _makes_a_reward(function) if package.is_factory is None else package.is_factory
         if not is_factory:
-            return reward, found
-        made = found(**reward.kwargs)
+            return reward, function
+        made = function(**reward.kwargs)
     if not callable(made):
         raise Refused.of(
             f"reward {reward.name}: {reward.target} returned {type(made).__name__}, which cannot be called",
@@ -157,8 +163,8 @@ def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
     function = getattr(module, name, None)
     if not callable(function):
         raise Refused.of(f"reward {reward.name}: {module.__file__} has no function {name}")
-    found: RewardFunction = function
-    return found
+    reward_function: RewardFunction = function
+    return reward_function
 
 
 class _OfSources:
@@ -173,10 +179,10 @@ class _OfSources:
         if not reward.not_of or not isinstance(names, list):
             return
         count = len(names)
-        places = [place for place, name in enumerate(names) if name not in reward.not_of]
+        places = [index for index, name in enumerate(names) if name not in reward.not_of]
         self._places, self._count, self.has_none = places, count, not places
         self.given = {
-            name: [value[place] for place in places] if isinstance(value, list) and len(value) == count else value
+            name: [value[index] for index in places] if isinstance(value, list) and len(value) == count else value
             for name, value in given.items()
         }
         self._columns, self._logged, self._log = columns, dict[str, list[Any]](), given.get("log_extra")
@@ -187,20 +193,20 @@ class _OfSources:
         self._columns.add(column)
         self._logged.setdefault(column, []).extend(values)
 
-    def whole(self, found: Any) -> Any:
+    def whole(self, answer: Any) -> Any:
         """Returns the answer for all rows, None for those of other sources; likewise for log_extra."""
         if self._places is not None and self._log is not None:
             for column in sorted(self._columns):
-                self._log(column, self._scattered(self._logged.get(column, [None] * len(self._places))))
-        return self._scattered(found)
+                self._log(column, self._scatter(self._logged.get(column, [None] * len(self._places))))
+        return self._scatter(answer)
 
-    def _scattered(self, found: Any) -> Any:
+    def _scatter(self, answer: Any) -> Any:
         """Returns one value per row of the step; unchanged if the answer does not match the scored rows."""
-        if self._places is None or not isinstance(found, list | tuple) or len(found) != len(self._places):
-            return found
+        if self._places is None or not isinstance(answer, list | tuple) or len(answer) != len(self._places):
+            return answer
         values: list[Any] = [None] * self._count
-        for place, value in zip(self._places, found, strict=True):
-            values[place] = value
+        for index, value in zip(self._places, answer, strict=True):
+            values[index] = value
         return values
 
 
@@ -209,31 +215,35 @@ def _bound(
     function: RewardFunction,
     answered: Answered,
     look: Look | None,
+    prefill: Prefills | None,
 ) -> RewardFunction:
     """Returns the function with the plan's keywords and name, for the rows of the sources that it scores.
 
-    Not functools.partial: TRL names metrics after the function inside a partial, and a column of the data would
-    override a bound keyword.
+    Each call gets its own copies: TRL passes the same lists to all rewards, and one that sorts a column would change
+    the scores of the others. Not functools.partial: TRL names metrics after the function inside a partial, and a column
+    of the data would override a bound keyword.
     """
 
     columns: set[str] = set()
 
-    def looked_at(found: Any, own: _OfSources) -> Any:
+    def look_at(answer: Any, own: _OfSources) -> Any:
         if look is not None:
-            look(reward.name, found, own.given)
-        answered.look(reward.name, found)
-        return own.whole(found)
+            look(reward.name, answer, own.given)
+        answered.look(reward.name, answer)
+        return own.whole(answer)
 
     # TRL checks only functions, and would use an object's coroutine as its answer.
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    is_awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    function = with_prefills(function, reward.target if reward.kind == "shipped" else None, prefill)
+    if is_awaited:
 
         async def asynchronous(**given: Any) -> Any:
             own = _OfSources(reward, given, columns)
             if own.has_none:
                 return own.whole([])
-            with contained(reward.name):
-                found = await function(**{**own.given, **reward.kwargs})
-            return looked_at(found, own)
+            with contain(reward.name, state=given.get("trainer_state")):
+                answer = await function(**own_copy({**own.given, **reward.kwargs}))
+            return look_at(answer, own)
 
         bound: RewardFunction = asynchronous
     else:
@@ -242,14 +252,16 @@ def _bound(
             own = _OfSources(reward, given, columns)
             if own.has_none:
                 return own.whole([])
-            with contained(reward.name):
+            with contain(reward.name, state=given.get("trainer_state")):
                 try:
-                    found = function(**{**own.given, **reward.kwargs})
+                    answer = function(**own_copy({**own.given, **reward.kwargs}))
+                    if isinstance(answer, Iterator):
+                        answer = list(answer)
                 except Exception as problem:
                     if reward.kind == "python":
                         note_completion(problem, function, own.given, reward.kwargs)
                     raise
-            return looked_at(found, own)
+            return look_at(answer, own)
 
         bound = synchronous
     bound.__name__ = reward.name

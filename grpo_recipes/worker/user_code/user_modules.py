@@ -15,13 +15,13 @@ from typing import Any
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import CODE_OF, Plan, Reward
 from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused, replace
 
 # The plan's entries that name a user's file. target: "file.py:name".
 Pinned = Reward | Tool | EnvironmentClass | Rollout
 
 
-def checked_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Path, bytes]:
+def check_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Path, bytes]:
     """Returns the entry's own file, which comes first, and those that it imports, as planned.
 
     user: the folder of the copies. kind: of the entry, for messages. Raises Refused for a file that is missing or has a
@@ -30,7 +30,7 @@ def checked_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Pa
     own = Path(pinned.target.rpartition(":")[0]).name
     digests = {own: pinned.sha256, **pinned.imports}
     what = f"{kind} {pinned.name}"
-    return {user / name: _checked(what, user / name, sha256) for name, sha256 in digests.items()}
+    return {user / name: _read_checked(what, user / name, sha256) for name, sha256 in digests.items()}
 
 
 def user_module(sources: dict[Path, bytes]) -> ModuleType:
@@ -52,16 +52,16 @@ def user_module(sources: dict[Path, bytes]) -> ModuleType:
     return module
 
 
-def _checked(what: str, path: Path, sha256: str | None) -> bytes:
+def _read_checked(what: str, path: Path, sha256: str | None) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:
         raise Refused.of(f"{what}: {path} does not exist") from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
         raise Refused.of(
             f"{what}: {path} changed since the plan was made",
-            because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
+            because=f"its sha256 is {digest[:12]}, the plan has {str(sha256)[:12]}",
             fix="review the changes, and plan again",
         )
     return content
@@ -89,7 +89,7 @@ class _Beside(MetaPathFinder):
     @classmethod
     def add(cls, sources: dict[Path, bytes]) -> None:
         """Makes the files importable, except the first, which belongs to the user's function."""
-        finder = next((one for one in sys.meta_path if isinstance(one, cls)), None)
+        finder = next((entry for entry in sys.meta_path if isinstance(entry, cls)), None)
         if finder is None:
             finder = cls()
             sys.meta_path.insert(0, finder)
@@ -117,15 +117,15 @@ def run_only_planned_code(plan: Plan) -> None:
     from transformers import dynamic_module_utils as modules
 
     local: set[str] = set()
-    modules.get_cached_module_file = _pinned(plan, modules.get_cached_module_file, local)
-    modules.get_class_in_module = _class_checked(plan, modules, local)
+    replace(modules, "get_cached_module_file", _pin_revisions(plan, modules.get_cached_module_file, local))
+    replace(modules, "get_class_in_module", _class_checked(plan, modules, local))
 
 
-def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..., str]:
+def _pin_revisions(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..., str]:
     pins = {key.removeprefix(CODE_OF): at for key, at in plan.verified.items() if key.startswith(CODE_OF)}
 
     @functools.wraps(get)
-    def pinned(repository: Any, *arguments: Any, **keywords: Any) -> str:
+    def fetch_as_planned(repository: Any, *arguments: Any, **keywords: Any) -> str:
         if os.path.isdir(repository):
             module = get(repository, *arguments, **keywords)
             local.add(os.path.normpath(module))
@@ -140,7 +140,7 @@ def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..
             )
         return get(repository, *arguments, **keywords)
 
-    return pinned
+    return fetch_as_planned
 
 
 def _class_checked(plan: Plan, modules: Any, local: set[str]) -> Callable[..., Any]:
@@ -148,13 +148,13 @@ def _class_checked(plan: Plan, modules: Any, local: set[str]) -> Callable[..., A
     run = modules.get_class_in_module
 
     @functools.wraps(run)
-    def checked(class_name: str, module_path: Any, *arguments: Any, **keywords: Any) -> Any:
+    def check_and_run(class_name: str, module_path: Any, *arguments: Any, **keywords: Any) -> Any:
         if os.path.normpath(module_path) in local:
             for file in _files(modules, module_path):
                 _check(plan, file)
         return run(class_name, module_path, *arguments, **keywords)
 
-    return checked
+    return check_and_run
 
 
 def _files(modules: Any, module_path: Any) -> Iterator[Path]:
@@ -184,5 +184,5 @@ def _of_the_hub(plan: Plan, name: str) -> set[str]:
     from transformers.utils import cached_file
 
     commit = plan.model.commit or plan.model.revision
-    found = cached_file(plan.model.path, name, revision=commit, _raise_exceptions_for_missing_entries=False)
-    return {file_sha256(Path(found))} if found is not None else {"none"}
+    path = cached_file(plan.model.path, name, revision=commit, _raise_exceptions_for_missing_entries=False)
+    return {file_sha256(Path(path))} if path is not None else {"none"}

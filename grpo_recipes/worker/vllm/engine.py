@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import module_with_engine, sampling_of_vllm, seed_of, vllm_client, vllm_engine
-from grpo_recipes.worker._shared.planned import sampled_model
+from grpo_recipes.worker._shared.planned import model_of_sampler
+from grpo_recipes.worker._shared.replacing import replace_temporarily
 from grpo_recipes.worker.completions.generation import kept_random_state
 from grpo_recipes.worker.ends.ends import end_tokens, tokenizer_of
 from grpo_recipes.worker.proofs.before_training.compared import VllmTokens
@@ -34,7 +34,7 @@ def seed_of_generation(seed: int, group: int, step: int, call: int) -> int:
 
 
 @contextmanager
-def planned_engine(plan: Plan, folder: Path) -> Iterator[None]:
+def build_as_planned(plan: Plan, folder: Path) -> Iterator[None]:
     """Gives any LLM that TRL builds inside the block the plan's model, dtype, revision, seed and engine arguments."""
     module = None if plan.vllm is None else module_with_engine()
     if module is None:
@@ -46,7 +46,7 @@ def planned_engine(plan: Plan, folder: Path) -> Iterator[None]:
     def build_planned(*given: Any, **named: Any) -> Any:
         return build(*given, **engine_keywords(plan, named, folder))
 
-    with replaced(module, "LLM", build_planned):
+    with replace_temporarily(module, "LLM", build_planned):
         yield
 
 
@@ -55,7 +55,7 @@ def engine_keywords(plan: Plan, of_trl: dict[str, Any], folder: Path) -> dict[st
     assert plan.vllm is not None
     seed = int(plan.arguments.GRPOConfig["seed"])  # type: ignore[call-overload]
     planned: dict[str, Any] = {"dtype": plan.vllm.dtype, "seed": seed_of_engine(seed, of_trl.get("seed", 0))}
-    model, revision = sampled_model(plan, folder)
+    model, revision = model_of_sampler(plan, folder)
     if plan.samples_a_copy:
         planned |= {"model": model, "quantization": None}
     if revision is not None:
@@ -69,32 +69,29 @@ def seed_generations(trainer: Any) -> None:
     vLLM uses this process's random generators. Processes that share a model must draw the same numbers, but would not,
     because each is seeded by its rank, and dropout draws a different number of values on each.
     """
-    engine = vllm_engine(trainer)
-    if engine is None:
+    if vllm_engine(trainer) is None:
         return
-    generate = engine.generate
     seed, calls = trainer.args.seed, Counter[int]()
     group = trainer.accelerator.process_index // (getattr(trainer.args, "vllm_tensor_parallel_size", None) or 1)
 
-    @functools.wraps(generate)
-    def seeded(*given: Any, **named: Any) -> Any:
+    def seed_and_generate(generate: Callable[..., Any], *given: Any, **named: Any) -> Any:
         step = trainer.state.global_step
         with kept_random_state():
             set_seed(seed_of_generation(seed, group, step, calls[step]))
             calls[step] += 1  # within the step, so that a resumed run counts like an uninterrupted one
             return generate(*given, **named)
 
-    engine.generate = seeded
+    trainer.seams.change("engine generates", "seeds", seed_and_generate)
 
 
 def images_given_to_vllm(trainer: Any, prompts: Any, answers: Any) -> dict[str, Any]:
     """Returns the arguments for transformers for the images that vLLM got, with vLLM's answer appended."""
-    images = [one["multi_modal_data"]["image"] for one in prompts if "multi_modal_data" in one]
+    images = [prompt["multi_modal_data"]["image"] for prompt in prompts if "multi_modal_data" in prompt]
     if not images:
         return {}
-    each = [one if isinstance(one, list) else [one] for one in images]
+    each = [image if isinstance(image, list) else [image] for image in images]
     pixels = trainer.processing_class.image_processor(images=each, return_tensors="pt")["pixel_values"]
-    tokens = [torch.tensor([*one.prompt_token_ids, *one.outputs[0].token_ids]) for one in answers]
+    tokens = [torch.tensor([*answer.prompt_token_ids, *answer.outputs[0].token_ids]) for answer in answers]
     ids, mask = (pad_sequence(rows, True) for rows in (tokens, [torch.ones_like(row) for row in tokens]))
     return {"pixel_values": pixels, "input_ids": ids, "attention_mask": mask}
 
@@ -104,9 +101,6 @@ def close_engine(trainer: Any) -> None:
     core: Any = getattr(getattr(vllm_engine(trainer), "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
         core.shutdown()
-
-
-# vLLM's tokens and dtype, of the engine in this process or as reported by a server.
 
 
 TIMEOUT_S = 60
@@ -131,7 +125,7 @@ def dtype_seen(plan: Plan, trainer: Any) -> str | None:
 
 def tokens_seen(plan: Plan, trainer: Any) -> VllmTokens | None:
     """Returns the tokens that vLLM must know; None if there is no vLLM or this process cannot reach it."""
-    known = _known(trainer)
+    known = _vocabulary_of(trainer)
     if known is None:
         return None
     tokenizer = tokenizer_of(trainer)
@@ -168,7 +162,7 @@ def _stop_ids(trainer: Any) -> set[int]:
     return {int(token) for token in sampling_of_vllm(trainer).get("stop_token_ids") or ()}
 
 
-def _known(trainer: Any) -> _Known | None:
+def _vocabulary_of(trainer: Any) -> _Known | None:
     engine, client = vllm_engine(trainer), vllm_client(trainer)
     if engine is not None:
         tokenizer = engine.get_tokenizer()
@@ -185,13 +179,13 @@ def _server_vocabulary(client: Any) -> int | None:
     The refused request generates nothing.
     """
     body = {"prompt": [0], "max_tokens": 1, "stop_token_ids": [NO_TOKEN], "model": getattr(client, "model", None)}
-    answer = _posted(client, "/v1/completions", body)
-    found = re.search(r"Vocabulary size: (\d+)", answer.text) if answer is not None else None
-    return None if found is None else int(found[1])
+    answer = _post(client, "/v1/completions", body)
+    match = re.search(r"Vocabulary size: (\d+)", answer.text) if answer is not None else None
+    return None if match is None else int(match[1])
 
 
 def _server_text(client: Any, ids: Sequence[int]) -> str | None:
-    answer = _posted(client, "/detokenize", {"tokens": list(ids), "model": getattr(client, "model", None)})
+    answer = _post(client, "/detokenize", {"tokens": list(ids), "model": getattr(client, "model", None)})
     return str(answer.json()["prompt"]) if answer is not None and answer.status_code == 200 else None
 
 
@@ -203,7 +197,7 @@ def _server_dtype(client: Any) -> str | None:
     return None if dtype is None else str(dtype).removeprefix("torch.")
 
 
-def _posted(client: Any, path: str, body: dict[str, Any]) -> Any:
+def _post(client: Any, path: str, body: dict[str, Any]) -> Any:
     """Returns the answer of vLLM's own server; None for TRL's, up to 1.10, which lacks these paths."""
     url = getattr(client, "base_url", None)
     if url is None:

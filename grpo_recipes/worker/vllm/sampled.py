@@ -31,9 +31,6 @@ from grpo_recipes.worker._shared.library import (
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.proofs.seen import Sampled
 
-# Log-probabilities of completions under the live policy, computed as vLLM does for its samples.
-
-
 # Request parameters that change no probability, or whose effect is modelled here.
 HARMLESS = {
     "stop",
@@ -112,42 +109,42 @@ def log_probs(
     device = trainer.accelerator.device
     ids = torch.tensor([[*prompt, *completion]], device=device)
     keyword = logits_keyword(base_model(trainer, trainer.model))
-    kept = {} if keyword is None else {keyword: len(completion) + 1}
+    how = {} if keyword is None else {keyword: len(completion) + 1}
     scores = []
     with torch.no_grad():
-        said = (
-            trainer.model(input_ids=ids, use_cache=False, **kept, **shown).logits[0, -len(completion) - 1 : -1].float()
+        own_logits = (
+            trainer.model(input_ids=ids, use_cache=False, **how, **shown).logits[0, -len(completion) - 1 : -1].float()
         )
         for sampling in samplings:
-            logits = said
+            logits = own_logits
             if completion and sampling is not None and not sampling.is_plain():
-                logits = _processors(sampling)(_texts_so_far(prompt, completion, device), said)
+                logits = _processors(sampling)(_texts_so_far(prompt, completion, device), own_logits)
             scores.append(logits.log_softmax(-1).gather(1, ids[0, len(prompt) :, None])[:, 0].cpu())
     return scores
 
 
 def _processors(sampling: Sampling) -> Any:
     """In vLLM's order: bias, penalty, temperature, min_p, top_k, top_p. Source: vllm 0.31.0 v1/sample/sampler.py."""
-    found: list[Any] = []
+    processors: list[Any] = []
     if sampling.bias:
-        found.append(SequenceBiasLogitsProcessor({(token,): value for token, value in sampling.bias}))
+        processors.append(SequenceBiasLogitsProcessor({(token,): value for token, value in sampling.bias}))
     if sampling.repetition_penalty != 1:
-        found.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
+        processors.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
     if sampling.temperature not in (0, 1):
-        found.append(TemperatureLogitsWarper(sampling.temperature))
+        processors.append(TemperatureLogitsWarper(sampling.temperature))
     if sampling.min_p > 0:
-        found.append(MinPLogitsWarper(sampling.min_p))
+        processors.append(MinPLogitsWarper(sampling.min_p))
     if sampling.top_k > 0:
-        found.append(TopKLogitsWarper(sampling.top_k))
+        processors.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:
-        found.append(TopPLogitsWarper(sampling.top_p))
-    return LogitsProcessorList(found)
+        processors.append(TopPLogitsWarper(sampling.top_p))
+    return LogitsProcessorList(processors)
 
 
 def _texts_so_far(prompt: list[int], completion: list[int], device: Any) -> Any:
     """Returns the tokens before each token, padded with the prompt's first token: (C, P + C - 1)."""
     width = len(prompt) + len(completion) - 1
-    rows = [[*prompt, *completion[:place]] for place in range(len(completion))]
+    rows = [[*prompt, *completion[:count]] for count in range(len(completion))]
     return torch.tensor([[*row, *[row[0]] * (width - len(row))] for row in rows], device=device)
 
 
@@ -183,7 +180,7 @@ class SamplerWitness:
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
-        self._sampling = sampling_of(trainer)
+        self._sampling, self._most_rows = sampling_of(trainer), ROWS
         self._generation: int | None = None
         self._generations = 0
         self._found: Sampled | None = None
@@ -194,8 +191,8 @@ class SamplerWitness:
 
     def take(self) -> Sampled | None:
         """Returns the results since the last call, None if no generation was compared."""
-        found, self._found = self._found, None
-        return found
+        comparison, self._found = self._found, None
+        return comparison
 
     def go_on(self) -> None:
         """Measures from now on. Call it once the last result has proved the weight sync."""
@@ -208,13 +205,13 @@ class SamplerWitness:
             return
         self._generation, self._generations = generation, self._generations + 1
         if self._generations % EVERY == 0 if self._is_proved else self._generations.bit_count() == 1:
-            self._found = self._compared(inputs)
+            self._found = self._compare(inputs)
 
-    def _compared(self, inputs: Any) -> Sampled:
+    def _compare(self, inputs: Any) -> Sampled:
         reason = self._not_comparable(inputs)
         if reason:
             return Sampled(reason=reason)
-        rows = some_rows(inputs, self._sampling.min_tokens, self._trainer)
+        rows = some_rows(inputs, self._sampling.min_tokens, self._trainer, self._most_rows)
         with undisturbed(self._trainer):
             scores = [self._scores(row, None, self._sampling) for row in rows]
             moved = [(self._scores(row, None)[0] - before).abs().sum().item() for row, before in self._from]
@@ -241,17 +238,17 @@ class SamplerWitness:
 
     def _difference(self, rows: list[SampledCompletion], scores: list[Any]) -> Sampled:
         pairs = [
-            (said, policy)
+            (sampled, policy)
             for row, score in zip(rows, scores, strict=True)
-            for said, policy, is_compared in zip(row.said, score.tolist(), row.counts, strict=True)
-            if is_compared and math.isfinite(said)
+            for sampled, policy, is_compared in zip(row.said, score.tolist(), row.counts, strict=True)
+            if is_compared and math.isfinite(sampled)
         ]
-        differences = [abs(said - policy) for said, policy in pairs if math.isfinite(policy)]
+        differences = [abs(sampled - policy) for sampled, policy in pairs if math.isfinite(policy)]
         cut = sum(not math.isfinite(policy) for _, policy in pairs)
         return Sampled(len(differences), sum(differences), max(differences, default=0.0), cut=cut)
 
 
-def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[SampledCompletion]:
+def some_rows(inputs: Any, min_tokens: int, trainer: Any = None, most: int = ROWS) -> list[SampledCompletion]:
     """Returns the first trained completions of a micro-batch, unpadded and cut to their first tokens.
 
     Every process returns equally many; untrained ones fill up if too few are trained. With tools, those with the most
@@ -261,24 +258,24 @@ def some_rows(inputs: Any, min_tokens: int, trainer: Any = None) -> list[Sampled
     masks = inputs["completion_mask"].tolist()
     ours = (inputs["completion_mask"] * inputs["tool_mask"]).tolist() if "tool_mask" in inputs else masks
     longest = TOKENS_OF_TURNS if "tool_mask" in inputs else TOKENS
-    places = sorted(range(len(masks)), key=lambda place: -_turns(ours[place][:longest]))[:ROWS]
-    found = []
-    for place in places:
-        length = min(sum(masks[place]), longest)
-        prompt = inputs["prompt_ids"][place][inputs["prompt_mask"][place].bool()].tolist()
-        completion = inputs["completion_ids"][place][:length].tolist()
-        said = inputs[SAMPLED][place][:length].tolist()
+    places = sorted(range(len(masks)), key=lambda row: -_turns(ours[row][:longest]))[:most]
+    completions = []
+    for row in places:
+        length = min(sum(masks[row]), longest)
+        prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()].tolist()
+        completion = inputs["completion_ids"][row][:length].tolist()
+        sampled = inputs[SAMPLED][row][:length].tolist()
         # Where min_tokens forbids an end, the token's probability is not the model's own.
-        counts = [bool(one) and at >= min_tokens for at, one in enumerate(ours[place][:length])]
-        tokens, images = len(prompt) + length, {} if shown is None else shown[place]
+        counts = [bool(is_own) and at >= min_tokens for at, is_own in enumerate(ours[row][:length])]
+        tokens, images = len(prompt) + length, {} if shown is None else shown[row]
         beside = {name: value[:, :tokens] if name in OF_TOKENS else value for name, value in images.items()}
-        found.append(SampledCompletion(prompt, completion, said, counts, beside))
-    return found
+        completions.append(SampledCompletion(prompt, completion, sampled, counts, beside))
+    return completions
 
 
 def _turns(mask: list[int]) -> int:
     """Counts how often a run of ones begins."""
-    return sum(one > before for before, one in itertools.pairwise([0, *mask]))
+    return sum(value > before for before, value in itertools.pairwise([0, *mask]))
 
 
 def engine_dtype(trainer: Any) -> str | None:

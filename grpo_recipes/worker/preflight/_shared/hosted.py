@@ -1,7 +1,7 @@
 """Runs the user's code in a preflight process with limits on time and memory.
 
-`hosted` starts and watches the process; inside it, `noted` reads the request and records each step, so the watcher
-knows what was running if the process dies or hangs.
+`run_part` starts and watches the process; inside it, `open_request` reads the request and records each step, so the
+watcher knows what was running if the process dies or hangs.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from grpo_recipes.contract.host.processes import die_with_parent
+from grpo_recipes.worker._shared.part_program import PART_PROGRAM
 from grpo_recipes.worker.user_code.reward_call import is_reward_file
 
-PART = Path(__file__).parents[2] / "part.py"
 POLL_S = 0.03
 # The process times its own calls; the watcher kills it this much later.
 GRACE_S = 1.0
@@ -45,7 +45,7 @@ class Told:
     place: str
 
 
-def hosted(
+def run_part(
     part: str, request: object, paths: list[Path], user: str, time_limit: float, memory_limit: int | None
 ) -> Told:
     """Runs a part of the worker on a request, which is pickled, until it ends.
@@ -57,19 +57,19 @@ def hosted(
     for path in paths[1:]:
         path.write_text("")
     process = subprocess.Popen(
-        [sys.executable, "-P", str(PART), part, *map(str, paths)],
+        [sys.executable, "-P", PART_PROGRAM, part, *map(str, paths)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        ended_by = _watched(process, paths[1], time_limit, memory_limit or _spare_memory())
+        ended_by = _watch(process, paths[1], time_limit, memory_limit or _spare_memory())
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return Told(_events(paths[1]), ended_by or _end_of(process.returncode), _traced(paths[2], user))
+    return Told(_events(paths[1]), ended_by or _end_of(process.returncode), _innermost_line(paths[2], user))
 
 
 class Notes:
@@ -84,7 +84,7 @@ class Notes:
         self._events.flush()
 
     @contextlib.contextmanager
-    def limited(self) -> Iterator[None]:
+    def limit_step(self) -> Iterator[None]:
         """Writes the stack shortly before a step's time limit."""
         self._limit()
         try:
@@ -106,8 +106,8 @@ class Notes:
 
 
 @contextlib.contextmanager
-def noted(arguments: Sequence[str]) -> Iterator[tuple[Any, Notes]]:
-    """Yields the request that `hosted` passed to this process, and the notes to write."""
+def open_request(arguments: Sequence[str]) -> Iterator[tuple[Any, Notes]]:
+    """Yields the request that `run_part` passed to this process, and the notes to write."""
     request_file, events_file, trace_file = arguments
     die_with_parent()
     with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
@@ -116,13 +116,13 @@ def noted(arguments: Sequence[str]) -> Iterator[tuple[Any, Notes]]:
         yield request, Notes(events, trace, request.time_limit)
 
 
-def _watched(process: "subprocess.Popen[bytes]", events: Path, time_limit: float, memory_limit: int) -> str:
+def _watch(process: "subprocess.Popen[bytes]", events: Path, time_limit: float, memory_limit: int) -> str:
     """Waits for the end; returns "time" or "memory" if the process was killed for that, "" otherwise."""
     size, since, allowed = 0, time.monotonic(), START_S
     while process.poll() is None:
-        found = events.stat().st_size
-        if found != size:
-            size, since = found, time.monotonic()
+        written = events.stat().st_size
+        if written != size:
+            size, since = written, time.monotonic()
             imports = _events(events)[-1:] == [{"event": "importing"}]
             allowed = START_S if imports else time_limit + GRACE_S
         if time.monotonic() - since > allowed:
@@ -155,11 +155,11 @@ def _spare_memory() -> int:
 
 def _events(path: Path) -> list[dict[str, Any]]:
     """Returns the complete lines of the events file."""
-    found = []
+    events = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
+            events.append(json.loads(line))
+    return events
 
 
 def of_event(kind: type[T], event: dict[str, Any]) -> T:
@@ -183,7 +183,7 @@ def end_words(end: str, time_limit: float) -> str:
     )
 
 
-def _traced(path: Path, user: str) -> str:
+def _innermost_line(path: Path, user: str) -> str:
     """Returns the user's innermost line in faulthandler's output."""
     for file, line, name in FRAME.findall(path.read_text(encoding="utf-8", errors="replace")):
         if is_reward_file(file, user):

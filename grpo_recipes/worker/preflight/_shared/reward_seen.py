@@ -4,15 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity, path_text
 
 GOLD = "gold"
 GOLD_IN_TAGS = "gold in tags"
+GOLD_SHORT = "gold's answer"
+GOLD_BOXED = "gold in \\boxed{}"
+PREFILLED = "prefill and gold"
 EMPTY = "empty"
 WORDS = "words"
 NOISE = "noise"
 OTHER = "another row's gold"
-GOLDS = (GOLD, GOLD_IN_TAGS)
+GOLD_AS_ASKED = "gold in the asked form"
+EVERY_GOLD = "all right answers"
+RESPELLED = "gold, spelled otherwise"
+GOLDS = (GOLD, GOLD_IN_TAGS, GOLD_SHORT, GOLD_BOXED, GOLD_AS_ASKED)
+BOXED = ("accuracy", "cosine_scaled")
+"""The shipped rewards that read an answer in \\boxed{}."""
+CAUGHT = "one row, traced"
+"""The call of a reward that gives all completions the same."""
 GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
 
 
@@ -20,11 +30,13 @@ GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
 class Call:
     """One call of a reward and its result.
 
-    name: "load", "one row", "all", "again", or a case. entries: for each completion, its row's index in the sample and
-    its kind. shape: "own" or "other", messages instead of text or vice versa. kind: "values", "wrong" (not a list of
-    numbers), "raised", "killed" (the process ended during it). values: by entry; None means no reward, like NaN.
+    name: "load", "one row", "one row again", "all", "again", CAUGHT, or a case. entries: for each completion, its row's
+    index in the sample and its kind. shape: "own" or "other", messages instead of text or vice versa. kind: "values",
+    "wrong" (not a list of numbers), "raised", "killed" (the process ended during it). values: by entry; None means no
+    reward, like NaN.
     error: the exception, or what was returned instead. place: the user's line. missing: parameters that were not given.
-    by: for "killed", "time", "memory" or the exit code in words.
+    by: for "killed", "time", "memory" or the exit code in words. caught: of the call CAUGHT, the exceptions that the
+    reward caught, with their place and number.
     """
 
     name: str
@@ -38,6 +50,7 @@ class Call:
     missing: Sequence[str] = ()
     unexpected: str = ""
     by: str = ""
+    caught: Sequence[tuple[str, str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +109,23 @@ class JudgeSeen:
 
 def by_case(call: Call) -> dict[str, list[float | None]]:
     """Returns a call's values by kind of completion."""
-    found: dict[str, list[float | None]] = {}
+    values: dict[str, list[float | None]] = {}
     for (_, case), value in zip(call.entries, call.values, strict=True):
-        found.setdefault(case, []).append(value)
-    return found
+        values.setdefault(case, []).append(value)
+    return values
+
+
+def by_row(call: Call) -> dict[int, dict[str, float | None]]:
+    """Returns a call's values by row, and then by kind of completion."""
+    rows: dict[int, dict[str, float | None]] = {}
+    for (row, case), value in zip(call.entries, call.values, strict=True):
+        rows.setdefault(row, {})[case] = value
+    return rows
+
+
+def best_of_golds(values: dict[str, float | None]) -> float:
+    """Returns the highest value of a row's right answers, 0 without any."""
+    return max((value for case in GOLDS if (value := values.get(case)) is not None), default=0.0)
 
 
 def mean(values: list[float | None]) -> float | None:
@@ -111,9 +137,6 @@ def mean(values: list[float | None]) -> float | None:
 def record(value: Any) -> str:
     """Returns a mean as text for a message."""
     return "none" if value is None else f"{value:.3g}"
-
-
-# A fault is a check's finding. Only the caller knows where its key is in the file.
 
 
 def fault(
@@ -131,7 +154,7 @@ def fault(
     A path may begin with a section as Rows has it, such as "evaluation.sets.easy".
     """
     path = (*(part for first in path[:1] for part in str(first).split(".")), *path[1:])
-    return Finding(rule, severity, message, dotted(path), because=because, fix=fix, patch=patch, path=path)
+    return Finding(rule, severity, message, path_text(path), because=because, fix=fix, patch=patch, path=path)
 
 
 def cut(text: str, most: int = 100) -> str:

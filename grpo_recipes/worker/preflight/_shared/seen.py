@@ -1,7 +1,9 @@
 """The command's options for a preflight, and the inputs of the checks: rows, prompts, the tokenizer, rewards."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding
@@ -64,9 +66,9 @@ class Rows:
     left_out: LeftOut | None = None
     has_images: bool = False
 
-    def number(self, place: int) -> int:
+    def number(self, index: int) -> int:
         """Returns a row's number in the data, counted from 1."""
-        return self.places[place] + 1
+        return self.places[index] + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class Seen:
     the sample. tools: the result of trying them, None without any; template: the chat template that TRL uses with them
     instead of the tokenizer's, None for the tokenizer's. played_tokens: of the played completion, None if unknown.
     tools_of: of several environments, by name, {} without. held_out: each set, as far as it loads. rewards_of_sets: by
-    section of each named set, the rewards that score it, called on its first row.
+    section of each named set, the rewards that score it, called on its first row. prefills: what each prompt of the
+    sample contains of its answer. disliked: guessed right answers, by name of the reward that reads them and gives them
+    the least. untried: rewards that were not called with right answers, and why.
     """
 
     plan: Plan
@@ -121,11 +125,14 @@ class Seen:
     template: str | None = None
     played_tokens: int | None = None
     rewards_of_sets: dict[str, list[RewardSeen]] = field(default_factory=dict)
+    prefills: list[str] = field(default_factory=list)
+    disliked: dict[str, str] = field(default_factory=dict)
+    untried: list[str] = field(default_factory=list)
 
 
-def chat_template_kwargs(seen: Seen) -> dict[str, Any]:
+def chat_template_kwargs(inputs: Seen) -> dict[str, Any]:
     """Returns the plan's variables for the chat template."""
-    given = seen.plan.arguments.GRPOConfig.get("chat_template_kwargs")
+    given = inputs.plan.arguments.GRPOConfig.get("chat_template_kwargs")
     return dict(given) if isinstance(given, dict) else {}
 
 
@@ -157,3 +164,20 @@ def prompt_as_text(prompt: Any) -> str:
     if isinstance(prompt, list):
         return "\n".join(f"{_role(message)}: {_images(message)}{content_of(message)}" for message in prompt if message)
     return "" if prompt is None else str(prompt)
+
+
+def tasks_of(rows: Rows, plan: Plan) -> list[str]:
+    """Returns what distinguishes each row: its prompt, and with an environment also the columns that reset gets."""
+    prompts = [prompt_as_text(prompt) for prompt in rows.prompts]
+    if not plan.all_environments:
+        return prompts
+    columns = [rows.rows[name] for name in rows.rows.column_names if name != "prompt"]
+    return [f"{prompt}\n{values}" for prompt, *values in zip(prompts, *columns, strict=True)]
+
+
+def spread(count: int, wanted: int, seed: int) -> list[int]:
+    """Returns at most `wanted` indices below count, in order: one drawn from each of equal parts."""
+    drawn = random.Random(seed)
+    parts = min(count, wanted)
+    edges = [part * count // parts for part in range(parts)] + [count] if parts else []
+    return [drawn.randrange(low, high) for low, high in pairwise(edges)]

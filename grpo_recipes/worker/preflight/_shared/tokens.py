@@ -3,63 +3,60 @@
 import functools
 import hashlib
 import importlib.util
-import io
 import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.worker._shared.inputs import IMAGES, decoded, shown_with
+from grpo_recipes.worker._shared.inputs import IMAGES, decode_images, prompt_with_images
 from grpo_recipes.worker.data.chosen_rows import refuse_text
 from grpo_recipes.worker.data.dataset import prompts_of
+from grpo_recipes.worker.data.image_files import open_image
 from grpo_recipes.worker.data.images import refuse_written_tokens, rows_of_text
-from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
+from grpo_recipes.worker.data.limits import TooMuch, limit_block
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, is_conversational
 
 
-def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
+def render_prompt(inputs: Seen, prompt: Any, *, opened: bool = True) -> str:
     """Returns a prompt as the text that the model continues, "" if none; opened: with the generation prompt."""
     if not is_conversational(prompt):
         return str(prompt or "")
-    keywords = {"tokenize": False, "add_generation_prompt": opened, **_with_tools(seen), **chat_template_kwargs(seen)}
+    how = {"tokenize": False, "add_generation_prompt": opened, **_with_tools(inputs), **chat_template_kwargs(inputs)}
     try:
-        with bounded():
-            return str(seen.tokenizer.apply_chat_template(prompt, **keywords))
+        with limit_block():
+            return str(inputs.tokenizer.apply_chat_template(prompt, **how))
     except TooMuch as problem:
         raise RuntimeError(str(problem)) from None
 
 
-def tokens_of(seen: Seen, prompt: Any) -> list[int]:
+def tokens_of(inputs: Seen, prompt: Any) -> list[int]:
     """Returns a prompt's token ids. Plain texts get special tokens; rendered conversations already have them."""
     is_messages = is_conversational(prompt)
-    text = rendered_text(seen, prompt)
-    found: list[int] = seen.tokenizer(text, add_special_tokens=not is_messages)["input_ids"]
-    return found
+    text = render_prompt(inputs, prompt)
+    ids: list[int] = inputs.tokenizer(text, add_special_tokens=not is_messages)["input_ids"]
+    return ids
 
 
-def played_ids(seen: Seen, prompt: Any, completion: list[dict[str, Any]]) -> list[int]:
+def ids_of_completion(inputs: Seen, prompt: Any, completion: list[dict[str, Any]]) -> list[int]:
     """Returns the token ids of a completion of several messages after its prompt; [] if the template refuses it."""
-    if seen.tokenizer is None or seen.template_problem:
+    if inputs.tokenizer is None or inputs.template_problem:
         return []
     try:
-        before = rendered_text(seen, prompt)
-        text = rendered_text(seen, [*prompt, *completion], opened=False)
+        before = render_prompt(inputs, prompt)
+        text = render_prompt(inputs, [*prompt, *completion], opened=False)
     except Exception:  # the template does not accept the whole conversation: TRL renders replies separately
         return []
-    found: list[int] = seen.tokenizer(text[len(before) :], add_special_tokens=False)["input_ids"]
-    return found
+    ids: list[int] = inputs.tokenizer(text[len(before) :], add_special_tokens=False)["input_ids"]
+    return ids
 
 
-def _with_tools(seen: Seen) -> dict[str, Any]:
+def _with_tools(inputs: Seen) -> dict[str, Any]:
     """Returns what TRL passes to the template if there are tools."""
-    if seen.tools is None:
+    if inputs.tools is None:
         return {}
-    own = {} if seen.template is None else {"chat_template": seen.template}
-    return {"tools": seen.tools.schemas or None, **own}
-
-
-# Prompts of rows with images.
+    own = {} if inputs.template is None else {"chat_template": inputs.template}
+    return {"tools": inputs.tools.schemas or None, **own}
 
 
 def prompts_seen(rows: Any) -> list[Any]:
@@ -67,65 +64,63 @@ def prompts_seen(rows: Any) -> list[Any]:
     if IMAGES not in rows.column_names:
         return list(prompts_of(rows))
     return [
-        shown_with(row["prompt"], [hashlib.sha256(image["bytes"]).hexdigest()[:12] for image in row[IMAGES]])
+        prompt_with_images(row["prompt"], [hashlib.sha256(image["bytes"]).hexdigest()[:12] for image in row[IMAGES]])
         for row in rows.select_columns(["prompt", IMAGES])
     ]
 
 
-def as_rewarded(rows: Rows, places: Sequence[int]) -> list[dict[str, Any]]:
+def as_rewarded(rows: Rows, indices: Sequence[int]) -> list[dict[str, Any]]:
     """Returns rows as rewards get them, with their images."""
-    found = [decoded(rows.rows[place]) for place in places]
-    return [{**row, "prompt": shown_with(row["prompt"], row.get(IMAGES))} for row in found]
+    rewarded = [decode_images(rows.rows[index]) for index in indices]
+    return [{**row, "prompt": prompt_with_images(row["prompt"], row.get(IMAGES))} for row in rewarded]
 
 
-def measured_with_images(seen: Seen, data: Rows) -> tuple[list[int], list[int], int]:
+def measure_with_images(inputs: Seen, data: Rows) -> tuple[list[int], list[int], int]:
     """Returns the indices of prompts, their token counts including image tokens, and the most pixel values of a row.
 
     The prompts are the sample, and the rows with the most pixels and with the narrowest image. Raises Refused for an
     image token in a text, and ValueError with the row if the processor rejects its images.
     """
-    for rows in (data, *seen.held_out):
-        refuse_written_tokens(seen.processor, rows.rows, rows.where, rows.number)
-        refuse_text(seen.plan, getattr(seen.config, "model_type", None), rows.rows, rows.where, rows.number)
+    for rows in (data, *inputs.held_out):
+        refuse_written_tokens(inputs.processor, rows.rows, rows.where, rows.number)
+        refuse_text(inputs.plan, getattr(inputs.config, "model_type", None), rows.rows, rows.where, rows.number)
     sizes = [[_size(image["bytes"]) for image in row[IMAGES]] for row in data.rows.select_columns(IMAGES)]
     every = range(len(sizes))
-    most = max(every, key=lambda place: sum(wide * high for wide, high in sizes[place]))
-    narrowest = max(every, key=lambda place: max((max(size) / min(size) for size in sizes[place]), default=0))
-    places = sorted({*seen.sample, most, narrowest})
-    lengths = [_with_images(seen, data, [place]) for place in places]
-    fewest, at_most = (choose(every, key=lambda place: len(sizes[place])) for choose in (min, max))
+    most = max(every, key=lambda index: sum(wide * high for wide, high in sizes[index]))
+    narrowest = max(every, key=lambda index: max((max(size) / min(size) for size in sizes[index]), default=0))
+    indices = sorted({*inputs.sample, most, narrowest})
+    lengths = [_with_images(inputs, data, [index]) for index in indices]
+    fewest, at_most = (choose(every, key=lambda index: len(sizes[index])) for choose in (min, max))
     if len(sizes[fewest]) < len(sizes[at_most]):
-        _with_images(seen, data, [fewest, at_most])
-    return places, [tokens for tokens, _ in lengths], max(pixels for _, pixels in lengths)
+        _with_images(inputs, data, [fewest, at_most])
+    return indices, [tokens for tokens, _ in lengths], max(pixels for _, pixels in lengths)
 
 
-def told_of_text(rows: Any) -> str:
+def note_of_text_rows(rows: Any) -> str:
     """Returns the end of a sentence on rows with images that counts those without, "" if there are none."""
     count = len(rows_of_text(rows))
     return f"; {count} of {len(rows)} rows have none, and are trained as text" if count else ""
 
 
 def _size(content: bytes) -> tuple[int, int]:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(content)) as image:
+    with open_image(content) as image:
         width, height = image.size
     return width, height
 
 
-def _with_images(seen: Seen, data: Rows, places: Sequence[int]) -> tuple[int, int]:
+def _with_images(inputs: Seen, data: Rows, indices: Sequence[int]) -> tuple[int, int]:
     """Returns the first prompt's token count including image tokens, and the number of pixel values of all."""
-    prompts = [row["prompt"] for row in as_rewarded(data, places)]
-    how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(seen)}
-    named = " beside row ".join(str(data.number(place)) for place in places)
+    prompts = [row["prompt"] for row in as_rewarded(data, indices)]
+    how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, **chat_template_kwargs(inputs)}
+    named = " beside row ".join(str(data.number(index)) for index in indices)
     try:
-        made = seen.processor.apply_chat_template(conversation=prompts, **how)
-        found = list(made["input_ids"][0])
+        made = inputs.processor.apply_chat_template(conversation=prompts, **how)
+        ids = list(made["input_ids"][0])
     except Exception as problem:  # a processor may raise anything
         raise ValueError(f"row {named}: {type(problem).__name__}: {problem}") from problem
-    if data.rows[places[0]][IMAGES] and getattr(seen.config, "image_token_id", None) not in (None, *found):
+    if data.rows[indices[0]][IMAGES] and getattr(inputs.config, "image_token_id", None) not in (None, *ids):
         raise ValueError(f"row {named}: the chat template ignores message parts of the type image")
-    return len(found), _numbers(made.get("pixel_values", ()))
+    return len(ids), _numbers(made.get("pixel_values", ()))
 
 
 def _numbers(value: Any) -> int:
@@ -133,20 +128,17 @@ def _numbers(value: Any) -> int:
     return sum(map(_numbers, value)) if isinstance(value, list | tuple) else math.prod(getattr(value, "shape", ()))
 
 
-# Looks up single tokens in a tokenizer.
-
-
 def token_id(tokenizer: Any, text: str) -> int | None:
     """Returns the id of a text that is one token of the vocabulary, otherwise None."""
-    found = tokenizer.get_vocab().get(text)
-    return None if found is None else int(found)
+    known_id = tokenizer.get_vocab().get(text)
+    return None if known_id is None else int(known_id)
 
 
 def special_tokens(tokenizer: Any) -> dict[int, str]:
     """Returns the tokens that skip_special_tokens removes: the named ones, and added ones marked as special."""
-    found = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+    named = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
     added = getattr(tokenizer, "added_tokens_decoder", {})
-    return found | {int(each): str(token) for each, token in added.items() if getattr(token, "special", False)}
+    return named | {int(each): str(token) for each, token in added.items() if getattr(token, "special", False)}
 
 
 def word(tokenizer: Any, token: int) -> str:
@@ -174,7 +166,7 @@ def _source(file: str) -> str:
 
 
 @functools.cache
-def passed_names() -> tuple[str, ...]:
+def names_from_trl() -> tuple[str, ...]:
     """Returns the names under which TRL passes values besides the columns to a reward function."""
     source = _source("grpo_trainer.py")
     names = re.findall(r'^ +reward_kwargs\["(\w+)"\] = ', source, re.MULTILINE)

@@ -1,7 +1,7 @@
 """The results of playing a conversation with the tools."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from grpo_recipes.contract.findings.finding import Path
@@ -26,8 +26,9 @@ class ToolCall:
     """One tool call and its reply.
 
     is_turn: whether it is part of the played completion, not tried separately. answer: text, or blocks of text; error:
-    whether it failed. by: "raised", "time" or "end" for a failed call, "killed" if preflight's own process ended during
-    it; "" for success. end: how that process ended. place: the user's line.
+    whether it failed. is_example: all its arguments are examples of the tool's description. by: "raised", "time" or
+    "end" for a failed call, "killed" if preflight's own process ended during it; "" for success. end: how that process
+    ended. place: the user's line.
     """
 
     tool: str
@@ -39,6 +40,7 @@ class ToolCall:
     end: str = ""
     place: str = ""
     seconds: float = 0.0
+    is_example: bool = False
 
     @property
     def message(self) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class ToolsSeen:
     tools: as described to the model, in order. scripted: the recipe gives the turns. answer: the final message, None
     for the row's right answer. problem: why nothing could be played, with its line; "" else. get_reward: the
     environment's reward for the completion, None if it has no reward; reward_problem: why it failed. time_limit:
-    seconds after which the process is killed during a call.
+    seconds after which the process is killed during a call. varying, leftovers: see play_tools.Player.
     """
 
     tools: tuple[Described, ...] = ()
@@ -87,17 +89,19 @@ class ToolsSeen:
     get_reward: float | None = None
     time_limit: float = 0.0
     reward_problem: str = ""
+    varying: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    leftovers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def prompts(self) -> frozenset[str]:
         """Returns the texts that resets appended to prompts; empty unless every reset appended one."""
-        added = frozenset(one.added.strip() for one in self.resets)
+        added = frozenset(reset.added.strip() for reset in self.resets)
         return frozenset() if "" in added else added
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """Returns the tool schemas for the chat template."""
-        return [one.schema for one in self.tools if one.schema is not None]
+        return [tool.schema for tool in self.tools if tool.schema is not None]
 
     @property
     def turns(self) -> tuple[ToolCall, ...]:
@@ -121,16 +125,16 @@ class ToolsSeen:
 
 def in_rows(tools: ToolsSeen, rows: Sequence[int]) -> ToolsSeen:
     """Returns the tools with the sample's indices for the resets."""
-    return replace(tools, resets=tuple(replace(one, row=rows[one.row]) for one in tools.resets))
+    return replace(tools, resets=tuple(replace(reset, row=rows[reset.row]) for reset in tools.resets))
 
 
-def joined(each: Sequence[ToolsSeen]) -> ToolsSeen:
+def concatenate(each: Sequence[ToolsSeen]) -> ToolsSeen:
     """Returns the results of several environments, concatenated; the played completion is the first one's."""
-    beside = [replace(one, is_turn=False) for tools in each[1:] for one in tools.calls]
+    beside = [replace(call, is_turn=False) for tools in each[1:] for call in tools.calls]
     return ToolsSeen(
-        tools=tuple({one.name: one for tools in each for one in tools.tools}.values()),
-        calls=(*(one for tools in each[:1] for one in tools.calls), *beside),
-        resets=tuple(one for tools in each for one in tools.resets),
+        tools=tuple({tool.name: tool for tools in each for tool in tools.tools}.values()),
+        calls=(*(call for tools in each[:1] for call in tools.calls), *beside),
+        resets=tuple(reset for tools in each for reset in tools.resets),
         scripted=any(tools.scripted for tools in each),
         answer=next((tools.answer for tools in each if tools.answer is not None), None),
         problem=next((tools.problem for tools in each if tools.problem), ""),
@@ -143,10 +147,10 @@ def joined(each: Sequence[ToolsSeen]) -> ToolsSeen:
 
 def by_tool(tools: ToolsSeen) -> dict[str, list[ToolCall]]:
     """Returns the calls by tool, in order."""
-    found: dict[str, list[ToolCall]] = {}
+    calls: dict[str, list[ToolCall]] = {}
     for call in tools.calls:
-        found.setdefault(call.tool, []).append(call)
-    return found
+        calls.setdefault(call.tool, []).append(call)
+    return calls
 
 
 def call_text(call: ToolCall) -> str:
@@ -156,7 +160,7 @@ def call_text(call: ToolCall) -> str:
 
 def place_in_recipe(plan: Plan, tool: str) -> Path:
     """Returns the key where the recipe names a tool, or the environment of a method."""
-    names = [one.name for one in plan.tools]
+    names = [entry.name for entry in plan.tools]
     if tool in names:
         return ("tools", names.index(tool), "python")
     key = next(iter(plan.all_environments), None)

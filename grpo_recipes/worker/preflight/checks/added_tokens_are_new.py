@@ -17,14 +17,14 @@ from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 ID = "PFL015"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tokenizer is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tokenizer is None:
         return
-    tokens = seen.plan.tokenizer.add_tokens
-    known = [token for token in tokens if seen.was_known.get(token) is not None]
+    tokens = inputs.plan.tokenizer.add_tokens
+    known = [token for token in tokens if inputs.was_known.get(token) is not None]
     new = [token for token in tokens if token not in known]
     for token in known:
-        special = seen.was_known[token] in special_tokens(seen.tokenizer)
+        special = inputs.was_known[token] in special_tokens(inputs.tokenizer)
         yield fault(
             "warning" if special else "note",
             f"add_tokens has {token!r}, which is already a {'special ' if special else ''}token of the tokenizer",

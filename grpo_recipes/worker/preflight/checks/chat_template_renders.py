@@ -20,37 +20,37 @@ ID = "PFL011"
 OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenizer_kwargs", "truncation")
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tokenizer is None or seen.data is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tokenizer is None or inputs.data is None:
         return
-    conversational = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
-    if conversational and seen.tokenizer.chat_template is None:
+    conversational = any(is_conversational(inputs.data.prompts[index]) for index in inputs.sample)
+    if conversational and inputs.tokenizer.chat_template is None:
         yield fault(
             "error",
             "the prompts are messages, and the tokenizer has no chat template",
             ("tokenizer", "chat_template_path"),
-            because=(f"{seen.plan.model.path} has none",),
+            because=(f"{inputs.plan.model.path} has none",),
             fix="chat_template_path: chat.jinja; or prompt_format: standard under dataset",
         )
-    elif seen.template_problem:
+    elif inputs.template_problem:
         yield fault(
             "error",
             "a prompt cannot be rendered",
             ("tokenizer", "chat_template_path") if conversational else ("dataset", "prompt"),
-            because=(cut(seen.template_problem, 300),),
+            because=(cut(inputs.template_problem, 300),),
         )
     elif conversational:
-        yield from _left_out(seen, seen.data)
-        yield from _unknown_variables(seen)
+        yield from _find_missing_messages(inputs, inputs.data)
+        yield from _find_unknown_variables(inputs)
 
 
-def _left_out(seen: Seen, data: Rows) -> Iterator[Finding]:
+def _find_missing_messages(inputs: Seen, data: Rows) -> Iterator[Finding]:
     missing: dict[str, int] = {}
-    for place, text in zip(seen.sample, seen.texts, strict=True):
-        for message in data.prompts[place] or []:
+    for index, text in zip(inputs.sample, inputs.texts, strict=True):
+        for message in data.prompts[index] or []:
             content = content_of(message).strip()
             if content and content not in text:
-                missing.setdefault(str(message.get("role")), data.number(place))
+                missing.setdefault(str(message.get("role")), data.number(index))
     for role, row in missing.items():
         yield fault(
             "warning",
@@ -61,10 +61,10 @@ def _left_out(seen: Seen, data: Rows) -> Iterator[Finding]:
         )
 
 
-def _unknown_variables(seen: Seen) -> Iterator[Finding]:
-    template = seen.tokenizer.chat_template
+def _find_unknown_variables(inputs: Seen) -> Iterator[Finding]:
+    template = inputs.tokenizer.chat_template
     texts = list(template.values()) if isinstance(template, dict) else [str(template)]
-    for name in chat_template_kwargs(seen):
+    for name in chat_template_kwargs(inputs):
         if name not in OF_THE_CALL and not any(name in text for text in texts):
             yield fault(
                 "warning",

@@ -9,27 +9,27 @@ Example: 5 of 100 rows have no value in column solution, which reward accuracy r
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, passed_names
+from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
 
 ID = "PFL009"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    data = seen.data
+def check(inputs: Seen) -> Iterator[Finding]:
+    data = inputs.data
     for name in data.rows.column_names if data is not None else ():
-        readers = [reward.name for reward in seen.rewards if name in reward.parameters]
-        if data is None or not readers or name in (*KEPT_COLUMNS, *passed_names()):
+        readers = [reward.name for reward in inputs.rewards if name in reward.parameters]
+        if data is None or not readers or name in (*KEPT_COLUMNS, *names_from_trl()):
             continue
-        places = [place for place, value in enumerate(data.rows[name]) if value is None]
-        if places:
+        indices = [index for index, value in enumerate(data.rows[name]) if value is None]
+        if indices:
             yield fault(
                 "warning",
-                f"{len(places)} of {len(data.prompts)} rows have no value in column {name}, which reward "
+                f"{len(indices)} of {len(data.prompts)} rows have no value in column {name}, which reward "
                 f"{readers[0]} reads",
                 ("dataset", "columns", name),
-                because=(f"rows {listed([data.number(place) for place in places], 5)}",),
+                because=(f"rows {join_items([data.number(index) for index in indices], 5)}",),
                 fix="leave these rows out of the data",
             )

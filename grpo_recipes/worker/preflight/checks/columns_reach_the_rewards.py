@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, passed_names
+from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
 
 ID = "PFL008"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.data is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.data is None:
         return
-    names = list(seen.data.rows.column_names)
-    kept = [name for name in names if name in KEPT_COLUMNS and name != "prompt"]
-    own = [name for name in names if name in passed_names() and name not in KEPT_COLUMNS]
-    for name in [*kept, *own]:
+    names = list(inputs.data.rows.column_names)
+    unpassed = [name for name in names if name in KEPT_COLUMNS and name != "prompt"]
+    own = [name for name in names if name in names_from_trl() and name not in KEPT_COLUMNS]
+    for name in [*unpassed, *own]:
         yield fault(
-            "warning" if name in own or any(name in reward.parameters for reward in seen.rewards) else "note",
+            "warning" if name in own or any(name in reward.parameters for reward in inputs.rewards) else "note",
             f"column {name} does not reach the rewards",
             ("dataset", "columns", name),
-            because=("trl does not pass it on" if name in kept else f"trl passes its own {name} instead",),
+            because=("trl does not pass it on" if name in unpassed else f"trl passes its own {name} instead",),
             fix=f'columns: {{reference: "{{{{ {name} }}}}"}} under dataset',
         )

@@ -33,11 +33,11 @@ def _differs(call: Call) -> bool:
     return call.kind == "values" and len({repr(value) for value in call.values}) > 1
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.data is None or not seen.sample:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.data is None or not inputs.sample:
         return
-    are_messages = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
-    for reward in seen.rewards:
+    are_messages = any(is_conversational(inputs.data.prompts[index]) for index in inputs.sample)
+    for reward in inputs.rewards:
         if not explains(reward):
             continue
         failed = reward.failed

@@ -4,8 +4,7 @@ What: preflight fills the judge's prompt for each row that it examines, asks the
 row if the data has one, and shows the question, the answer and the score. It does not use cached answers. Reported: an
 address where nothing answers, a key or a model that the endpoint refuses, a row with a null in the template, and an
 answer without a score or with a score outside of judge.scale.
-Why: without the score, the completion's reward is the sum of the other functions, and the guard failing_judge stops the
-run after its first step.
+Why: a completion without the score leaves its group, and the guard failing_judge stops the run after its first step.
 Fix: follow the message; ask for the score in a form that judge.score finds, such as "Score: 7".
 Example: reward judge: its answer to row 12 has no score
 """
@@ -19,16 +18,16 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL039"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for judge in seen.judges:
+def check(inputs: Seen) -> Iterator[Finding]:
+    for judge in inputs.judges:
         path = ("rewards", judge.index, "judge")
         if judge.problem is not None:
-            one = judge.problem
-            yield fault("error", one.message, path, because=one.because, fix=one.fix)
-        elif judge.score is None and seen.data is not None:
+            problem = judge.problem
+            yield fault("error", problem.message, path, because=problem.because, fix=problem.fix)
+        elif judge.score is None and inputs.data is not None:
             yield fault(
                 "error",
-                f"reward {judge.name}: its answer to row {seen.data.number(seen.sample[0])} has no score",
+                f"reward {judge.name}: its answer to row {inputs.data.number(inputs.sample[0])} has no score",
                 path,
                 because=(judge.why,),
                 fix="a prompt that asks for only the number, or a judge.score that matches the answer",

@@ -17,11 +17,11 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL016"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tokenizer is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tokenizer is None:
         return
     key = ("model", "model_name_or_path")
-    if seen.tokenizer.eos_token_id is None:
+    if inputs.tokenizer.eos_token_id is None:
         yield fault(
             "error",
             "the tokenizer has no end token",
@@ -29,7 +29,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             because=("no completion could end, and trl uses it for padding",),
             fix="eos_token in tokenizer_config.json of the model",
         )
-    elif seen.tokenizer.pad_token_id is None:
+    elif inputs.tokenizer.pad_token_id is None:
         yield fault("note", "the tokenizer has no padding token; trl uses its end token instead", key)
-    elif seen.tokenizer.pad_token_id == seen.tokenizer.eos_token_id:
-        yield fault("note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)
+    elif inputs.tokenizer.pad_token_id == inputs.tokenizer.eos_token_id:
+        yield fault("note", f"the tokenizer pads with its end token {inputs.tokenizer.eos_token!r}", key)

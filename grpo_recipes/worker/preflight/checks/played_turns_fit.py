@@ -19,16 +19,16 @@ from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_leng
 ID = "PFL034"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    most = max_completion_length(seen)
-    if seen.tools is None or seen.played_tokens is None or not 0 < most < seen.played_tokens:
+def check(inputs: Seen) -> Iterator[Finding]:
+    most = max_completion_length(inputs)
+    if inputs.tools is None or inputs.played_tokens is None or not 0 < most < inputs.played_tokens:
         return
     yield fault(
-        "warning" if seen.tools.scripted else "note",
-        f"the played completion has {seen.played_tokens} tokens, and completions have at most {most}",
+        "warning" if inputs.tools.scripted else "note",
+        f"the played completion has {inputs.played_tokens} tokens, and completions have at most {most}",
         ("generation", "max_completion_length"),
-        because=(f"{_calls(len(seen.tools.turns))}; answers count, and an answer that does not fit is left out",),
-        fix=f"max_completion_length: {seen.played_tokens}" if seen.tools.scripted else None,
+        because=(f"{_calls(len(inputs.tools.turns))}; answers count, and an answer that does not fit is left out",),
+        fix=f"max_completion_length: {inputs.played_tokens}" if inputs.tools.scripted else None,
     )
 
 

@@ -18,10 +18,10 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL040"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.data is None or PROFILE not in seen.data.rows.column_names:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.data is None or PROFILE not in inputs.data.rows.column_names:
         return
-    different = other_profile(seen.plan, seen.data.rows[0])
+    different = other_profile(inputs.plan, inputs.data.rows[0])
     if different:
         fix = "grpo-run profile with this recipe, then train on its output"
         yield fault("warning", OTHER, ("dataset", "path"), because=tuple(different), fix=fix)

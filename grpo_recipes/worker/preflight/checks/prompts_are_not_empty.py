@@ -14,7 +14,7 @@ Source: trl 1.16.0 data_utils.py (is_conversational).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.prompt_shape import doubtful_prompt, template_of, wrong_prompt
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
@@ -22,26 +22,26 @@ from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
 ID = "PFL003"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for rows in (seen.data, *seen.held_out):
+def check(inputs: Seen) -> Iterator[Finding]:
+    for rows in (inputs.data, *inputs.held_out):
         if rows is not None:
             if not rows.has_images:  # otherwise checked before the images were added
                 yield from _unfit(rows)
-            yield from _doubtful(rows, getattr(seen.tokenizer, "chat_template", None))
-            yield from _of(rows, may_be_blank=seen.tools is not None and bool(seen.tools.prompts))
+            yield from _doubtful(rows, getattr(inputs.tokenizer, "chat_template", None))
+            yield from _of(rows, may_be_blank=inputs.tools is not None and bool(inputs.tools.prompts))
 
 
 def _unfit(rows: Rows) -> Iterator[Finding]:
-    wrong = {place: reason for place, prompt in enumerate(rows.prompts) if prompt and (reason := wrong_prompt(prompt))}
+    wrong = {index: reason for index, prompt in enumerate(rows.prompts) if prompt and (reason := wrong_prompt(prompt))}
     if not wrong:
         return
-    place = min(wrong)
-    written = template_of("prompt", rows.prompts[place])
+    index = min(wrong)
+    written = template_of("prompt", rows.prompts[index])
     yield fault(
         "error",
         f"{rows.where}: {len(wrong)} of {len(rows.prompts)} prompts cannot be used",
         (rows.where, "prompt"),
-        because=(f"row {rows.number(place)}: {wrong[place]}",),
+        because=(f"row {rows.number(index)}: {wrong[index]}",),
         fix=f'prompt: "{written}"'
         if written
         else "make them with dataset.prompt, or write such messages into the data",
@@ -50,35 +50,35 @@ def _unfit(rows: Rows) -> Iterator[Finding]:
 
 def _doubtful(rows: Rows, template: object) -> Iterator[Finding]:
     text = template if isinstance(template, str) else None
-    reasons = ((place, doubtful_prompt(prompt, text)) for place, prompt in enumerate(rows.prompts))
-    doubts = [(place, reason) for place, reason in reasons if reason]
+    reasons = ((index, doubtful_prompt(prompt, text)) for index, prompt in enumerate(rows.prompts))
+    doubts = [(index, reason) for index, reason in reasons if reason]
     if doubts:
-        place, reason = doubts[0]
+        index, reason = doubts[0]
         yield fault(
             "warning",
             f"{rows.where}: {len(doubts)} of {len(rows.prompts)} prompts do not suit a chat template",
             (rows.where, "prompt"),
-            because=(f"row {rows.number(place)}: {reason}",),
+            because=(f"row {rows.number(index)}: {reason}",),
             fix="lists of messages in the data, without quotes around them and with the roles user and assistant",
         )
 
 
 def _of(rows: Rows, *, may_be_blank: bool) -> Iterator[Finding]:
-    absent = [place for place, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
+    absent = [index for index, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
     usable = [
-        (place, prompt)
-        for place, prompt in enumerate(rows.prompts)
+        (index, prompt)
+        for index, prompt in enumerate(rows.prompts)
         if prompt and (rows.has_images or not wrong_prompt(prompt))
     ]
-    blank = [place for place, prompt in usable if _is_blank(prompt)]
-    blank += [place for place, prompt in enumerate(rows.prompts) if prompt == ""]
-    for places, severity, word in ((absent, "error", "missing"), ([] if may_be_blank else blank, "warning", "blank")):
-        if places:
+    blank = [index for index, prompt in usable if _is_blank(prompt)]
+    blank += [index for index, prompt in enumerate(rows.prompts) if prompt == ""]
+    for indices, severity, word in ((absent, "error", "missing"), ([] if may_be_blank else blank, "warning", "blank")):
+        if indices:
             yield fault(
                 severity,  # type: ignore[arg-type]
-                f"{rows.where}: {len(places)} of {len(rows.prompts)} prompts are {word}",
+                f"{rows.where}: {len(indices)} of {len(rows.prompts)} prompts are {word}",
                 (rows.where, "prompt"),
-                because=(f"of rows {listed([rows.number(place) for place in sorted(places)], 5)}",),
+                because=(f"of rows {join_items([rows.number(index) for index in sorted(indices)], 5)}",),
                 fix="leave these rows out of the data, or give them a prompt",
             )
 

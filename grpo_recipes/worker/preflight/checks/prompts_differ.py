@@ -11,26 +11,27 @@ Example: all 500 prompts are equal
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
-from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text, tasks_of
 
 ID = "PFL004"
 # A smaller share of copies gets no note.
 MANY = 0.2
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    data = seen.data
+def check(inputs: Seen) -> Iterator[Finding]:
+    data = inputs.data
     if data is None:
         return
-    known = [(place, prompt) for place, prompt in enumerate(data.prompts) if wrong_prompt(prompt) is None]
-    texts = {place: text for place, prompt in known if (text := prompt_as_text(prompt)).strip()}
-    if seen.tools is None or len(seen.tools.prompts) < 2:  # otherwise the environment supplies the prompts
-        yield from _copies(list(texts.values()))
+    known = [(index, prompt) for index, prompt in enumerate(data.prompts) if wrong_prompt(prompt) is None]
+    texts = {index: text for index, prompt in known if (text := prompt_as_text(prompt)).strip()}
+    if inputs.tools is None or len(inputs.tools.prompts) < 2:  # otherwise the environment supplies the prompts
+        tasks = tasks_of(data, inputs.plan)
+        yield from _copies([tasks[index] for index in texts])
     if len(set(texts.values())) > 1:
-        yield from _contradictions(seen, data, texts)
+        yield from _contradictions(inputs, data, texts)
 
 
 def _copies(texts: list[str]) -> Iterator[Finding]:
@@ -54,22 +55,22 @@ def _copies(texts: list[str]) -> Iterator[Finding]:
         )
 
 
-def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[Finding]:
-    if seen.reference is None:
+def _contradictions(inputs: Seen, data: Rows, texts: dict[int, str]) -> Iterator[Finding]:
+    if inputs.reference is None:
         return
     first: dict[str, tuple[int, object]] = {}
-    found = []
-    references = list(data.rows[seen.reference])
-    for place, text in texts.items():
-        reference = references[place]
-        before, known = first.setdefault(text, (place, reference))
+    contradictions = []
+    references = list(data.rows[inputs.reference])
+    for index, text in texts.items():
+        reference = references[index]
+        before, known = first.setdefault(text, (index, reference))
         if reference != known:
-            found.append(f"{data.number(before)} and {data.number(place)}")
-    if found:
+            contradictions.append(f"{data.number(before)} and {data.number(index)}")
+    if contradictions:
         yield fault(
             "warning",
-            f"{len(found)} prompts are repeated with a different {seen.reference}",
-            ("dataset", "columns", seen.reference),
-            because=(f"rows {listed(found)}",),
+            f"{len(contradictions)} prompts are repeated with a different {inputs.reference}",
+            ("dataset", "columns", inputs.reference),
+            because=(f"rows {join_items(contradictions)}",),
             fix="remove the wrong rows",
         )

@@ -11,23 +11,23 @@ Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=Tr
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, is_conversational
 
 ID = "PFL005"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for rows in (seen.data, *seen.held_out):
+def check(inputs: Seen) -> Iterator[Finding]:
+    for rows in (inputs.data, *inputs.held_out):
         if rows is not None:
             yield from _of(rows)
 
 
 def _of(rows: Rows) -> Iterator[Finding]:
     answered = [
-        place
-        for place, prompt in enumerate(rows.prompts)
+        index
+        for index, prompt in enumerate(rows.prompts)
         if is_conversational(prompt) and prompt[-1].get("role") == "assistant"
     ]
     if answered:
@@ -36,7 +36,7 @@ def _of(rows: Rows) -> Iterator[Finding]:
             f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with an assistant message",
             (rows.where, "prompt"),
             because=(
-                f"of rows {listed([rows.number(place) for place in answered], 5)}",
+                f"of rows {join_items([rows.number(index) for index in answered], 5)}",
                 "trl starts another assistant message after it",
             ),
             fix="end prompts with a user message",

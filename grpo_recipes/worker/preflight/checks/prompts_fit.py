@@ -13,78 +13,78 @@ Example: 12 of 7473 prompts and their completions are longer than the model's co
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL006"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.data is None or not seen.lengths:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.data is None or not inputs.lengths:
         return
-    yield from _context(seen)
-    kept = max_prompt_length(seen)
-    if kept is not None:
-        yield from _cut(seen, kept)
+    yield from _context(inputs)
+    limit = max_prompt_length(inputs)
+    if limit is not None:
+        yield from _cut(inputs, limit)
 
 
-def max_prompt_length(seen: Seen) -> int | None:
+def max_prompt_length(inputs: Seen) -> int | None:
     """Returns the tokens kept of a prompt, None for all."""
-    given = seen.plan.arguments.GRPOConfig.get("max_prompt_length")
-    shim = seen.plan.shims.get("max_prompt_length")
+    given = inputs.plan.arguments.GRPOConfig.get("max_prompt_length")
+    shim = inputs.plan.shims.get("max_prompt_length")
     value = given if given is not None else shim
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def max_completion_length(seen: Seen) -> int:
+def max_completion_length(inputs: Seen) -> int:
     """Returns the tokens after which a completion is cut."""
-    value = seen.plan.arguments.GRPOConfig.get("max_completion_length", 0)
+    value = inputs.plan.arguments.GRPOConfig.get("max_completion_length", 0)
     return value if isinstance(value, int) else 0
 
 
-def _context(seen: Seen) -> Iterator[Finding]:
-    completion, kept = max_completion_length(seen), max_prompt_length(seen)
-    if seen.context is None:
+def _context(inputs: Seen) -> Iterator[Finding]:
+    completion, limit, context = max_completion_length(inputs), max_prompt_length(inputs), inputs.context
+    if context is None:
         return
-    lengths = [min(length, kept) if kept is not None else length for length in seen.lengths]
-    longer = [place for place, length in zip(seen.measured, lengths, strict=True) if length + completion > seen.context]
+    lengths = [min(length, limit) if limit is not None else length for length in inputs.lengths]
+    longer = [index for index, length in zip(inputs.measured, lengths, strict=True) if length + completion > context]
     if longer:
         longest = max(lengths)
-        left = seen.context - longest
+        left = context - longest
         yield fault(
             "warning",
             f"{len(longer)} of {len(lengths)} prompts and their completions are longer than the model's context of "
-            f"{seen.context} tokens",
+            f"{context} tokens",
             ("generation", "max_completion_length"),
             because=(
                 f"the longest prompt has {longest} tokens, a completion up to {completion}",
-                _rows(seen, longer),
+                _rows(inputs, longer),
             ),
             fix=f"max_completion_length: {left}" if left > 0 else "leave the longest prompts out",
         )
 
 
-def _cut(seen: Seen, kept: int) -> Iterator[Finding]:
-    longer = [place for place, length in zip(seen.measured, seen.lengths, strict=True) if length > kept]
+def _cut(inputs: Seen, limit: int) -> Iterator[Finding]:
+    longer = [index for index, length in zip(inputs.measured, inputs.lengths, strict=True) if length > limit]
     if longer:
         yield fault(
             "warning",
-            f"{len(longer)} of {len(seen.lengths)} prompts lose their beginning",
+            f"{len(longer)} of {len(inputs.lengths)} prompts lose their beginning",
             ("generation", "max_prompt_length"),
             because=(
-                f"the longest has {max(seen.lengths)} tokens, the last {kept} are kept",
-                *(("the tools are described at the beginning",) if _describes_tools(seen) else ()),
-                _rows(seen, longer),
+                f"the longest has {max(inputs.lengths)} tokens, the last {limit} are kept",
+                *(("the tools are described at the beginning",) if _describes_tools(inputs) else ()),
+                _rows(inputs, longer),
             ),
-            fix=f"max_prompt_length: {max(seen.lengths)}",
+            fix=f"max_prompt_length: {max(inputs.lengths)}",
         )
 
 
-def _describes_tools(seen: Seen) -> bool:
-    return seen.tools is not None and bool(seen.tools.schemas)
+def _describes_tools(inputs: Seen) -> bool:
+    return inputs.tools is not None and bool(inputs.tools.schemas)
 
 
-def _rows(seen: Seen, places: list[int]) -> str:
-    assert seen.data is not None
-    return f"rows {listed([seen.data.number(place) for place in places], 5)}"
+def _rows(inputs: Seen, indices: list[int]) -> str:
+    assert inputs.data is not None
+    return f"rows {join_items([inputs.data.number(index) for index in indices], 5)}"

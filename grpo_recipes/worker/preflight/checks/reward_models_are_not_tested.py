@@ -15,8 +15,8 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL028"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for reward in seen.rewards:
+def check(inputs: Seen) -> Iterator[Finding]:
+    for reward in inputs.rewards:
         if reward.kind == "model":
             yield fault(
                 "not-checked",

@@ -19,21 +19,21 @@ NOTE_S = 10.0
 WARNING_S = 60.0
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    options = seen.options
-    per_step = options.completions_per_call * options.calls_per_step / max(1, seen.plan.expect.world_size)
-    for reward in seen.rewards:
+def check(inputs: Seen) -> Iterator[Finding]:
+    options = inputs.options
+    per_step = options.completions_per_call * options.calls_per_step / max(1, inputs.plan.expect.world_size)
+    for reward in inputs.rewards:
         call = reward.judged
         if call is None:
             continue
-        one = call.seconds / len(call.values)
-        if one * per_step >= NOTE_S:
+        seconds = call.seconds / len(call.values)
+        if seconds * per_step >= NOTE_S:
             steps = options.max_steps
-            total = f", {one * per_step * steps / 3600:.1f} h in {steps} steps" if steps else ""
+            total = f", {seconds * per_step * steps / 3600:.1f} h in {steps} steps" if steps else ""
             yield fault(
-                "warning" if one * per_step >= WARNING_S else "note",
-                f"reward {reward.name} takes {one:.2g} s for a completion, about {one * per_step:.0f} s of each "
-                "optimizer step",
+                "warning" if seconds * per_step >= WARNING_S else "note",
+                f"reward {reward.name} takes {seconds:.2g} s for a completion, about {seconds * per_step:.0f} s of "
+                "each optimizer step",
                 reward.key,
                 because=(f"a process judges {per_step:.0f} completions in a step{total}",),
                 fix="judge in parallel, or make it an async function",

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
@@ -21,8 +21,8 @@ from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 ID = "PFL022"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for reward in seen.rewards:
+def check(inputs: Seen) -> Iterator[Finding]:
+    for reward in inputs.rewards:
         failed = reward.failed
         if failed is not None and failed.kind == "wrong" and not completions_have_the_shape.explains(reward):
             yield fault(
@@ -44,7 +44,7 @@ def _infinite(reward: RewardSeen) -> Iterator[Finding]:
     if cases:
         yield fault(
             "error",
-            f"reward {reward.name} is infinite for these completions: {listed(cases)}",
+            f"reward {reward.name} is infinite for these completions: {join_items(cases)}",
             reward.key,
             because=(
                 "the advantages of its whole group become NaN, which trl replaces with 0: the group teaches nothing",

@@ -20,14 +20,14 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL021"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for reward in seen.rewards:
+def check(inputs: Seen) -> Iterator[Finding]:
+    for reward in inputs.rewards:
         failed = reward.failed
         if failed is not None and failed.kind == "killed":
-            yield _fault(seen, reward, failed)
+            yield _fault(inputs, reward, failed)
 
 
-def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
+def _fault(inputs: Seen, reward: RewardSeen, failed: Call) -> Finding:
     when = "it was being loaded" if failed.name == "load" else f"it was called with {len(failed.entries)} completions"
     fixes = {
         "time": "add a timeout to slow calls, or raise --time-limit",
@@ -35,7 +35,7 @@ def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     }
     return fault(
         "error",
-        f"reward {reward.name} {end_words(failed.by, seen.options.time_limit)}",
+        f"reward {reward.name} {end_words(failed.by, inputs.options.time_limit)}",
         reward.key,
         because=(failed.place, when) if failed.place else (when,),
         fix=fixes.get(failed.by, "run code that may crash in a separate process"),

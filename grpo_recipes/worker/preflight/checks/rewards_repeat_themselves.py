@@ -17,8 +17,8 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL026"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for reward in seen.rewards:
+def check(inputs: Seen) -> Iterator[Finding]:
+    for reward in inputs.rewards:
         first, again = reward.judged, reward.call("again")
         if first is None or again is None or again.kind != "values":
             continue

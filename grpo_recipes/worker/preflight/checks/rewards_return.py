@@ -14,9 +14,10 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import OF_THE_TRAINER, join_items, without_parameters
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.tokens import names_from_trl
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
 ID = "PFL020"
@@ -24,19 +25,19 @@ ENVIRONMENTS = "environments"
 UNJUDGED = "give 0.0 to a completion that cannot be judged"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    for reward in seen.rewards:
+def check(inputs: Seen) -> Iterator[Finding]:
+    for reward in inputs.rewards:
         failed = reward.failed
         if failed is None or failed.kind != "raised" or completions_have_the_shape.explains(reward):
             continue
-        if ENVIRONMENTS in failed.missing and seen.plan.all_environments:
+        if ENVIRONMENTS in failed.missing and inputs.plan.all_environments:
             yield _not_tried(reward)
         elif failed.missing:
-            yield _missing(seen, reward, failed)
+            yield _missing(inputs, reward, failed)
         elif failed.unexpected:
-            yield _unexpected(reward, failed)
+            yield _keyword_finding(reward, failed)
         else:
-            yield _raised(seen, reward, failed)
+            yield _exception_finding(inputs, reward, failed)
 
 
 def _not_tried(reward: RewardSeen) -> Finding:
@@ -49,19 +50,21 @@ def _not_tried(reward: RewardSeen) -> Finding:
     )
 
 
-def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
-    columns = sorted(set(seen.data.rows.column_names) - {"prompt"}) if seen.data is not None else []
-    name = failed.missing[0]
+def _missing(inputs: Seen, reward: RewardSeen, failed: Call) -> Finding:
+    columns = sorted(set(inputs.data.rows.column_names) - {"prompt"}) if inputs.data is not None else []
+    others = [name for name in failed.missing if name not in OF_THE_TRAINER]
+    fixes = [f'columns: {{{others[0]}: "{{{{ ... }}}}"}} under dataset, with a column of the data'] if others else []
     return fault(
         "error",
-        f"reward {reward.name} asks for {listed(failed.missing)}, which the data does not have",
+        f"reward {reward.name} asks for {join_items(failed.missing)}, which "
+        f"{'the data does not have' if others == failed.missing else 'trl does not pass'}",
         reward.key,
-        because=(f"it gets {', '.join(columns) or 'no columns'}",),
-        fix=f'columns: {{{name}: "{{{{ ... }}}}"}} under dataset, with a column of the data',
+        because=(f"trl passes {', '.join(names_from_trl())} and the columns {', '.join(columns)}",),
+        fix="; ".join(filter(None, (without_parameters(failed.missing), *fixes))),
     )
 
 
-def _unexpected(reward: RewardSeen, failed: Call) -> Finding:
+def _keyword_finding(reward: RewardSeen, failed: Call) -> Finding:
     return fault(
         "error",
         f"reward {reward.name} does not take {failed.unexpected}",
@@ -71,7 +74,7 @@ def _unexpected(reward: RewardSeen, failed: Call) -> Finding:
     )
 
 
-def _raised(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
+def _exception_finding(inputs: Seen, reward: RewardSeen, failed: Call) -> Finding:
     because = [failed.place] if failed.place else []
     if failed.name == "load":
         return fault(
@@ -80,13 +83,17 @@ def _raised(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
             reward.key,
             because=tuple(because),
         )
-    cases = [call for call in reward.calls if call.name not in ("one row", "all", "again") and call.shape == "own"]
+    cases = [
+        call
+        for call in reward.calls
+        if call.name not in ("one row", "one row again", "all", "again") and call.shape == "own"
+    ]
     raising = [call.name for call in cases if call.kind != "values"]
-    texts = [name for name in seen.plan.data.columns if name in reward.parameters]
+    texts = [name for name in inputs.plan.data.columns if name in reward.parameters]
     if not (failed.error.startswith("TypeError") and "'str'" in failed.error and texts):
         texts = []
-    because += [f"columns from dataset.columns are text: {listed(texts)}"] if texts else []
-    with_ = f" with these completions: {listed(raising)}" if raising and len(raising) < len(cases) else ""
+    because += [f"columns from dataset.columns are text: {join_items(texts)}"] if texts else []
+    with_ = f" with these completions: {join_items(raising)}" if raising and len(raising) < len(cases) else ""
     return fault(
         "error",
         f"reward {reward.name} fails{with_}: {failed.error}",

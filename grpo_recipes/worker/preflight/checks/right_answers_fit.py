@@ -18,11 +18,11 @@ from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_leng
 ID = "PFL046"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    texts, most = [text for text in seen.trial_texts.get(GOLD, []) if text], max_completion_length(seen)
-    if seen.tokenizer is None or not texts or not most:
+def check(inputs: Seen) -> Iterator[Finding]:
+    texts, most = [text for text in inputs.trial_texts.get(GOLD, []) if text], max_completion_length(inputs)
+    if inputs.tokenizer is None or not texts or not most:
         return
-    lengths = [len(ids) for ids in seen.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    lengths = [len(ids) for ids in inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]]
     longer = sum(length > most for length in lengths)
     if 2 * longer > len(lengths):
         yield fault(
@@ -30,7 +30,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             f"the right answers of {longer} of {len(lengths)} rows are longer than a completion of {most} tokens",
             ("generation", "max_completion_length"),
             because=(
-                f"they have {min(lengths)} to {max(lengths)} tokens in column {seen.reference}; a completion that is"
+                f"they have {min(lengths)} to {max(lengths)} tokens ({inputs.gold}); a completion that is"
                 " cut off before that is never right",
             ),
             fix=f"max_completion_length: {max(lengths) + 1}, or more if the model should think before it answers",

@@ -15,11 +15,11 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL035"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.plan.rollout is not None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.plan.rollout is not None:
         yield fault(
             "not-checked",
-            f"rollout {seen.plan.rollout.name} makes the completions, so preflight does not test them",
+            f"rollout {inputs.plan.rollout.name} makes the completions, so preflight does not test them",
             ("rollout",),
             because=("it is called with the trainer and its model, and preflight loads no model",),
             fix="grpo-run RECIPE --smoke trains two steps with it",

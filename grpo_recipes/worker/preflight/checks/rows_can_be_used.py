@@ -8,7 +8,7 @@ Example: dataset.prompt: row 3 cannot fill the template, because an expression i
 """
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 
 ID = "PFL001"
@@ -16,9 +16,9 @@ ID = "PFL001"
 
 def of_refused(stopped: Refused, where: str) -> Finding:
     """Returns the fault for the worker's refusal of a section's rows."""
-    found = stopped.findings[0]
-    seen = tuple(line.removeprefix("= ") for line in found.seen)
-    return fault("error", found.message, found.path or (where,), seen + found.because, found.fix, rule=ID)
+    finding = stopped.findings[0]
+    lines = tuple(line.removeprefix("= ") for line in finding.seen)
+    return fault("error", finding.message, finding.path or (where,), lines + finding.because, finding.fix, rule=ID)
 
 
 def of_problem(problem: Exception, path: str, where: str) -> Finding:

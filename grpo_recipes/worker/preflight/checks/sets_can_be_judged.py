@@ -10,7 +10,7 @@ Example: reward accuracy cannot judge held-out set math: it asks for solution, w
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks.rewards_return import ENVIRONMENTS
@@ -18,16 +18,16 @@ from grpo_recipes.worker.preflight.checks.rewards_return import ENVIRONMENTS
 ID = "PFL041"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    faulty = {reward.name for reward in seen.rewards if reward.failed is not None}  # reported by other checks
-    columns = {rows.where: sorted(set(rows.rows.column_names) - {"prompt"}) for rows in seen.held_out}
-    for section, rewards in seen.rewards_of_sets.items():
+def check(inputs: Seen) -> Iterator[Finding]:
+    faulty = {reward.name for reward in inputs.rewards if reward.failed is not None}  # reported by other checks
+    columns = {rows.where: sorted(set(rows.rows.column_names) - {"prompt"}) for rows in inputs.held_out}
+    for section, rewards in inputs.rewards_of_sets.items():
         name = section.rpartition(".")[2]
         for reward in rewards:
             failed = reward.failed
             if failed is None or reward.name in faulty or ENVIRONMENTS in failed.missing:
                 continue
-            asks = f"it asks for {listed(failed.missing)}, which the set does not have"
+            asks = f"it asks for {join_items(failed.missing)}, which the set does not have"
             how = asks if failed.missing else failed.error or failed.by
             yield fault(
                 "error",

@@ -15,11 +15,11 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL014"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tokenizer is None or seen.ends is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tokenizer is None or inputs.ends is None:
         return
-    size = len(seen.tokenizer)
-    given = seen.ends.stop_token_ids
+    size = len(inputs.tokenizer)
+    given = inputs.ends.stop_token_ids
     for index, token in enumerate(given):
         if token >= size:
             yield fault(

@@ -13,7 +13,7 @@ Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import special_tokens
@@ -21,18 +21,18 @@ from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 ID = "PFL013"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tokenizer is None or seen.ends is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tokenizer is None or inputs.ends is None:
         return
-    for index, stop in enumerate(seen.ends.stops):
+    for index, stop in enumerate(inputs.ends.stops):
         key = ("generation", "stop", index)
-        yield from _unwritable(seen, stop, key)
-        yield from _invisible(seen, stop, key)
-        yield from _early(seen, stop, key)
+        yield from _unwritable(inputs, stop, key)
+        yield from _invisible(inputs, stop, key)
+        yield from _early(inputs, stop, key)
 
 
-def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
-    tokenizer = seen.tokenizer
+def _unwritable(inputs: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
+    tokenizer = inputs.tokenizer
     ids = tokenizer(stop, add_special_tokens=False)["input_ids"]
     text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     is_unknown = tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
@@ -46,8 +46,8 @@ def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[F
         )
 
 
-def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
-    tokenizer = seen.tokenizer
+def _invisible(inputs: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
+    tokenizer = inputs.tokenizer
     special = [text for text in special_tokens(tokenizer).values() if text in stop]
     if special:
         yield fault(
@@ -59,14 +59,14 @@ def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fi
         )
 
 
-def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
-    right = seen.trial_texts.get(GOLD, [])
-    cut = [place for place, text in zip(seen.sample, right, strict=False) if stop in text.rstrip()[:-1]]
-    if cut and seen.data is not None:
+def _early(inputs: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
+    right = inputs.trial_texts.get(GOLD, [])
+    cut = [index for index, text in zip(inputs.sample, right, strict=False) if stop in text.rstrip()[:-1]]
+    if cut and inputs.data is not None:
         yield fault(
             "warning",
             f"stop {stop!r} is part of the right answer",
             key,
-            because=(f"column {seen.reference}, rows {listed([seen.data.number(place) for place in cut], 5)}",),
+            because=(f"column {inputs.reference}, rows {join_items([inputs.data.number(index) for index in cut], 5)}",),
             fix="a different stop string",
         )

@@ -20,18 +20,18 @@ from grpo_recipes.worker.preflight._shared.tools_seen import by_tool, call_text,
 ID = "PFL030"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tools is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tools is None:
         return
-    for tool, calls in by_tool(seen.tools).items():
+    for tool, calls in by_tool(inputs.tools).items():
         failed = [call for call in calls if call.by == "raised"]
         if not failed:
             continue
         first, times = failed[0], "" if len(failed) == len(calls) else f" in {len(failed)} of {len(calls)} calls"
         yield fault(
-            "warning" if seen.tools.scripted else "note",
+            "warning" if inputs.tools.scripted else "note",
             f"tool {tool} fails{times}: {cut(first.error, 200)}",
-            place_in_recipe(seen.plan, tool),
+            place_in_recipe(inputs.plan, tool),
             because=(*((first.place,) if first.place else ()), f"it was called as {call_text(first)}"),
-            fix=None if seen.tools.scripted else "preflight.turns with a call that should work",
+            fix=None if inputs.tools.scripted else "preflight.turns with a call that should work",
         )

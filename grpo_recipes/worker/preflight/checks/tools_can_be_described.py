@@ -19,23 +19,23 @@ from grpo_recipes.worker.preflight._shared.tools_seen import place_in_recipe
 ID = "PFL029"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    tools = seen.tools
+def check(inputs: Seen) -> Iterator[Finding]:
+    tools = inputs.tools
     if tools is None:
         return
     if tools.problem:
-        what = "tools" if seen.plan.tools else "environment"
+        what = "tools" if inputs.plan.tools else "environment"
         yield fault(
             "error",
             f"{what} cannot be loaded: {tools.problem}",
             (what,),
             because=(tools.place,) if tools.place else (),
         )
-    for one in tools.tools:
-        if one.schema is None:
+    for described in tools.tools:
+        if described.schema is None:
             yield fault(
                 "error",
-                f"tool {one.name} cannot be described to the model: {one.error}",
-                place_in_recipe(seen.plan, one.name),
+                f"tool {described.name} cannot be described to the model: {described.error}",
+                place_in_recipe(inputs.plan, described.name),
                 because=("transformers makes its JSON schema from name, type hints and docstring",),
             )

@@ -21,17 +21,17 @@ from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, ToolsSeen
 ID = "PFL031"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tools is None:
+def check(inputs: Seen) -> Iterator[Finding]:
+    if inputs.tools is None:
         return
-    for tool, calls in by_tool(seen.tools).items():
+    for tool, calls in by_tool(inputs.tools).items():
         ended = [call for call in calls if call.by in ("time", "end", "killed")]
         if ended:
             first = ended[0]
             yield fault(
                 "error" if first.by == "killed" else "warning",
-                f"tool {_words(seen.tools, first)}",
-                place_in_recipe(seen.plan, tool),
+                f"tool {_words(inputs.tools, first)}",
+                place_in_recipe(inputs.plan, tool),
                 because=(
                     *((first.place,) if first.place else ()),
                     f"it was called as {call_text(first)}",

@@ -16,35 +16,35 @@ from typing import Any
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen, is_conversational
-from grpo_recipes.worker.preflight._shared.tokens import rendered_text, special_tokens, word
+from grpo_recipes.worker.preflight._shared.tokens import render_prompt, special_tokens, word
 
 ID = "PFL012"
 ANSWER = "4"
 
 
-def check(seen: Seen) -> Iterator[Finding]:
-    if seen.tokenizer is None or seen.data is None or seen.ends is None or seen.template_problem or not seen.texts:
+def check(inputs: Seen) -> Iterator[Finding]:
+    ends, data = inputs.ends, inputs.data
+    if inputs.tokenizer is None or data is None or ends is None or inputs.template_problem or not inputs.texts:
         return
-    conversations = (seen.data.prompts[place] for place in seen.sample)
+    conversations = (data.prompts[index] for index in inputs.sample)
     prompt = next((each for each in conversations if is_conversational(each) and each[-1]["role"] == "user"), None)
-    tail = None if prompt is None else _tail(seen, prompt)
+    tail = None if prompt is None else _tail(inputs, prompt)
     if tail is None:
         return
-    ids = seen.tokenizer(tail, add_special_tokens=False)["input_ids"]
-    ends = seen.ends
+    ids = inputs.tokenizer(tail, add_special_tokens=False)["input_ids"]
     if any(token in (*ends.tokens, *ends.stop_token_ids) for token in ids) or any(stop in tail for stop in ends.stops):
         return
-    yield _fault(seen.tokenizer, ends, tail, ids)
+    yield _fault(inputs.tokenizer, ends, tail, ids)
 
 
-def _tail(seen: Seen, prompt: Any) -> str | None:
+def _tail(inputs: Seen, prompt: Any) -> str | None:
     """Returns the text after the assistant's answer, None if the answer is not found."""
     try:
-        text = rendered_text(seen, [*prompt, {"role": "assistant", "content": ANSWER}], opened=False)
+        text = render_prompt(inputs, [*prompt, {"role": "assistant", "content": ANSWER}], opened=False)
     except Exception:  # the template renders only prompts
         return None
-    before, found, tail = text.rpartition(ANSWER)
-    return tail if found and before else None
+    before, answer, tail = text.rpartition(ANSWER)
+    return tail if answer and before else None
 
 
 def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Finding:
